@@ -48,11 +48,10 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
-from .ranges import NearOptimal as NearOptimal
-from .ranges import WeightRange as WeightRange
-from .ranges import near_optimal as near_optimal
+from .rashomon import NearOptimal as NearOptimal
 from .rashomon import RashomonSet as RashomonSet
-from .rashomon import rashomon_set as rashomon_set
+from .rashomon import WeightRange as WeightRange
+from .rashomon import near_optimal as near_optimal
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker

@@ -16,7 +16,7 @@ from lpmert.errors import DataError, MetricError
 from lpmert.findings import LOSS
 from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, quoted
-from lpmert.ranges import NearOptimal
+from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.documents import Material, documents
 from lpmert.reporting.documents import changes as changed_lists

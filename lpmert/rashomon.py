@@ -1,48 +1,374 @@
-"""All near-optimal weights as a set of cones, proved from inside and from outside, for few features.
+"""All near-optimal weights, also called the Rashomon set: the range of each weight among them, and cones, proved.
 
-A cone in which even the dearest hypotheses that may win are cheap enough belongs to the set; one in which the cheapest
-are too dear lies outside. Others are split, those that were split least often first.
+Whether weights with a value of some feature beyond a limit can be near-optimal is one search below a cut-off in the
+part of the region beyond it: it finds such weights, which widens the range that is attained, or proves that there are
+none, which narrows the range that is possible. Both ends close in on each other.
+
+The box of all ranges is then divided into cones. A cone in which even the dearest hypotheses that may win are cheap
+enough belongs to the set; one in which the cheapest are too dear lies outside. Others are split, those that were split
+least often first. Without the box, four features would be out of reach.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor, pi
+from itertools import product
+from math import atan, floor, inf, nextafter, tan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.findings import Outcome
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError, RegionError
+from lpmert.findings import LOSS, Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.numeric.cone import covering_cones
-from lpmert.numeric.lists import SortedLists
+from lpmert.numeric.cone import cones_of_box, covering_cones
+from lpmert.numeric.lists import SortedLists, first_best
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
-from lpmert.quoting import quoted
-from lpmert.ranges import checked_slack, near_optimum
-from lpmert.result import Result
+from lpmert.quoting import listed, quoted
+from lpmert.result import Limits, OnStage, Result
+from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told
-from lpmert.values import whole_number
+from lpmert.values import real_number
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
-MOST_FEATURES = 3
+PRECISION = 1e-2
+"""How close the ends of a range come by default, relative to their size."""
+
+_FAR = 1e6
+"""Values beyond so many times that of the reference count as infinite."""
+
+
+@dataclass(frozen=True)
+class WeightRange:
+    """The values of one weight among all near-optimal ones.
+
+    Parameters
+    ----------
+    name : str
+        Of the feature.
+    weight : float
+        Its weight at the optimum.
+    attained : (float, float)
+        The least and the largest value found in near-optimal weights.
+    possible : (float, float)
+        Proved: no near-optimal weights have a value outside.
+    """
+
+    told = ("sign",)
+
+    name: str
+    weight: float
+    attained: tuple[float, float]
+    possible: tuple[float, float]
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where all near-optimal weights have that sign; `None` where signs differ or are unknown."""
+        low, high = self.possible
+        return 1 if low > 0.0 else -1 if high < 0.0 else None
+
+
+@dataclass(frozen=True)
+class RashomonSet(Outcome):
+    """All weights whose loss is near the optimum, as cones of weights; part of what `near_optimal` returns.
+
+    Features that presolve drops, as they change no loss or are combinations of others, have the weight 0 here.
+
+    Parameters
+    ----------
+    inner, open : ndarray of shape (n_cones, n_rays, n_features)
+        Cones by their rays: all weights inside `inner` are near-optimal; none outside of both are.
+    share : (float, float)
+        The least and the largest share that near-optimal weights have of all weights with absolute values of sum 1.
+    unchanged : tuple
+        The ids of lists that surely choose one and the same hypothesis at all near-optimal weights, whatever the
+        weights of features that change no loss.
+    centre : dict from name to float
+        Weights in the middle of the widest inner cone, empty where there is none.
+    complete : bool
+        Whether what is open is at most a tenth of all that may be near-optimal.
+    """
+
+    untold = ("inner", "open")
+
+    inner: FloatArray
+    open: FloatArray
+    share: tuple[float, float]
+    unchanged: tuple[Any, ...]
+    centre: dict[str, float]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class NearOptimal(Outcome):
+    """All weights whose loss is near the optimum, feature by feature.
+
+    Parameters
+    ----------
+    optimum : Result
+        The best weights, in the scale of the ranges.
+    most : float
+        The largest loss that counts as near.
+    scale : str
+        What the weights are relative to: "am = 1".
+    ranges : tuple of WeightRange
+        One for each feature.
+    cones : RashomonSet or None
+        The set itself, if it was requested.
+    complete : bool
+        Whether all ranges are as precise as requested.
+    seconds : float
+        Time taken.
+    """
+
+    optimum: Result
+    most: float
+    scale: str
+    ranges: tuple[WeightRange, ...]
+    cones: RashomonSet | None
+    complete: bool
+    seconds: float
+
+    def __getitem__(self, name: str) -> WeightRange:
+        """Return the range of a feature; raises `KeyError` for an unknown one."""
+        return {one.name: one for one in self.ranges}[name]
+
+    def __str__(self) -> str:
+        """Return a short report: each weight, and the ends of its range beyond which none is near-optimal."""
+        unit = self.optimum.unit or LOSS
+        width = max(len(one.name) for one in self.ranges)
+        lines = [
+            f"  {one.name:{width}}  {one.weight: .4g}  [{one.possible[0]:.4g}, {one.possible[1]:.4g}]"
+            for one in self.ranges
+        ]
+        best, most = unit.text(self.optimum.loss), unit.short(self.most)
+        return "\n".join([*lines, f"{unit.name} {best} at the optimum, {most} still near it; {self.scale}"])
+
+
+def near_optimal(
+    nbest: NBest,
+    *,
+    slack: float | str = "1%",
+    relative_to: str | None = None,
+    precision: float = PRECISION,
+    cones: bool = False,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_stage: OnStage | None = None,
+) -> NearOptimal:
+    """Find the range of each weight among all weights whose loss is at most the optimum plus some slack.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    slack : float or str
+        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
+    relative_to : str, optional
+        The feature whose weight is 1 or -1, which sets the scale; by default the one with the largest weight whose sign
+        is sure. A region that fixes a weight or the total needs none.
+    precision : float
+        How close attained and possible values must come, relative to their size.
+    cones : bool
+        Whether to divide the set of all near-optimal weights into cones as well, for up to five features.
+    metric, method, ties, region
+        As for `minimize`.
+    time_limit : float, optional
+        Seconds for everything: a third at most for the optimum, the rest in equal shares for ranges and cones.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_stage : callable, optional
+        Gets the feature being searched, how many ranges are known, and how many there are; then "cones", how many were
+        divided, and how many are at most. A true answer stops.
+
+    Returns
+    -------
+    NearOptimal
+        For each weight the attained and the possible range; and the cones.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` too for lattices, where no weight can be the scale, and for cones of more
+        features or within regions with a cosine or equations.
+
+    Notes
+    -----
+    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019, on sets of near-optimal models.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> near = lpmert.near_optimal(lists, slack=0.5)
+    >>> near.scale, near["b"].sign
+    ('a = 1', 1)
+    """
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
+    more = _slack(slack)
+    if not 0.0 < precision < 1.0:
+        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
+    with many_searches(limits, backend, jobs) as (deadline, _):
+        problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
+        if cones:
+            _check_cones(problem)
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
+        most = optimum.loss + more(optimum.loss)
+        search = _Ranges(nbest, problem, solver, limits, seed, deadline, most, precision)
+        search.fix(optimum, region or Region(), relative_to)
+        ranges: list[WeightRange] = []
+        for name in nbest.names:
+            search.stopped |= told(on_stage, name, len(ranges), len(nbest.names))
+            ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
+        divided = None
+        if cones:
+            box = np.array([one.possible for one in ranges]).T
+            divided = near_cones(problem, most, box, deadline, on_stage)
+    known = tuple(ranges), divided, search.complete
+    return NearOptimal(search.optimum, most, search.scale, *known, deadline.seconds)
+
+
+def _slack(slack: float | str) -> Callable[[float], float]:
+    """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
+    percent = isinstance(slack, str) and slack.strip().endswith("%")
+    try:
+        number = float(slack.strip().removesuffix("%")) if isinstance(slack, str) else real_number(slack)
+    except ValueError:
+        number = None
+    if number is None or not 0.0 <= number < inf:
+        raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
+    return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
+
+
+@dataclass
+class _Ranges:
+    """The questions that ranges are made of, each one search below the cut-off."""
+
+    nbest: NBest
+    problem: Problem
+    method: Method
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    most: float
+    precision: float
+    complete: bool = True
+    stopped: bool = False
+    scale: str = ""
+
+    def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
+        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
+        self.optimum, self._region = optimum, region
+        fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
+        self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
+        if self.scale:
+            if relative_to is not None:
+                raise MethodError(f"the region fixes the scale, {self.scale}; leave relative_to out")
+            return
+        if relative_to is not None and relative_to not in optimum.names:
+            raise DataError(f"no feature {quoted(relative_to)}; the features are {listed(optimum.names)}")
+        order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
+        for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
+            weight = optimum.by_name[name]
+            other = self._beyond(name, 0.0, upper=weight < 0.0, seconds=self.deadline.left) if weight else None
+            if other is not None and other.result is None and other.bound > self.most:
+                value = 1.0 if weight > 0.0 else -1.0
+                self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
+                self.optimum = optimum.times(optimum.factor_to(name, value))
+                return
+        which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
+        raise MethodError(
+            f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
+            "take a smaller slack, or a region that fixes a weight or the total"
+        )
+
+    def range(self, name: str, n_left: int) -> WeightRange:
+        """Return the range of a weight in the share of the time that so many ranges leave."""
+        weight = self._weight(self.optimum, name)
+        if name in self._region.fixed:
+            return WeightRange(name, weight, (weight, weight), (weight, weight))
+        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
+        (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
+        return WeightRange(name, weight, (low, high), (least, largest))
+
+    def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
+        """Return one end of a range, attained and possible; the values in between are halved as angles."""
+        sign = 1.0 if upper else -1.0
+        size = abs(weight) or 1.0
+        attained, possible = weight, sign * inf
+        while abs(possible - attained) > self.precision * max(abs(attained), size / 10.0):
+            if abs(attained) > _FAR * size:
+                return sign * inf, sign * inf
+            if share.expired or self.stopped:
+                self.complete = False
+                break
+            value = 0.0  # the sign first
+            if not min(attained, possible) < 0.0 < max(attained, possible):
+                value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
+            found = self._beyond(name, value, upper=upper, seconds=share.left)
+            if found.result is not None:
+                reached = self._weight(found.result, name)
+                attained = max(attained, reached, key=lambda one: sign * one)
+            elif found.bound > self.most:
+                possible = value
+            else:
+                self.complete = False
+                break
+        return attained, possible
+
+    def _weight(self, found: Result, name: str) -> float:
+        """Return a weight in the scale of the ranges, which a result is not in where its cell is too thin for that."""
+        fixed = next(((one, value) for one, value in self._region.fixed.items() if value), None)
+        if fixed is not None:
+            return found.by_name[name] * found.factor_to(*fixed)
+        return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
+
+    def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
+        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
+
+        Such a value lies beyond what is attained, so that it takes the place of the region's own limit on that side.
+        """
+        low, high = self._region.bounds.get(name, (None, None))
+        low, high = (value, high) if upper else (low, value)
+        nothing = Below(None, inf, True, inf)
+        if low is not None and high is not None and low >= high:
+            return nothing
+        region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
+        limits = replace(self.limits, time_limit=seconds, target=self.most)
+        try:
+            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
+        except RegionError:
+            return nothing
+
+
+MOST_FEATURES = 5
 """Features beyond which cones are too many to tell anything."""
 
-_MOST_SPLITS = 50
-"""Of a cone, one in another: the coordinates of rays are exact as long."""
+_MOST_PLACES = 50
+"""Binary places up to which the entries of rays are halved: they are exact."""
 
 _BITS = 52
 """Of a sum of products, beside its sign: one less than a double has."""
@@ -53,192 +379,95 @@ _BLOCK = 1 << 17
 _SCORES = 1 << 22
 """Scores that are compared at once."""
 
-OnCones = Callable[[float, float], object]
-"""Gets the share of all directions that is in the set, and the one that is open."""
+_OPEN = 0.1
+"""How much of what may be near-optimal stays open, by share."""
+
+_MOST_CONES = 200_000
+"""Cones that are split at most; then the rest stays open."""
+
+_BOX_PLACES = 16
+"""Binary places of the corners of a box, whose largest entry is 1."""
 
 
-@dataclass(frozen=True)
-class RashomonSet(Outcome):
-    """All weights whose loss is near the optimum, as cones of weights.
-
-    Parameters
-    ----------
-    optimum : Result
-        The best weights.
-    most : float
-        The largest loss that counts as near.
-    inner, open : ndarray of shape (n_cones, n_rays, n_features)
-        Cones by their rays: all weights inside `inner` are near-optimal; none outside of both are.
-    share : (float, float)
-        The least and the largest share of all directions that are near-optimal.
-    unchanged : tuple
-        The ids of lists that surely choose one and the same hypothesis at all near-optimal weights, whatever the
-        weights of features that change no loss.
-    centre : dict from name to float
-        Weights in the middle of the widest inner cone, empty where there is none.
-    complete : bool
-        Whether the open share is as small as requested.
-    seconds : float
-        Time taken.
-    """
-
-    untold = ("inner", "open")
-
-    optimum: Result
-    most: float
-    inner: FloatArray
-    open: FloatArray
-    share: tuple[float, float]
-    unchanged: tuple[Any, ...]
-    centre: dict[str, float]
-    complete: bool
-    seconds: float
+def _check_cones(problem: Problem) -> None:
+    """Raise `MethodError` for problems whose near-optimal weights are not divided into cones."""
+    form = problem.canonical
+    if not 0 < form.n_features <= MOST_FEATURES:
+        raise MethodError(
+            f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; ask for ranges alone"
+        )
+    reduction = problem.coordinates.reduction
+    if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
+        raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
 
 
-def rashomon_set(
-    nbest: NBest,
-    *,
-    slack: float | str = "1%",
-    precision: float = 0.1,
-    most_cones: int = 200_000,
-    metric: str | Metric | None = None,
-    method: str | Method = "auto",
-    ties: str = "first",
-    region: Region | None = None,
-    time_limit: float | None = None,
-    memory_limit: int | None = None,
-    jobs: int = 1,
-    backend: str = "threads",
-    seed: int = 0,
-    on_cones: OnCones | None = None,
+def near_cones(
+    problem: Problem,
+    most: float,
+    box: FloatArray | None,
+    deadline: Deadline,
+    on_stage: OnStage | None = None,
+    share: float = _OPEN,
+    most_cones: int = _MOST_CONES,
 ) -> RashomonSet:
-    """Find all weights whose loss is at most the optimum plus some slack, as cones, for up to three features.
+    """Return all weights with a loss of at most `most`, of a problem that `_check_cones` lets pass.
 
-    Parameters
-    ----------
-    nbest : NBest
-        The lists.
-    slack : float or str
-        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
-    precision : float
-        How much of what may be near-optimal stays open, as a share of the directions.
-    most_cones : int
-        Cones split after which the rest stays open.
-    metric, method, ties, region
-        As for `minimize`; the region may hold limits, and fix weights at 0.
-    time_limit : float, optional
-        Seconds for everything, a third at most for the optimum.
-    memory_limit, jobs, backend, seed
-        As for `minimize`.
-    on_cones : callable, optional
-        Gets now and then the share of all directions that is in the set, and the one that is open; a true answer stops.
-
-    Returns
-    -------
-    RashomonSet
-        The cones, their share of all directions, what no near-optimal weights change, and weights in the middle.
-
-    Raises
-    ------
-    DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices, for more features, and for regions of other kinds.
-
-    Notes
-    -----
-    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019. Features that presolve drops, as
-    they change no loss or are combinations of others, have the weight 0 here.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> near = lpmert.rashomon_set(lists, slack=0.5)
-    >>> [round(share, 2) for share in near.share]
-    [0.05, 0.05]
+    box [2, D]: the least and the largest weights at which all such weights lie, up to a factor; one weight is the same
+    in both. `None` for any weights.
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    more, most_cones = checked_slack(slack), whole_number(most_cones, "most_cones", 1)
-    if not 0.0 < precision < 1.0:
-        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
-    with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "cones of near-optimal weights need")
-        form = problem.canonical
-        if not 0 < form.n_features <= MOST_FEATURES:
-            raise MethodError(
-                f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; lpmert.near_optimal gives "
-                "the range of each weight"
-            )
-        reduction = problem.coordinates.reduction
-        if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
-            raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
-        optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, None)
-        off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
-        within = problem.dearest if len(form.limits) else form.dearest
-        limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)
-        basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
-        angles = _Angles(np.linalg.qr(basis.T)[1].T)
-        search = _Search(form.by_cost, limit - off, min(limit + off, within), angles)
-        complete = search.run(precision, most_cones, deadline, on_cones)
-        inner, left = np.concatenate(search.inner), np.concatenate(search.open)
-        unchanged = _unchanged(problem, np.concatenate([inner, left]), search.splits)
-        centre: dict[str, float] = {}
-        if len(inner):
-            middle = angles.unit(inner[angles.shares(inner).argmax()][None])[0].sum(axis=0)
-            weights = normalised(CallerWeights(np.linalg.solve(angles.axes.T, middle) @ basis))
-            centre = dict(zip(nbest.names, weights.tolist(), strict=True))
+    form = problem.canonical
+    off = len(problem.nbest.list_ids) if form.rounded else 0  # half a unit a list, before parallel ones were merged
+    within = problem.dearest if len(form.limits) else form.dearest
+    limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)
+    basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
+    # Each canonical weight is one of the caller's, times a power of two.
+    own = np.abs(basis).argmax(axis=1)
+    cones = None if box is None else _cones_of_ranges(box[:, own] / basis[np.arange(len(own)), own])
+    start = np.array(list(covering_cones(form.n_features))) if cones is None else cones
+    search = _Division(form.by_cost, limit - off, min(limit + off, within), np.abs(basis).sum(axis=1), start)
+    complete = search.run(share, most_cones, deadline, on_stage)
+    inner, left = np.concatenate(search.inner), np.concatenate(search.open)
+    unchanged = _unchanged(problem, np.concatenate([inner, left]), search.places)
+    centre: dict[str, float] = {}
+    if len(inner):
+        middle = search.unit(inner[search.shares(inner).argmax()][None])[0].sum(axis=0) / search.scale
+        weights = normalised(CallerWeights(middle @ basis))
+        centre = dict(zip(problem.names, weights.tolist(), strict=True))
     return RashomonSet(
-        optimum,
-        most,
         inner @ basis,
         left @ basis,
         (min(1.0, search.inside), min(1.0, search.inside + search.left)),
-        tuple(one for one, same in zip(nbest.list_ids, unchanged.tolist(), strict=True) if same),
+        tuple(one for one, same in zip(problem.nbest.list_ids, unchanged.tolist(), strict=True) if same),
         centre,
         complete,
-        deadline.seconds,
     )
 
 
-class _Angles:
-    """Shares of all directions: what cones take of the unit sphere in the caller's coordinates.
+def _cones_of_ranges(box: FloatArray) -> FloatArray | None:
+    """Return cones [n, d, d], each in one orthant, that cover a box [2, d]; `None` if it has no ends, or no fixed side.
 
-    axes [d, d]: the axes of the canonical form in an orthonormal basis of the caller's weights.
+    The box is rounded outwards: rays have entries of at most 1, with few binary places.
     """
-
-    def __init__(self, axes: FloatArray) -> None:
-        self.axes = axes
-
-    def unit(self, rays: FloatArray) -> FloatArray:
-        """Return the directions [n, d, d] of the rays of cones."""
-        there = rays @ self.axes
-        return np.asarray(there / np.linalg.norm(there, axis=2, keepdims=True))
-
-    def shares(self, rays: FloatArray) -> FloatArray:
-        """Return the shares [n] of cones [n, d, d] of all directions, for up to three features.
-
-        For three: Van Oosterom and Strackee, IEEE Transactions on Biomedical Engineering 1983.
-        """
-        unit, d = self.unit(rays), len(self.axes)
-        if d == 1:
-            return np.full(len(rays), 0.5)
-        volumes = np.abs(np.linalg.det(unit))
-        cosines = np.triu(unit @ unit.transpose(0, 2, 1), 1).sum(axis=(1, 2))
-        return np.asarray(np.arctan2(volumes, cosines if d == 2 else 1.0 + cosines) / (2.0 * pi))
-
-    def longest(self, rays: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the two rays [n] of each cone with the widest angle in between."""
-        unit = self.unit(rays)
-        first, second = np.triu_indices(len(self.axes), 1)
-        widest = (unit @ unit.transpose(0, 2, 1))[:, first, second].argmin(axis=1)
-        return first[widest], second[widest]
+    fixed = np.flatnonzero((box[0] == box[1]) & (box[0] != 0.0))
+    if not len(fixed) or not np.isfinite(box).all():
+        return None
+    box = box / np.abs(box[0, fixed[0]])  # that side is 1 or -1, and a power of two in the end
+    box = np.ldexp(box, -int(np.frexp(np.abs(box).max())[1]))
+    low, high = (np.floor(np.ldexp(end, _BOX_PLACES)) - 1.0 for end in (box[0], -box[1]))
+    sides = [
+        [(a, 0.0), (0.0, -b)] if a < 0.0 < -b else [(a, -b)] for a, b in np.ldexp([low, high], -_BOX_PLACES).T.tolist()
+    ]
+    sides[fixed[0]] = [(box[0, fixed[0]],) * 2]
+    boxes = np.array(list(product(*sides))).transpose(0, 2, 1)
+    return np.concatenate([cones_of_box(own.sum(axis=0) / 2.0, (own[1] - own[0]) / 2.0) for own in boxes])
 
 
 class _Cones(NamedTuple):
-    """Some cones, split equally often: rays [n, d, d], what settled lists cost [n], how many lists are open in each
+    """Some cones: binary places of their rays [n, d, d], what settled lists cost [n], how many lists are open in each
     [n], how many hypotheses may win in each of these [g], and which rows they are [m], in order of cost.
     """
 
-    splits: int
+    places: int
     rays: FloatArray
     settled: IntArray
     n_open: IntArray
@@ -254,7 +483,7 @@ class _Cones(NamedTuple):
         lists = wanted[self.cone_of_list]
         rows = self.rows[np.repeat(lists, self.sizes)]
         own = self.rays[wanted], self.settled[wanted], self.n_open[wanted]
-        return _Cones(self.splits, *own, self.sizes[lists], rows)
+        return _Cones(self.places, *own, self.sizes[lists], rows)
 
     def halves(self, pairs: tuple[IntArray, IntArray]) -> _Cones:
         """Return both halves of each cone, divided between two of its rays [n]."""
@@ -263,7 +492,7 @@ class _Cones(NamedTuple):
         rays = np.concatenate([self.rays, self.rays])
         for half, moved in enumerate(pairs):
             rays[half * len(cone) + cone, moved] = middle
-        return _Cones(self.splits + 1, rays, *(np.concatenate([part, part]) for part in self[2:]))
+        return _Cones(self.places + 1, rays, *(np.concatenate([part, part]) for part in self[2:]))
 
     def propagated(self, lists: SortedLists, off: float) -> _Cones:
         """Return them without the rows that the winner at the centre of a cone beats at all its rays (lemma K1 of
@@ -273,7 +502,7 @@ class _Cones(NamedTuple):
             return self
         cones, number = self.cone_of_list, np.repeat(np.arange(len(self.sizes)), self.sizes)
         scores = np.einsum("mkd,md->mk", self.rays[cones[number]], lists.rows[self.rows])
-        winners = _winners(scores.sum(axis=1), self.sizes)
+        winners = first_best(scores.sum(axis=1), np.cumsum(self.sizes) - self.sizes)
         leads = (scores[winners[number]] - scores).min(axis=1)
         beaten = leads >= off
         beaten[winners] = False
@@ -282,7 +511,8 @@ class _Cones(NamedTuple):
         settled = self.settled.copy()
         np.add.at(settled, cones[decided], lists.costs[self.rows[winners[decided]]])
         n_open = np.bincount(cones[~decided], minlength=len(self.rays))
-        return _Cones(self.splits, self.rays, settled, n_open, left[~decided], self.rows[~(beaten | decided[number])])
+        rows = self.rows[~(beaten | decided[number])]
+        return self._replace(settled=settled, n_open=n_open, sizes=left[~decided], rows=rows)
 
     def costs(self, lists: SortedLists) -> tuple[IntArray, IntArray]:
         """Return what the cheapest and the dearest choices of each cone cost [n]."""
@@ -292,39 +522,34 @@ class _Cones(NamedTuple):
         return least, most
 
 
-def _winners(scores: FloatArray, sizes: IntArray) -> IntArray:
-    """Return the first place of the largest score [m] in each list, of these sizes [g]."""
-    number = np.repeat(np.arange(len(sizes)), sizes)
-    best = np.flatnonzero(scores == np.maximum.reduceat(scores, np.cumsum(sizes) - sizes)[number])
-    return best[np.unique(number[best], return_index=True)[1]]
-
-
 class _Precision:
-    """How far differences of scores of rows [m, d] may be off at rays that come from axes by halving.
+    """How far differences of scores of rows [m, d] may be off at rays with so many binary places.
 
-    After so many halvings rays are multiples of a power of two. Where rows are too, and products and sums of both have
-    53 bits at most, nothing is rounded: hypotheses that tie at a ray are then told apart by the others.
+    Halving adds one place. Where rows are multiples of a power of two as well, and products and sums of both have 53
+    bits at most, nothing is rounded: hypotheses that tie at a ray are then told apart by the others.
     """
 
     def __init__(self, rows: FloatArray) -> None:
         reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
-        self._splits = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
+        self._most = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
         self.rounding = 8.0 * EPSILON * (MOST_FEATURES + 1) * reach
         """Where numbers are rounded, at weights up to 1."""
 
-    def off(self, splits: int) -> float:
-        """Return the bound after so many halvings; entries of rays are at most 1."""
-        return 0.0 if splits <= self._splits else self.rounding
+    def off(self, places: int) -> float:
+        """Return the bound for rays with so many places, and entries of at most 1."""
+        return 0.0 if places <= self._most else self.rounding
 
 
-class _Search:
-    """The division into cones; costs of at most `sure` are near-optimal, and of more than `possible` they are not."""
+class _Division:
+    """The division of cones [n, d, d]; costs of at most `sure` are near-optimal, and of more than `possible` they are
+    not. scale [d]: what a canonical weight is to the caller.
+    """
 
-    def __init__(self, lists: SortedLists, sure: int, possible: int, angles: _Angles) -> None:
-        self._lists, self._sure, self._possible, self._angles = lists, sure, possible, angles
-        self._precision, self.splits = _Precision(lists.rows), 0
-        d = lists.rows.shape[1]
-        self.inner, self.inside = [np.empty((0, d, d))], 0.0
+    def __init__(self, lists: SortedLists, sure: int, possible: int, scale: FloatArray, start: FloatArray) -> None:
+        self._lists, self._sure, self._possible, self.scale, self._start = lists, sure, possible, scale, start
+        self._precision, places = _Precision(lists.rows), binary_places(start)
+        self.places = _MOST_PLACES if places is None else places
+        self.inner, self.inside = [start[:0]], 0.0
         self._waiting: deque[tuple[float, _Cones]] = deque()
 
     @property
@@ -335,43 +560,62 @@ class _Search:
     @property
     def open(self) -> list[FloatArray]:
         """The cones that are undecided."""
-        return [np.empty((0, *self.inner[0].shape[1:])), *(cones.rays for _, cones in self._waiting)]
+        return [self._start[:0], *(cones.rays for _, cones in self._waiting)]
 
-    def run(self, precision: float, most_cones: int, deadline: Deadline, on_cones: OnCones | None) -> bool:
-        """Divide until so little is open, by share; return whether that came about."""
+    def unit(self, rays: FloatArray) -> FloatArray:
+        """Return the rays [n, d, d] of cones in the caller's scale, with absolute values of sum 1."""
+        there = rays * self.scale
+        return np.asarray(there / np.abs(there).sum(axis=2, keepdims=True))
+
+    def shares(self, rays: FloatArray) -> FloatArray:
+        """Return the shares [n] of cones [n, d, d], each in one orthant, of all weights with absolute values of sum 1.
+
+        In an orthant these are a simplex, of which a cone takes as much as the determinant of its rays in it says.
+        """
+        return np.asarray(np.ldexp(np.abs(np.linalg.det(self.unit(rays))), -rays.shape[1]))
+
+    def longest(self, rays: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return the two rays [n] of each cone that are farthest from each other."""
+        unit = self.unit(rays)
+        first, second = np.triu_indices(rays.shape[1], 1)
+        widest = np.abs(unit[:, first] - unit[:, second]).sum(axis=2).argmax(axis=1)
+        return first[widest], second[widest]
+
+    def run(self, share: float, most_cones: int, deadline: Deadline, on_stage: OnStage | None) -> bool:
+        """Divide until so little is open; return whether that came about."""
         rows, sizes = np.arange(len(self._lists.rows)), np.diff(self._lists.offsets)
-        for rays in covering_cones(self._lists.rows.shape[1]):
-            self._decide(_Cones(0, rays[None], np.zeros(1, np.int64), np.array([len(sizes)]), sizes, rows))
+        for rays in self._start:
+            self._decide(_Cones(self.places, rays[None], np.zeros(1, np.int64), np.array([len(sizes)]), sizes, rows))
         count = 0
-        while self._waiting and self.left > precision * (self.inside + self.left):
+        while self._waiting and self.left > share * (self.inside + self.left):
             _, cones = self._waiting[0]
-            if deadline.expired or count >= most_cones or cones.splits >= _MOST_SPLITS:
+            if deadline.expired or count >= most_cones or cones.places >= _MOST_PLACES:
                 return False
-            if told(on_cones, self.inside, self.left):
+            if told(on_stage, "cones", count, most_cones):
                 return False
             self._waiting.popleft()
             count += len(cones.rays)
-            self._decide(cones.halves(self._angles.longest(cones.rays)))
+            self._decide(cones.halves(self.longest(cones.rays)))
         return True
 
     def _decide(self, cones: _Cones) -> None:
         """Drop what cannot win in cones, and the cones that are outside; take in those inside, let others wait."""
-        cones = cones.propagated(self._lists, self._precision.off(cones.splits))
-        self.splits = cones.splits
+        cones = cones.propagated(self._lists, self._precision.off(cones.places))
+        self.places = cones.places
         least, most = cones.costs(self._lists)
         inner = cones.rays[most <= self._sure]
         self.inner.append(inner)
-        self.inside += float(self._angles.shares(inner).sum())
+        self.inside += float(self.shares(inner).sum())
         cones = cones.take((least <= self._possible) & (most > self._sure))
         parts = 1 + len(cones.rows) // _BLOCK
         part = np.arange(len(cones.rays)) * parts // max(1, len(cones.rays))
         for one in range(parts if len(cones.rays) else 0):
             some = cones if parts == 1 else cones.take(part == one)
             if len(some.rays):
-                self._waiting.append((float(self._angles.shares(some.rays).sum()), some))
+                self._waiting.append((float(self.shares(some.rays).sum()), some))
 
 
-def _unchanged(problem: Problem, cones: FloatArray, splits: int) -> Any:
+def _unchanged(problem: Problem, cones: FloatArray, places: int) -> Any:
     """Return which lists [S] have one hypothesis that wins at all rays of all cones [n, d, d], if there are any.
 
     What loses everywhere in a box around the rays is not compared at each of them.
@@ -380,7 +624,7 @@ def _unchanged(problem: Problem, cones: FloatArray, splits: int) -> Any:
     if not len(cones):
         return np.ones(len(lists.offsets) - 1, dtype=bool)
     sizes, precision = np.diff(lists.offsets), _Precision(lists.features)
-    winners = _winners(lists.features @ cones[0].sum(axis=0), sizes)
+    winners = first_best(lists.features @ cones[0].sum(axis=0), lists.offsets[:-1])
     leads = lists.features[np.repeat(winners, sizes)] - lists.features
     rays = np.unique(cones.reshape(-1, cones.shape[2]), axis=0)
     around = rays / np.abs(rays).max(axis=1, keepdims=True)
@@ -391,7 +635,7 @@ def _unchanged(problem: Problem, cones: FloatArray, splits: int) -> Any:
     changed = np.zeros(len(leads), dtype=bool)
     for first in range(0, len(rows), step):
         some = rows[first : first + step]
-        changed[some] = (leads[some] @ rays.T < precision.off(splits)).any(axis=1)
+        changed[some] = (leads[some] @ rays.T < precision.off(places)).any(axis=1)
     others = [problem.names.index(name) for name in problem.free]
     given = problem.as_given().features[:, others]
     changed |= (given != given[np.repeat(lists.offsets[:-1], sizes)]).any(axis=1)

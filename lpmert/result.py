@@ -116,6 +116,9 @@ class Progress:
 Callback = Callable[[Progress], object]
 """Called about ten times a second; a true answer stops the search."""
 
+OnStage = Callable[[str, int, int], object]
+"""Gets a stage of many searches, how much of it is done, and of how much; a true answer stops."""
+
 
 def relative_gap(loss: float, lower_bound: float | None) -> float | None:
     """Return (loss - bound) / |loss|, never below 0, and 0 where both are equal; `None` without a bound."""

@@ -7,7 +7,7 @@ are ruled out before their own optimum is known. The bound of a size is the leas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -23,7 +23,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
-from lpmert.result import Limits, Result, Status
+from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import search_below
 from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
@@ -37,9 +37,6 @@ _Set = tuple[str, ...]
 
 MOST_SETS = 50_000
 """Sets of features beyond which their search is refused: at a tenth of a second each they take more than an hour."""
-
-OnSet = Callable[[int, int, int, float], object]
-"""Gets the size, how many of its sets are searched, of how many, and the least loss so far."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def best_subsets(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    on_set: OnSet | None = None,
+    on_stage: OnStage | None = None,
 ) -> Subsets:
     """Find, for k = 1, 2, ..., the best weights with at most k other than 0, and prove that none do better.
 
@@ -137,9 +134,8 @@ def best_subsets(
         Seconds for everything: an equal share for each size, and at least that of the sets before.
     memory_limit, jobs, backend, seed
         As for `minimize`.
-    on_set : callable, optional
-        Gets the size, how many of its sets are searched, how many there are, and the least loss so far; a true answer
-        stops.
+    on_stage : callable, optional
+        Gets "sets of", with a size, how many of these are searched, and how many there are; a true answer stops.
 
     Returns
     -------
@@ -169,7 +165,9 @@ def best_subsets(
         ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
-        selection = _Selection(nbest, metric, solver, ties, region, limits, seed, deadline, on_set, oracle, interrupts)
+        selection = _Selection(
+            nbest, metric, solver, ties, region, limits, seed, deadline, on_stage, oracle, interrupts
+        )
         sizes = selection.sizes(at_most)
         subsets = selection.tightened(list(selection.search(sizes)))
     if not subsets and not deadline.expired:
@@ -190,7 +188,7 @@ class _Selection:
     limits: Limits
     seed: int
     deadline: Deadline
-    on_set: OnSet | None
+    on_stage: OnStage | None
     oracle: float
     interrupts: Interrupts
     best: Result | None = None
@@ -257,9 +255,7 @@ class _Selection:
                 bound, done = self._search_set(names, share.share(len(waiting) - k))
                 bounds[names] = max(bound, bounds.get(names, -inf))
                 ended |= {names} if done else set()
-                self.stopped = told(
-                    self.on_set, size, len(bounds), len(sets), inf if self.best is None else self.best.loss
-                )
+                self.stopped = told(self.on_stage, f"sets of {size}", len(bounds), len(sets))
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
         if self.ties != "worst":  # fewer features may cost less then: other hypotheses stand for those that are alike

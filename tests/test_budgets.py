@@ -52,6 +52,22 @@ def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed:
             assert (at.loss, second[rows].sum()) == (one.loss, one.sums["second"])
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_most_recall_with_a_precision_of_at_least_four_fifths_is_a_budget(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features, offsets = rng.integers(-3, 4, (16, 3)).astype(float), range(0, 17, 4)
+    match, extra = rng.integers(0, 4, 16), rng.integers(0, 4, 16)
+    predicted, gold = match + extra, np.full(16, 4)
+    totals = attainable_totals(Lists(features, np.array(offsets), match), np.column_stack([match, predicted, gold]))
+    wanted = max((a / c for a, b, c in totals if 5 * a >= 4 * b), default=None)
+    nbest, second = NBest(features, offsets, gold - match), 4 * predicted - 5 * match
+    if wanted is None:
+        with pytest.raises(RegionError):
+            lpmert.within_budget(nbest, second, 0)
+    else:
+        assert 1.0 - lpmert.within_budget(nbest, second, 0).loss / 16 == wanted
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int) -> None:
     lists, nbest, second = _problem(seed, 2 + seed % 2)

@@ -121,7 +121,7 @@ def test_a_share_of_a_gain_is_one_of_its_size() -> None:
 
 
 def test_whoever_stops_it_gets_ranges_that_hold_and_are_not_complete() -> None:
-    found = lpmert.near_optimal(_lists(1, 2), slack=1.0, relative_to="a", on_range=lambda *_: True)
+    found = lpmert.near_optimal(_lists(1, 2), slack=1.0, relative_to="a", on_stage=lambda *_: True)
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
 
@@ -136,7 +136,7 @@ def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: py
         asked.append(given[1])
         return search_below(*given) if len(asked) == 1 else Below(None, most, False, inf)
 
-    monkeypatch.setattr("lpmert.ranges.search_below", stopped)
+    monkeypatch.setattr("lpmert.rashomon.search_below", stopped)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
@@ -208,7 +208,7 @@ def test_weights_that_a_thin_cell_keeps_out_of_scale_count_in_scale(
         found = search_below(*arguments)
         return replace(found, result=None if found.result is None else found.result.times(0.25))
 
-    monkeypatch.setattr("lpmert.ranges.search_below", out_of_scale)
+    monkeypatch.setattr("lpmert.rashomon.search_below", out_of_scale)
     for one, other in zip(wanted.ranges, lpmert.near_optimal(lists, slack=1.0, region=region).ranges, strict=True):
         assert one.attained == pytest.approx(other.attained, rel=1e-12)
         assert one.possible == pytest.approx(other.possible, rel=1e-12)
@@ -240,19 +240,3 @@ def test_what_cannot_be_asked_is_said() -> None:
         lpmert.near_optimal(lists, method="och")
     with pytest.raises(MethodError, match="no weight has a sure sign"):
         lpmert.near_optimal(lists, slack=1e6)
-
-
-def test_an_optimum_that_is_known_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lpmert import ranges
-
-    random = np.random.default_rng(3)
-    lists, others = (
-        lpmert.NBest(rows, np.arange(0, 41, 5), np.rint(9 - 2 * rows[:, :1] - rows[:, 1:]))
-        for rows in random.normal(size=(2, 40, 2))
-    )
-    found, known = lpmert.near_optimal(lists, slack=1), lpmert.minimize(lists)
-    monkeypatch.delattr(ranges, "solve")
-    again = lpmert.near_optimal(lists, slack=1, optimum=known)
-    assert (again.ranges, again.most, again.scale) == (found.ranges, found.most, found.scale)
-    with pytest.raises(lpmert.DataError, match="the given optimum is for other lists"):
-        lpmert.near_optimal(others, slack=1, optimum=known)

@@ -4,17 +4,19 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
-from math import atan2, pi, sqrt
+from math import factorial, sqrt
+from typing import Any
 
 import numpy as np
 import oracle
 import pytest
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, RashomonSet, Region
+from lpmert import MethodError, NBest, RashomonSet, Region
 from lpmert.errors import FloatArray
 from lpmert.model.problem import Problem
-from lpmert.rashomon import _Precision
+from lpmert.rashomon import _cones_of_ranges, _Precision, near_cones
+from lpmert.system.deadline import Deadline
 
 Direction = tuple[int, int]
 
@@ -24,7 +26,13 @@ def _lists(seed: int, n_features: int, n_lists: int = 8, *, whole: bool = True) 
     shape = (4 * n_lists, n_features)
     features = rng.integers(-9, 10, shape).astype(float) if whole else rng.normal(size=shape)
     losses = rng.integers(0, 6, 4 * n_lists).astype(float)
-    return NBest(features, list(range(0, 4 * n_lists + 1, 4)), losses, names=["a", "b", "c"][:n_features])
+    return NBest(features, list(range(0, 4 * n_lists + 1, 4)), losses, names=list("abcd"[:n_features]))
+
+
+def _set(lists: NBest, slack: float, region: Region | None = None, **settings: Any) -> tuple[float, RashomonSet]:
+    """The largest loss that is near the optimum, and all weights that have it, sought everywhere."""
+    most = lpmert.minimize(lists, region=region).loss + slack
+    return most, near_cones(Problem(lists, region=region), most, None, Deadline(None), **settings)
 
 
 def _cross(a: Direction, b: Direction) -> int:
@@ -71,84 +79,142 @@ def _meet(one: tuple[Direction, Direction], other: tuple[Direction, Direction]) 
 
 
 def _common(one: tuple[Direction, Direction], other: tuple[Direction, Direction]) -> float:
-    """The angle that two sectors have in common."""
+    """What two sectors have in common."""
     if not _meet(one, other):
         return 0.0
     begin = one[0] if _starts_in(one[0], *other) else other[0]
-    return min(_angle(begin, one[1]), _angle(begin, other[1]))
+    return min(_part(begin, one[1]), _part(begin, other[1]))
 
 
-def _angle(a: Direction, b: Direction) -> float:
-    return atan2(_cross(a, b), a[0] * b[0] + a[1] * b[1])
+def _part(a: Direction, b: Direction) -> float:
+    """What a sector of one quadrant has of all weights with absolute values of sum 1: four lines of one length."""
+    return abs(a[0] / (abs(a[0]) + abs(a[1])) - b[0] / (abs(b[0]) + abs(b[1]))) / 4
 
 
 @pytest.mark.parametrize("slack", [0.0, 2.0, 5.0, 1e9])
 @pytest.mark.parametrize("seed", range(5))
 def test_of_two_weights_no_arc_beyond_is_inside_and_no_near_one_outside(seed: int, slack: float) -> None:
     lists = _lists(seed, 2)
-    found = lpmert.rashomon_set(lists, slack=slack, precision=0.01)
+    most, found = _set(lists, slack, share=0.01)
     arcs = list(_arcs(lists))
     assert found.complete
-    assert found.optimum.loss == min(loss for _, _, loss, _ in arcs)
-    near = [(a, b, winners) for a, b, loss, winners in arcs if loss <= found.most]
+    assert most == min(loss for _, _, loss, _ in arcs) + slack
+    near = [(a, b, winners) for a, b, loss, winners in arcs if loss <= most]
     inner, left = _sectors(found.inner), _sectors(found.open)
     for a, b, loss, _ in arcs:
-        if loss > found.most:
+        if loss > most:
             assert not any(_meet((a, b), one) for one in inner)
     for a, b, _ in near:
-        assert sum(_common((a, b), one) for one in (*inner, *left)) == pytest.approx(_angle(a, b), abs=1e-9)
-    share = sum(_angle(a, b) for a, b, _ in near) / (2 * pi)
+        assert sum(_common((a, b), one) for one in (*inner, *left)) == pytest.approx(_part(a, b), abs=1e-9)
+    share = sum(_part(a, b) for a, b, _ in near)
     low, high = found.share
     assert low - 1e-12 <= share <= high + 1e-12
     assert high - low <= 0.01 * high + 1e-12
-    parts = [sum(_angle(*one) for one in some) / (2 * pi) for some in (inner, left)]
+    parts = [sum(_part(*one) for one in some) for some in (inner, left)]
     assert parts == pytest.approx([low, high - low], abs=1e-12)
     for name in found.unchanged:
         place = lists.list_ids.index(name)
         assert len({winners[place] for _, _, winners in near}) == 1
-    assert lpmert.evaluate(lists, found.centre).loss <= found.most
+    assert lpmert.evaluate(lists, found.centre).loss <= most
 
 
 def _inside(cones: FloatArray, weights: FloatArray) -> np.ndarray:
-    """Which weights [n, 3] lie in some of the cones [k, 3, 3]."""
-    if not len(cones):
-        return np.zeros(len(weights), dtype=bool)
-    parts = np.einsum("nd,kdr->nkr", weights, np.linalg.inv(cones))
-    return np.asarray((parts >= -1e-12).all(axis=2).any(axis=1))
+    """Which weights [n, D] lie in some of the cones [k, D, D]."""
+    inverse = np.linalg.inv(cones) if len(cones) else cones
+    return np.array([bool((one @ inverse >= -1e-12).all(axis=1).any()) for one in weights], dtype=bool)
 
 
 def _losses(lists: NBest, weights: FloatArray) -> FloatArray:
-    """What each of the weights [n, 3] loses; drawn ones tie nothing that differs."""
+    """What each of the weights [n, D] loses; drawn ones tie nothing that differs."""
     scores = lists.dense_features() @ weights.T
     chosen = [begin + scores[begin:end].argmax(axis=0) for begin, end in pairwise(lists.offsets.tolist())]
     return np.sum([lists.statistics[rows, 0] for rows in chosen], axis=0)
+
+
+def _agrees(lists: NBest, most: float, found: RashomonSet, drawn: FloatArray) -> None:
+    """Hold cones to what drawn weights [n, D] lose, of all with absolute values of sum 1 equally many."""
+    near = _losses(lists, drawn) <= most
+    assert near.sum() > 50
+    assert _inside(np.concatenate([found.inner, found.open]), drawn[near][:60]).all()
+    assert not _inside(found.inner, drawn[~near][:200]).any()
+    parts = np.random.default_rng(1).exponential(size=(len(found.inner), found.inner.shape[1]))
+    assert (_losses(lists, np.einsum("kr,krd->kd", parts, found.inner)[::10]) <= most).all()
+    reach = 4 * sqrt(near.mean() / len(drawn))
+    assert found.share[0] - reach <= near.mean() <= found.share[1] + reach
 
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_of_three_weights_drawn_ones_lie_where_their_loss_says(seed: int, whole: bool) -> None:
     lists = _lists(seed, 3, 5, whole=whole)
-    found = lpmert.rashomon_set(lists, slack=2.0, precision=0.2)
+    most, found = _set(lists, 2.0, share=0.2)
     assert found.complete
-    drawn = np.random.default_rng(seed).normal(size=(1500, 3))
-    near = _losses(lists, drawn) <= found.most
-    inner, left = _inside(found.inner, drawn), _inside(found.open, drawn)
-    assert not (inner & ~near).any()
-    assert (inner | left)[near].all()
-    assert near.sum() > 50
-    reach = 4 * sqrt(near.mean() / len(drawn))
-    assert found.share[0] - reach <= near.mean() <= found.share[1] + reach
+    _agrees(lists, most, found, np.random.default_rng(seed).laplace(size=(3000, 3)))
     assert found.share[1] - found.share[0] <= 0.2 * found.share[1] + 1e-12
+
+
+def _of_sure_sign(seed: int, n_features: int) -> NBest:
+    """Lists whose first feature matters most."""
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-20, 21, (40, n_features)).astype(float)
+    worth = features @ np.array([2.0, 0.9, -0.5, 0.1, -0.05])[:n_features] + rng.normal(size=40) * 4.0
+    losses = np.clip(np.round(5.0 - worth / 9.0), 0.0, 9.0)
+    return NBest(features, range(0, 41, 4), losses, names=list("abcde"[:n_features]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cones_of_ranges_fill_their_box_and_no_more_than_its_rounding(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d = 1 + seed % 5
+    box = np.sort(rng.normal(size=(2, d)) * 10.0 ** rng.integers(-2, 3, d), axis=0)
+    box[:, seed % d] = rng.choice([-0.3, 1.0, 7.0])
+    cones = _cones_of_ranges(box)
+    assert cones is not None
+    rays = cones / cones[..., seed % d, None] * box[0, seed % d]
+    low, high = rays.min(axis=(0, 1)), rays.max(axis=(0, 1))
+    others = np.arange(d) != seed % d
+    assert (low[others] < box[0, others]).all()
+    assert (box[1, others] < high[others]).all()
+    assert np.abs([low, high] - box).max() < 2.0**-13 * np.abs(box).max()
+    assert ((cones >= 0.0).all(axis=1) | (cones <= 0.0).all(axis=1)).all()  # each in one orthant
+    volumes = np.abs(np.linalg.det(rays)) / abs(box[0, seed % d]) / factorial(d - 1)
+    assert volumes.sum() == pytest.approx((high - low)[others].prod())
+    for ends in ([[-1.0] * d, [1.0] * d], [[1.0] * d, [1.0] * (d - 1) + [np.inf]]):
+        assert _cones_of_ranges(np.array(ends)) is None
+
+
+@pytest.mark.parametrize(
+    ("n_features", "slack", "fixed"),
+    [(1, 2.0, None), (2, 2.0, 0.3), (3, 2.0, None), (3, 2.0, 0.3), (4, 1.0, 0.3), (5, 0.0, None)],
+)
+def test_the_cones_in_the_ranges_hold_all_near_optimal_weights_of_up_to_five_features(
+    n_features: int, slack: float, fixed: float | None
+) -> None:
+    lists = _of_sure_sign(0, n_features)
+    scale: dict[str, Any] = {"relative_to": "a"} if fixed is None else {"region": Region(fixed={"a": fixed})}
+    near = lpmert.near_optimal(lists, slack=slack, cones=True, precision=0.05, **scale)
+    found = near.cones
+    assert found is not None
+    assert all(np.isfinite(one.possible).all() for one in near.ranges)
+    assert (found.inner[..., 0] >= 0.0).all()  # the others were in no range
+    assert found.share[1] <= 0.5
+    _agrees(lists, near.most, found, np.random.default_rng(0).laplace(size=(40_000, n_features)))
+    assert any(one.possible[0] < 0.0 < one.possible[1] for one in near.ranges) or n_features < 3
+    if n_features < 4:
+        everywhere = near_cones(Problem(lists, region=scale.get("region")), near.most, None, Deadline(None))
+        assert found.complete
+        assert everywhere.complete
+        assert max(found.share[0], everywhere.share[0]) <= min(found.share[1], everywhere.share[1]) + 1e-12
 
 
 def test_lists_that_are_said_to_be_unchanged_choose_one_hypothesis_in_all_near_optimal_selections() -> None:
     said = 0
     for seed in range(8):
         lists = _lists(seed, 3, 5)
-        found = lpmert.rashomon_set(lists, slack=0.0, precision=0.3)
+        most, found = _set(lists, 0.0, share=0.3)
         losses = lists.statistics.ravel()
         every = list(oracle.attainable(lists.dense_features().tolist(), lists.offsets.tolist()))
-        near = [rows for rows in every if losses[list(rows)].sum() <= found.most]
+        near = [rows for rows in every if losses[list(rows)].sum() <= most]
         for place in map(lists.list_ids.index, found.unchanged):
             assert len({rows[place] for rows in near}) == 1
             said += 1
@@ -159,20 +225,20 @@ def test_lists_that_are_said_to_be_unchanged_choose_one_hypothesis_in_all_near_o
 
 def test_a_list_that_a_feature_without_loss_changes_is_not_said_to_be_unchanged() -> None:
     lists = _lists(0, 2)
-    sure = set(lpmert.rashomon_set(lists, slack=0.0, precision=0.01).unchanged)
+    sure = set(_set(lists, 0.0, share=0.01)[1].unchanged)
     features = np.column_stack([lists.dense_features(), np.zeros(32)])
     idle = np.vstack([features, [[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]])
     losses = np.append(lists.statistics.ravel(), [1.0, 1.0])
     more = NBest(idle, [*lists.offsets.tolist(), 34], losses, names=["a", "b", "idle"])
     assert sure
-    assert set(lpmert.rashomon_set(more, slack=0.0, precision=0.01).unchanged) == sure
+    assert set(_set(more, 0.0, share=0.01)[1].unchanged) == sure
     assert more.list_ids[-1] not in sure
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 3])
+@pytest.mark.parametrize("n_features", [1, 2, 3, 4])
 def test_with_any_slack_it_is_the_region(n_features: int) -> None:
     lists = _lists(3, n_features)
-    everywhere, orthant = (lpmert.rashomon_set(lists, slack=1e9, region=r) for r in (None, Region(nonnegative=True)))
+    everywhere, orthant = (_set(lists, 1e9, r)[1] for r in (None, Region(nonnegative=True)))
     assert everywhere.share == pytest.approx((1.0, 1.0))
     assert orthant.share == pytest.approx((0.5**n_features, 0.5**n_features))
     assert orthant.complete
@@ -184,8 +250,8 @@ def test_a_limit_parallel_to_a_list_cuts_it_all_the_same(slack: float) -> None:
     # The first list is decided by the sign of b alone, as is a limit on b: presolve makes one list of both.
     features = [[-1, 1], [-1, 0], [1, 1], [1, -1], [1, 0], [-1, 0]]
     lists = NBest(features, [0, 2, 6], [[4], [0], [4], [0], [4], [1]], names=["a", "b"])
-    found = lpmert.rashomon_set(lists, slack=slack, region=Region(nonnegative=True))
-    assert found.optimum.loss == 8.0
+    most, found = _set(lists, slack, Region(nonnegative=True))
+    assert most == 8.0 + slack
     assert found.complete
     assert (found.inner >= 0.0).all()
     assert found.share == pytest.approx((0.25, 0.25))
@@ -193,7 +259,7 @@ def test_a_limit_parallel_to_a_list_cuts_it_all_the_same(slack: float) -> None:
 
 def test_what_wins_by_very_little_at_the_edge_of_a_cone_keeps_it_open() -> None:
     lists = NBest([[0, 0], [1e-10, -1], [1, 0], [-1, 0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a", "b"])
-    found = lpmert.rashomon_set(lists, slack=0.0)
+    _, found = _set(lists, 0.0)
     assert lpmert.evaluate(lists, [1.0, 1e-11]).loss == 1.0
     edge = (2**40, 1)  # less than 1e-10 of the first weight
     assert not any(_cross(a, edge) >= 0 and _cross(edge, b) >= 0 for a, b in _sectors(found.inner))
@@ -204,16 +270,16 @@ def test_limits_of_the_region_cut_it_and_losses_may_be_rounded() -> None:
     lists = _lists(1, 2)
     tenths = NBest(lists.features, lists.offsets, lists.statistics / 10.0, names=lists.names)
     region = Region(bounds={"b": (0.5, None)}, fixed={"a": 1.0})
-    found = lpmert.rashomon_set(tenths, slack=0.31, region=region, precision=0.01)
-    same = lpmert.rashomon_set(lists, slack=3.0, region=region, precision=0.01)
+    _, found = _set(tenths, 0.31, region, share=0.01)
+    most, same = _set(lists, 3.0, region, share=0.01)
     assert found.share == pytest.approx(same.share)
     assert len(found.inner)
     assert (found.inner[..., 1] >= 0.5 * found.inner[..., 0]).all()
     near, arcs = 0.0, 0
     for a, b, loss, _ in _arcs(lists):
-        begin, end = max(_angle((1, 0), a), atan2(0.5, 1.0)), min(_angle((1, 0), b), pi / 2)
-        if loss <= same.most and a[0] > 0 and a[1] >= 0 and begin < end:
-            near, arcs = near + (end - begin) / (2 * pi), arcs + 1
+        if loss <= most and min(*a, *b) >= 0 and a[0] + b[0] > 0:
+            begin, end = max(Fraction(a[1], sum(a)), Fraction(1, 3)), Fraction(b[1], sum(b))
+            near, arcs = near + max(0.0, float(end - begin)) / 4, arcs + (begin < end)
     assert arcs
     assert same.share[0] - 1e-12 <= near <= same.share[1] + 1e-12
 
@@ -223,8 +289,8 @@ def test_losses_that_are_rounded_away_are_not_taken_for_near() -> None:
     features, offsets = np.array([[1, 0], [-1, 0], *[[0, 1], [0, -1]] * 10]), np.arange(0, 23, 2)
     unit = Problem(NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.0] * 10])).canonical.unit
     lists = NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.4 * unit] * 10], names=["a", "b"])
-    found = lpmert.rashomon_set(lists, slack=13.0 * unit)
-    assert lpmert.evaluate(lists, [1.0, -1.0]).loss > found.most == 13.0 * unit
+    most, found = _set(lists, 13.0 * unit)
+    assert lpmert.evaluate(lists, [1.0, -1.0]).loss > most == 13.0 * unit
     assert not any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.inner))
     assert any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.open))
 
@@ -232,9 +298,9 @@ def test_losses_that_are_rounded_away_are_not_taken_for_near() -> None:
 def test_unscaled_features_have_the_shares_of_the_callers_weights() -> None:
     lists = _lists(2, 3, 5)
     scaled = NBest(lists.dense_features() * [1.0, 64.0, 0.25], lists.offsets, lists.statistics, names=lists.names)
-    found = lpmert.rashomon_set(scaled, slack=3.0, precision=0.2)
-    drawn = np.random.default_rng(5).normal(size=(3000, 3))
-    near = np.mean(_losses(scaled, drawn) <= found.most)
+    most, found = _set(scaled, 3.0, share=0.2)
+    drawn = np.random.default_rng(5).laplace(size=(3000, 3))
+    near = np.mean(_losses(scaled, drawn) <= most)
     reach = 4 * sqrt(near / len(drawn))
     assert found.share[0] - reach <= near <= found.share[1] + reach
 
@@ -243,18 +309,18 @@ def test_rounding_is_none_while_53_bits_hold_all_sums_and_is_bounded_after() -> 
     rng = np.random.default_rng(0)
     features = rng.integers(-(2**20), 2**20, (50, 3)) / 2.0**22
     precision = _Precision(features)
-    exact = [splits for splits in range(60) if precision.off(splits) == 0.0]
+    exact = [places for places in range(60) if precision.off(places) == 0.0]
     assert exact == list(range(len(exact)))
     assert 20 < len(exact) < 50
-    for splits in (len(exact) - 1, len(exact), 45):
-        rays = rng.integers(-(2**splits), 2**splits + 1, (40, 3)) / 2.0**splits
+    for places in (len(exact) - 1, len(exact), 45):
+        rays = rng.integers(-(2**places), 2**places + 1, (40, 3)) / 2.0**places
         found = rays @ features.T
         off = max(
             abs(Fraction(value) - sum(Fraction(a) * Fraction(b) for a, b in zip(ray, row, strict=True)))
             for ray, line in zip(rays.tolist(), found.tolist(), strict=True)
             for row, value in zip(features.tolist(), line, strict=True)
         )
-        assert 2 * off <= precision.off(splits)
+        assert 2 * off <= precision.off(places)
     assert _Precision(rng.normal(size=(9, 2))).off(0) > 0.0
 
 
@@ -266,27 +332,24 @@ def _holds(found: RashomonSet, whole: RashomonSet) -> None:
 
 def test_what_ends_it_leaves_a_set_that_holds() -> None:
     lists = _lists(0, 3)
-    whole = lpmert.rashomon_set(lists, slack=2.0)
-    _holds(lpmert.rashomon_set(lists, slack=2.0, most_cones=20), whole)
-    _holds(lpmert.rashomon_set(lists, slack=2.0, on_cones=lambda inside, left: inside + left < 0.9), whole)
-    short = lpmert.rashomon_set(lists, slack=2.0, time_limit=0.0)
-    assert not short.complete
-    assert short.share[0] == 0.0
+    whole = _set(lists, 2.0)[1]
+    _holds(_set(lists, 2.0, most_cones=20)[1], whole)
+    _holds(_set(lists, 2.0, on_stage=lambda _, done, of: (done > 100) + (of < 0))[1], whole)
+    near = lpmert.near_optimal(_of_sure_sign(0, 3), slack=2.0, cones=True, on_stage=lambda name, *_: name == "cones")
+    assert near.complete
+    assert near.cones is not None
+    assert not near.cones.complete
+    assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 
 def test_what_has_no_cones_is_refused() -> None:
-    with pytest.raises(MethodError, match="4 features matter, and cones are for 1 to 3"):
-        lpmert.rashomon_set(NBest(np.random.default_rng(0).normal(size=(20, 4)), [0, 5, 10, 15, 20], np.arange(20) % 3))
+    with pytest.raises(MethodError, match="6 features matter, and cones are for 1 to 5"):
+        lpmert.near_optimal(
+            NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3), cones=True
+        )
     with pytest.raises(MethodError, match="0 features matter"):
-        lpmert.rashomon_set(NBest([[1.0], [1.0]], [0, 2], [[0], [1]]))
+        lpmert.near_optimal(NBest([[1.0], [1.0]], [0, 2], [[0], [1]]), cones=True)
     with pytest.raises(MethodError, match="take no cosine and no equations"):
-        lpmert.rashomon_set(_lists(0, 2), region=Region(cosine=0.5, around={"a": 1.0, "b": 1.0}))
+        lpmert.near_optimal(_lists(0, 2), cones=True, region=Region(cosine=0.5, around={"a": 1.0, "b": 1.0}))
     with pytest.raises(MethodError, match="take no cosine and no equations"):
-        lpmert.rashomon_set(_lists(0, 3), region=Region(fixed={"a": 1.0, "b": 0.3}))
-    for precision in (0.0, 1.0):
-        with pytest.raises(DataError, match="precision must be between 0 and 1"):
-            lpmert.rashomon_set(_lists(0, 2), precision=precision)
-    with pytest.raises(MethodError, match="most_cones"):
-        lpmert.rashomon_set(_lists(0, 2), most_cones=0)
-    with pytest.raises(DataError, match="0 or more, or a share"):
-        lpmert.rashomon_set(_lists(0, 2), slack="some")
+        lpmert.near_optimal(_lists(0, 3), cones=True, region=Region(fixed={"a": 1.0, "b": 0.3}))

@@ -149,12 +149,12 @@ def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
 def test_time_and_the_caller_end_it_with_a_valid_bound() -> None:
     lists, seen = _wide(8), []
 
-    def on_set(size: int, done: int, n_sets: int, loss: float) -> bool:
-        seen.append((size, done, n_sets, loss))
+    def on_stage(*stage: object) -> bool:
+        seen.append(stage)
         return len(seen) == 12
 
-    stopped = lpmert.best_subsets(lists, at_most=3, on_set=on_set)
-    assert [point[:3] for point in seen] == [(1, k, 8) for k in range(1, 9)] + [(2, k, 28) for k in range(1, 5)]
+    stopped = lpmert.best_subsets(lists, at_most=3, on_stage=on_stage)
+    assert seen == [("sets of 1", k, 8) for k in range(1, 9)] + [("sets of 2", k, 28) for k in range(1, 5)]
     assert not stopped.complete
     whole = lpmert.best_subsets(lists, at_most=2)
     assert stopped[2].result.status is Status.CALLBACK
@@ -204,7 +204,7 @@ def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_wo
 def test_sets_that_nobody_searched_may_reach_the_oracle() -> None:
     """The second of two features makes no error, and the search stops after the first."""
     lists = NBest([[0, 1], [1, 0], [0, 0], [1, 1]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    found = lpmert.best_subsets(lists, at_most=1, on_set=lambda *_: True)[1]
+    found = lpmert.best_subsets(lists, at_most=1, on_stage=lambda *_: True)[1]
     assert (found.result.loss, found.result.status, found.n_open) == (1.0, Status.CALLBACK, 1)
     assert found.result.lower_bound <= 0.0
     assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0

@@ -31,7 +31,7 @@ _PARSED = 25
 """Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
 
 SCHEMA_KEY = "lpmert certificate"
-OPTIONAL = ("equations", "sums", "around", "cosine", "facets", "at_most", "zeros", "budget")
+OPTIONAL = ("equations", "sums", "around", "cosine", "facets", "at_most", "budget")
 TREE = ', "tree": ['
 END = "]}"
 
@@ -48,9 +48,8 @@ class Header:
     count if their product with each is 0; not in the file if there are none. sums: for a metric that is
     no sum over lists, those at which it is the bound; else empty, and not in the file. around [D], cosine: weights
     count if they have at least this cosine with these, if any are given; facets [F, D]: limits that all such weights
-    keep to, by which the tree proves what it does. at_most: how many weights may be other than 0, if that is limited;
-    zeros: for one tree after the other, the features whose weights are 0 there. budget: for the name of a second sum,
-    what it is at most.
+    keep to, by which the tree proves what it does. at_most: how many weights may be other than 0, if that is limited.
+    budget: for the name of a second sum, what it is at most.
     """
 
     fingerprint: str
@@ -68,7 +67,6 @@ class Header:
     cosine: Fraction = Fraction(0)
     facets: list[list[int]] = field(default_factory=list)
     at_most: int = 0
-    zeros: list[list[str]] = field(default_factory=list)
     budget: dict[str, Fraction] = field(default_factory=dict)
 
 

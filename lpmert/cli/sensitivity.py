@@ -5,7 +5,6 @@ How many features are needed, how sure weights and losses are, and the loss agai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from lpmert.budgets import Front
     from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
-    from lpmert.ranges import NearOptimal
-    from lpmert.rashomon import RashomonSet
+    from lpmert.rashomon import NearOptimal, RashomonSet
     from lpmert.result import Callback, Result
     from lpmert.subsets import Subsets
     from lpmert.unseen.leave_one_out import LeftOut
@@ -57,7 +55,7 @@ class _Near:
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     )
-    cones: bool = option("", "Also show the whole set; for up to 3 features.", default=False)
+    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False)
 
 
 @dataclass(frozen=True)
@@ -92,31 +90,29 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
+def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
     near-optimal weights share it. DATA is as for `lpmert solve`.
 
-    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit, and shows how
-    large it is, and which lists choose the same throughout.
+    --cones divides the set of all near-optimal weights into cones, inside of these ranges, and shows how large it is,
+    and which lists choose the same throughout.
     """
-    from lpmert.ranges import near_optimal
-    from lpmert.rashomon import rashomon_set
+    from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
+    from lpmert.reporting.page import Curve
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+    page.check()
+    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data, arguments, unit = _read(search, out)
-        if near.cones and search.time_limit is not None:
-            arguments["time_limit"] = search.time_limit / 2.0
+        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
         with Interrupts() as stop, naming(search.name):
-            cones = rashomon_set(data, **arguments, slack=near.slack) if near.cones else None
-            own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
-            own["optimum"] = None if cones is None else cones.optimum
-            found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
-        plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}
-        deliver(lambda: json.dumps(plain, allow_nan=False, indent=2), lambda: _ranges_report(found, unit, cones))
+            found = near_optimal(data, **arguments, **own, on_stage=None if out.quiet else Stages())
+        deliver(found.to_json, lambda: _ranges_report(found, unit))
         drawn.write(lambda: pictures.ranges(found, unit))
+        results = {"optimum": found.optimum}
+        page.write_curve(results, lambda: Curve("weights", *_ranges_verdict(found), pictures.ranges(found, unit)))
     return exit_code(found.optimum.status, stop, found.complete)
 
 
@@ -199,13 +195,8 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
 def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:
     from lpmert.subsets import best_subsets
 
-    stages = Stages()
-
-    def on_set(size: int, done: int, n_sets: int, _: float) -> None:
-        stages(f"sets of {size}", done, n_sets)
-
     own: dict[str, Any] = {**arguments, "ties": counted_ties(arguments["ties"])}
-    return best_subsets(data, **own, at_most=at_most, on_set=None if out.quiet else on_set)
+    return best_subsets(data, **own, at_most=at_most, on_stage=None if out.quiet else Stages())
 
 
 def counted_ties(ties: str) -> str | None:
@@ -258,7 +249,7 @@ def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
     return verdict, found.complete and not open_sizes
 
 
-def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
+def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     rows = [
         [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
         for one in found.ranges
@@ -267,18 +258,21 @@ def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) ->
     way = "up" if unit.factor > 0 else "down"
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {way} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
-    verdict = "proved: no near-optimal weights lie beyond the outer columns"
-    if not found.complete:
-        verdict = f"{verdict}; the search for closer ones was stopped"
-    return joined(table, figures, "" if cones is None else _cones_lines(cones), verdict_line(verdict, found.complete))
+    set_lines = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
+    return joined(table, figures, set_lines, verdict_line(*_ranges_verdict(found)))
 
 
-def _cones_lines(cones: RashomonSet) -> str:
+def _ranges_verdict(found: NearOptimal) -> tuple[str, bool]:
+    """Return what is known of the ranges, and whether they are as precise as they should be."""
+    verdict = "proved: no near-optimal weights lie beyond the outer values"
+    return verdict if found.complete else f"{verdict}; the search for closer ones was stopped", found.complete
+
+
+def _cones_lines(cones: RashomonSet, n_lists: int) -> str:
     """Return how large the set is, what it leaves as it is, and its middle as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
-    n_lists = len(cones.optimum.selection)
     lines = [
-        f"near-optimal    {low} to {high} % of all directions",
+        f"near-optimal    {low} to {high} % of all weights, proved",
         f"lists           {len(cones.unchanged)} of {n_lists} surely choose the same at all near-optimal weights",
     ]
     if cones.centre:

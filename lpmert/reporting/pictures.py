@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lpmert.budgets import Front
     from lpmert.fusion import Fused
-    from lpmert.ranges import NearOptimal
+    from lpmert.rashomon import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
     from lpmert.subsets import Subsets
 

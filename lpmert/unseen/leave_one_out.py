@@ -7,7 +7,6 @@ worse in it, and only for as little on the others as the optimum has; most of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import frexp, ldexp
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Distinct, Problem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
-from lpmert.result import Limits, Result, Status
+from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import search_below, solve
 from lpmert.system.deadline import told
 
@@ -95,7 +94,7 @@ def leave_one_out(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    on_stage: Callable[[str, int, int], object] | None = None,
+    on_stage: OnStage | None = None,
 ) -> LeftOut:
     """Find what each list costs at the proved optimum of all others: exact leave-one-out cross-validation.
 

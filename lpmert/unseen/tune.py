@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, isfinite, sqrt
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lpmert.model.graphs import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
-    from lpmert.result import Callback
+    from lpmert.result import Callback, OnStage
     from lpmert.search.method import Method
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
@@ -152,8 +152,6 @@ class Tuned(Outcome):
 FOLDS = 5
 OPTIMUM_SECONDS = 60.0
 """How long the optimum is searched for where no limit is given."""
-
-OnStage = Callable[[str, int, int], object]
 
 
 def tune(

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import json_of, refusal, run, succeeded
@@ -81,34 +80,16 @@ def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists:
 
 
 def test_ranges_tells_how_large_the_set_is_with_cones(table: Path, lists: lpmert.NBest) -> None:
-    cones = lpmert.rashomon_set(lists, slack="1")
+    cones = lpmert.near_optimal(lists, slack="1", relative_to="b", cones=True).cones
+    assert cones is not None
     done = succeeded("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "-q")
     low, high = (f"{100 * share:.3g}" for share in cones.share)
-    assert f"{low} to {high} % of all directions" in done.stdout
+    assert f"{low} to {high} % of all weights, proved" in done.stdout
     assert f"{len(cones.unchanged)} of 3 surely choose the same" in done.stdout
     plain = json_of("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones")["cones"]
     assert (plain["share"], plain["centre"]) == (list(cones.share), cones.centre)
     assert plain["unchanged"] == list(cones.unchanged)
     assert "inner" not in plain
-
-
-def test_ranges_with_cones_searches_the_optimum_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lpmert import ranges
-    from lpmert.search.driver import solve
-
-    searched: list[object] = []
-
-    def counted(*arguments: Any, **settings: Any) -> lpmert.Result:
-        searched.append(arguments)
-        return solve(*arguments, **settings)
-
-    asked = ["ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b"]
-    plain = json_of(*asked)
-    monkeypatch.setattr(ranges, "solve", counted)
-    both = json_of(*asked, "--cones")
-    assert len(searched) == 1
-    assert both["ranges"] == plain["ranges"]
-    assert both["optimum"]["weights"] == plain["optimum"]["weights"]
 
 
 def test_leave_one_out_prints_the_lists_that_cost_more(table: Path, lists: lpmert.NBest) -> None:
@@ -156,7 +137,10 @@ def test_solve_at_most_is_the_best_subset_of_that_size(table: Path, lists: lpmer
 def test_both_are_drawn(tmp_path: Path, table: Path, command: str, words: list[str]) -> None:
     pytest.importorskip("matplotlib")
     more = ("--slack", "1", "--relative-to", "b") if command == "ranges" else ()
-    succeeded(command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg")
-    drawn = (tmp_path / "found.svg").read_text()
-    assert all(word in drawn for word in words)
+    succeeded(
+        command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg", "--report", tmp_path / "page.html"
+    )
+    for drawn in ((tmp_path / "found.svg").read_text(), (tmp_path / "page.html").read_text()):
+        assert all(word in drawn for word in words)
+    assert "proved" in drawn
     assert ".png" in refusal(command, table, *OPTIONS, "--picture", tmp_path / "found.txt")

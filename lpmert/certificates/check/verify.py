@@ -5,7 +5,7 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,8 +23,7 @@ from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
-from lpmert.quoting import listed
-from lpmert.system.deadline import checkpoint
+from lpmert.numeric.lists import varying_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -165,8 +164,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     cap = cap_of(header)
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
-    if header.at_most or header.zeros:
-        check_cover(header)
+    zeros: Iterable[list[str]] = zeros_of(header, nbest)[1] if header.at_most else ()
     lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
     lists.cap = cap
     sums = lists.attained(list(header.weights.values()))
@@ -178,7 +176,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
         raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
-    for zero in header.zeros:
+    for zero in zeros:
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)
         if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
@@ -199,10 +197,11 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     return Verified(**vars(header), records=reader.line - 2)
 
 
-def check_cover(header: Header) -> None:
-    """Raise `CertificateError` unless any features, as many as weights may use, are left together by some zeros: G9.
+def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
+    """Return how many trees a claim about at most so many features needs, and which weights are 0 in each: G9.
 
-    Features that all zeros leave need no look; any of the others have to be left together.
+    There is one for each set of so many of the features that vary within lists, in the order of `combinations`. Raises
+    `CertificateError` for a claim that has no such proof.
     """
     if header.around or header.ties != "worst" or header.budget or header.at_most < 1:
         raise CertificateError("of at most so many features, there is no proof with a cosine, a budget or other ties")
@@ -216,20 +215,12 @@ def check_cover(header: Header) -> None:
     used = sum(weight != 0.0 for weight in header.weights.values())
     if used > header.at_most:
         raise CertificateError(f"{used} weights are other than 0, and {header.at_most} may be")
-    named = {name for zero in header.zeros for name in zero}
-    if not named <= set(header.weights) or not header.zeros:
-        raise CertificateError("zeros are those of features of the lists, for one tree at least")
-    some = [name for name in header.weights if name in named]
-    size = min(header.at_most, len(some))
-    n_sets = comb(len(some), size)
-    if len(header.zeros) > n_sets or n_sets > MOST_SETS:
-        raise CertificateError(f"{len(header.zeros)} trees for {n_sets} sets of features, or more than {MOST_SETS}")
-    left = set(combinations(some, size))
-    for zero in header.zeros:
-        checkpoint()
-        left.difference_update(combinations([name for name in some if name not in zero], size))
-    if left:
-        raise CertificateError(f"no tree is about weights for {listed(min(left))} alone")
+    names = [nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets).tolist()]
+    size = min(header.at_most, len(names))
+    n_sets = comb(len(names), size)
+    if n_sets > MOST_SETS:
+        raise CertificateError(f"{len(names)} features have more than {MOST_SETS:,} sets of {size}, one tree each")
+    return n_sets, ([name for name in names if name not in own] for own in combinations(names, size))
 
 
 def with_zeros(header: Header, zero: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:

@@ -105,16 +105,14 @@ class Inside:
     """Decides in exact arithmetic whether weights inside a box, or any weights, make choices."""
 
     def __init__(self, lists: ProofLists, part: Part) -> None:
-        self._lists = lists
-        self._scores: dict[int, list[int]] = {}
-        self._survivors: dict[int, list[int]] = {}
+        self._lists, self._rows, self._starts = lists, part.rows, part.starts
         boxed = len(part.shape.rays) > 0
         rays = part.shape.rays if boxed else axes(lists.features.shape[1])
         self._rays: list[list[int]] = rays.tolist()
         self._table = lists.whole[part.rows] @ rays.T
-        for row, scores in zip(part.rows.tolist(), self._table.tolist(), strict=True):
-            self._scores[row] = scores
-            self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
+        self._rounded, _ = rounded(self._table)
+        self._numbers: list[int] = lists.numbers[part.rows[part.starts]].tolist()
+        self._places = {s: slice(k, k + n) for s, k, n in zip(self._numbers, part.starts, part.sizes, strict=True)}
         units = np.eye(len(self._rays), dtype=np.int64)
         # The multiples of the rays that add up to weights inside: those within that of the centre.
         inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]])
@@ -127,14 +125,13 @@ class Inside:
         rows, divisors = list(self._inside), []
         shares = self._first
         while True:
-            selection, broken = self._decode(shares, chosen)
+            broken = self._broken(shares, chosen)
             if not broken:
                 columns = zip(*self._rays, strict=True)
                 point = [sum(x * y for x, y in zip(shares, column, strict=True)) for column in columns]
-                return SelectionOrCore(selection, [], point)
-            pairs += broken
-            for row, other in broken:
-                lead = [a - b for a, b in zip(self._scores[row], self._scores[other], strict=True)]
+                return SelectionOrCore(self._decoded(shares, chosen), [], point)
+            pairs += [(row, other) for row, other, _ in broken]
+            for _, _, lead in broken:
                 divisors.append(gcd(*lead) or 1)
                 rows.append([value // divisors[-1] for value in lead])
             answer = rational.decide(rows)
@@ -146,17 +143,26 @@ class Inside:
                 )
             shares = answer.weights
 
-    def _decode(self, shares: list[int], chosen: Choices) -> tuple[Choices, list[tuple[int, int]]]:
-        """Return the selection, and for each choice that is not strictly the best the worst offender."""
-        selection: dict[int, int] = {}
+    def _broken(self, shares: list[int], chosen: Choices) -> list[tuple[int, int, list[int]]]:
+        """Return each choice that is not strictly its list's best, the best other one, and its lead at the rays."""
         broken = []
-        value = dict(zip(self._scores, (self._table @ np.array(shares, dtype=object)).tolist(), strict=True))
-        for number, rows in self._survivors.items():
-            selection[number] = own = chosen.get(number, max(rows, key=value.__getitem__))
-            best = max((row for row in rows if row != own), key=value.__getitem__, default=own)
-            if number in chosen and best != own and value[best] >= value[own]:
-                broken.append((own, best))
-        return selection, broken
+        for number, row in chosen.items():
+            if number not in self._places:
+                continue
+            rows, table = self._rows[self._places[number]].tolist(), self._table[self._places[number]]
+            own = rows.index(row)
+            values = (table @ np.array(shares, dtype=object)).tolist()
+            best = max((k for k in range(len(rows)) if k != own), key=values.__getitem__, default=own)
+            if best != own and values[best] >= values[own]:
+                broken.append((row, rows[best], (table[own] - table[best]).tolist()))
+        return broken
+
+    def _decoded(self, shares: list[int], chosen: Choices) -> Choices:
+        """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
+        if not len(self._rows):
+            return chosen
+        best = first_best(self._rounded @ rounded(np.array(shares, dtype=object))[0], self._starts)
+        return {**dict(zip(self._numbers, self._rows[best].tolist(), strict=True)), **chosen}
 
 
 def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[int]:

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from itertools import combinations
-from math import comb
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from lpmert.certificates.check.lattices import lists_of, lost_on_paths
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
-from lpmert.certificates.check.verify import MOST_SETS, check_cover, claim_of, with_zeros
+from lpmert.certificates.check.verify import claim_of, with_zeros, zeros_of
 from lpmert.certificates.format import (
     BOXES,
     END,
@@ -110,7 +108,6 @@ def write_certificate(
         limits=limits,
         equations=equations,
         at_most=at_most,
-        zeros=_sets(nbest, at_most) if at_most else [],
         budget=dict(budget or {}),
     )
 
@@ -123,8 +120,7 @@ def write_certificate(
     try:
         if at_most and cap is not None:
             raise MethodError("certificates of at most so many features take no cosine")
-        if at_most:
-            check_cover(header)
+        n_sets, zeros = zeros_of(header, nbest) if at_most else (0, iter(()))
         exponents, lists = spanned([name for name, weight in header.weights.items() if at_most and not weight])
         sums = lists.attained(result.weights.tolist())
     except CertificateError as error:
@@ -134,8 +130,8 @@ def write_certificate(
     claim.take(header.sums, loss)
     if at_most:
         with certificate_writer(path, header) as write:
-            for number, zero in enumerate(header.zeros, 1):
-                on_stage("sets of features certified", number, len(header.zeros))
+            for number, zero in enumerate(zeros, 1):
+                on_stage("sets of features certified", number, n_sets)
                 exponents, lists = spanned(zero)
                 lists.weigh()
                 write({"exponents": exponents})
@@ -180,15 +176,6 @@ def write_certificate(
 
 
 _CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
-
-
-def _sets(nbest: NBest, at_most: int) -> list[list[str]]:
-    """Return for each set of so many features that vary within lists the others of these."""
-    names = [nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets).tolist()]
-    size = min(at_most, len(names))
-    if comb(len(names), size) > MOST_SETS:
-        raise MethodError(f"{len(names)} features have more than {MOST_SETS:,} sets of {at_most}, one tree each")
-    return [[name for name in names if name not in own] for own in combinations(names, size)]
 
 
 def _weights(header: Header, found: Undercut) -> list[Fraction]:
