@@ -12,13 +12,12 @@ from oracle import decoded, directions_of_the_plane
 from problems import bleu_loss, f_loss
 from shared import needs_shared
 
-from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions, disagreements
 from benchmarks.lists import Loss
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
+from benchmarks.suites import quick, unseen
 from lpmert.model.nbest import NBest
 
 
@@ -98,51 +97,6 @@ def test_what_contradicts_a_known_optimum_is_found(
     (task,) = toy_benchmark(Guess((1.0, 0.0)), optimum).tasks()
     found = list(contradictions(row_of(**fields), replace(task, proof=proof), 1e-9))
     assert (expected in found[0]) if expected else not found
-
-
-def test_generated_lists_are_the_same_everywhere() -> None:
-    # first raw bits of PCG64(0), from which the first feature is made by hand
-    raw = int(np.random.PCG64(0).random_raw(1)[0])
-    pieces = [(raw >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]
-    nbest = datasets.generated(4, 3, 2).load()
-    assert nbest.features[0, 0] == (sum(pieces) - 4 * 2**15) / 2**16
-    assert nbest.n_lists == 4
-    assert nbest.n_hypotheses == 12
-
-
-def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
-    def met(target: targets.Target, *rows: dict[str, Any]) -> str:
-        name = {"dataset": target.dataset.name, "solver": "auto", "counters": {"lists": 4, "features": 2}}
-        (shown,) = targets.table([row_of(seed=seed, **name, **row) for seed, row in enumerate(rows)]).rows
-        return shown[-1]
-
-    def took(wall: float, processor: float, status: str = "optimal") -> dict[str, Any]:
-        return {"status": status, "seconds": wall, "processor_seconds": processor}
-
-    quick, ever, gap = (targets.TARGETS[k] for k in (0, 7, 11))
-    assert (quick.seconds, ever.seconds, ever.gap, gap.gap) == (0.2, None, None, 0.25)
-    assert met(quick, took(0.1, 0.1), took(9.0, 9.0), took(0.2, 0.2)) == "met"
-    assert met(quick, took(0.1, 0.1), took(0.3, 0.1), took(0.3, 0.1)) == "missed"  # as slow as whoever waits sees it
-    assert met(quick, took(0.1, 0.3), took(0.1, 0.3), took(0.1, 0.1)) == "missed"
-    assert met(quick, took(0.1, 0.1), took(0.1, 0.1), took(0.1, 0.1, "time_limit")) == "missed"
-    assert met(ever, {**took(50.0, 50.0), "objective": "bleu"}) == "met"
-    assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
-    for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
-        assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
-
-
-def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
-    for name in NAMES:
-        keys = [task.key for task in benchmark(name).tasks()]
-        assert len(set(keys)) == len(keys)
-        assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
-
-
-def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.__main__.benchmark", lambda _: toy_benchmark(Guess((1.0, 0.0)), 2.0))
-    found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
-    assert found.exit_code == 1
-    assert "known optimum" in found.output
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.parses import best_trees, parse_lists, read_sentences, treebank
+from benchmarks.parses import best_trees, parse_lists, read_sentences
 
 TREEBANK = """\
 # text = A dog barks
@@ -83,8 +83,3 @@ def test_lists_have_the_features_and_errors_of_hand_counted_trees(tmp_path: Path
     # numbers of dependents left and right that are seen: (0, 0), (1, 0), (3, 0), (0, 1), a quarter each beforehand
     det, noun, verb, top = (1.25 / 2), (1.25 / 4), (2.25 / 4), (3.25 / 4)
     assert nbest.features[right, nbest.names.index("dependents")] == pytest.approx(log(det * noun * verb * top))
-
-
-def test_a_treebank_that_is_not_there_is_skipped_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
-    assert treebank("sl_ssj").skip() == "LPMERT_SHARED_DATA has no treebanks/sl_ssj-ud-dev.conllu"

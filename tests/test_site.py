@@ -49,18 +49,6 @@ def test_no_page_is_in_the_navigation_twice(site: Path) -> None:
     assert len(set(pages)) == len(pages)
 
 
-def test_a_folder_without_a_page_of_its_own_has_one_that_lists_it(site: Path) -> None:
-    page = (site / "repository" / "proofs" / "coq" / "index.html").read_text(encoding="utf-8")
-    assert 'href="Cores.v"' in page
-    assert (site / "repository" / "proofs" / "coq" / "Cores.v").exists()
-
-
-def test_pages_find_what_lies_outside_of_them(site: Path) -> None:
-    measured = (site / "measured" / "index.html").read_text(encoding="utf-8")
-    assert 'href="../repository/benchmarks/results/growth/"' in measured
-    assert (site / "repository" / "benchmarks" / "results" / "growth" / "index.html").exists()
-
-
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     pages = [path.read_text(encoding="utf-8") for path in (site / "reference").rglob("index.html")]
     described = {name for page in pages for name in re.findall(r'id="(lpmert[\w.]*)"', page)}

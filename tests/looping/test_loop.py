@@ -334,16 +334,6 @@ def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
     assert fatal > 2 * len(toy.asked) - 2
 
 
-def test_a_finished_loop_is_not_decoded_again(tmp_path: Path) -> None:
-    toy = Toy()
-    first = lpmert.loop(toy, START, references=toy.references, n=3, folder=tmp_path)
-    again = Toy()
-    assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=tmp_path, resume=True)) == plain(
-        first
-    )
-    assert not again.asked
-
-
 def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
     toy = Toy()
 
@@ -360,17 +350,6 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
     assert (found.finished, found.reason) == (False, "the time is used up")
     with pytest.raises(lpmert.LpmertError, match="before the first decoding was over"):
         lpmert.loop(toy, START, references=toy.references, time_limit=0)
-
-
-def test_stabilised_tuning_goes_where_it_says_and_the_answer_is_the_decoders_best() -> None:
-    toy = Toy(1)
-    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=9)  # nearly by distance alone
-    found = lpmert.loop(toy, START, references=toy.references, n=3, method=method, iterations=6, patience=6)
-    losses = [one.loss for one in found.iterations]
-    assert losses == [word_errors(toy, one.weights) for one in found.iterations]
-    assert found.loss == min(losses) < losses[0]
-    assert all(one.accepted and one.angle is None for one in found.iterations)
-    assert losses != sorted(losses, reverse=True)  # it explores: a step may cost more than the one before
 
 
 def test_stabilised_tuning_that_is_killed_remembers_its_history(

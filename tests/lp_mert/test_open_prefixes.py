@@ -1,6 +1,5 @@
 """What is open in a chain of streams holds everything that it has not found, once; searches in units lose nothing."""
 
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -61,12 +60,6 @@ def holds(part: Prefix, order: np.ndarray, selection: tuple[int, ...]) -> bool:
     depth = len(part.positions)
     chosen = np.array(selection)[order]
     return bool((chosen[:depth] == part.positions).all() and chosen[depth] >= part.following)
-
-
-def test_what_hands_nothing_out_is_known_by_its_options() -> None:
-    assert LpMert().parallel
-    for other in ({"chain": False}, {"published": True}):
-        assert not replace(LpMert(), **other).parallel
 
 
 def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import counted
 
 import lpmert
 from lpmert import core
@@ -27,8 +26,6 @@ from lpmert.methods.cells.nodes import (
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import Ratio
 from lpmert.metrics.ratio import error_rate
-from lpmert.model.canonical import Canonical
-from lpmert.model.problem import Problem
 from lpmert.numeric.lists import SortedLists, sorted_lists
 
 Rng = np.random.Generator
@@ -358,21 +355,6 @@ def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
     features = rng.normal(size=(n_lists * 10, n_features))
     losses = np.clip(np.rint(2.0 - features @ hidden + rng.normal(size=n_lists * 10)), 0, 8)
     return lpmert.NBest(features=features, offsets=np.arange(0, n_lists * 10 + 1, 10), statistics=losses)
-
-
-def test_the_shape_is_chosen_by_what_is_searched() -> None:
-    def boxed(canonical: Canonical, shape: str = "auto") -> bool:
-        return Cells(shape=shape).boxed(canonical)
-
-    three, two = Problem(hard(n_features=3)).canonical, Problem(hard(n_features=2)).canonical
-    assert boxed(three)
-    assert not boxed(two)
-    assert boxed(two, "boxes")
-    assert not boxed(three, "simplices")
-    three, four = (Problem(counted(1, "bleu", n_features=n), "bleu").canonical for n in (3, 4))
-    assert not boxed(three)
-    assert boxed(three, "boxes")
-    assert boxed(four)
 
 
 def test_boxes_are_refused_where_there_are_none() -> None:

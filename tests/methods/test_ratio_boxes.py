@@ -14,7 +14,6 @@ from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.model.region import Region
 from lpmert.search.method import Incumbent
 
 METRICS = ("bleu", "chrf")
@@ -98,13 +97,3 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
     assert tried > 200
     assert swapped > 20
     assert raised > 3
-
-
-def test_a_face_that_a_limit_forbids_is_left_at_once() -> None:
-    """All weights have to be positive: of the six faces three hold none such."""
-    nbest = counted(2, "bleu")
-    found = open_boxes(Problem(nbest, "bleu", region=Region(bounds=dict.fromkeys(nbest.names, (0.0, None)))), 0)
-    assert len(found) >= 3
-    for box in found:
-        face = int(np.flatnonzero(box["radius"] == 0.0)[0])
-        assert box["centre"][face] == 1.0

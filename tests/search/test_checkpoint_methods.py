@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted, in_pieces, lattices_of, long_searches, noise_of
-from problems import random_lists
 
 import lpmert
 from lpmert import NBest, Status
@@ -48,22 +47,6 @@ def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path)
     assert results[-1].counters["nodes"] == results[-2].counters["nodes"] < 2.5 * whole.counters["nodes"]
     assert results[-1].counters.get("additive_searches", 2) > 1
     assert results[-1].counters.get("groups") == whole.counters.get("groups")
-
-
-@pytest.mark.parametrize("kind", ["floats", "integers"])
-def test_an_enumeration_goes_on_behind_any_selection(kind: str) -> None:
-    lists = random_lists(kind, 3, most_lists=3, most_features=2)
-    form = Problem(lists.nbest).canonical
-    for allowed in (None, form.costs <= np.median(form.costs)):
-        if allowed is not None and not np.logical_or.reduceat(allowed, form.offsets[:-1]).all():
-            continue
-        optimizer = LinOptimizer(form.features, form.offsets)
-        every = [found.tolist() for found, _ in attainable_selections(optimizer, allowed=allowed)]
-        assert len(every) == len({*map(tuple, every)})
-        for k, last in enumerate(every):
-            rest = attainable_selections(optimizer, allowed=allowed, after=np.array(last))
-            assert [found.tolist() for found, _ in rest] == every[k + 1 :]
-        assert len(every) > 1 or allowed is not None
 
 
 def test_an_enumeration_in_pieces_meets_every_selection_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,13 +33,6 @@ def test_a_thin_cell_gives_weights_of_few_decimals() -> None:
     assert found.sum() == pytest.approx(1, abs=0.02)
 
 
-def test_where_there_are_none_the_weights_stay_as_they_are() -> None:
-    exact = np.array([0.5 + 1e-8, 0.5 - 1e-8])
-    problem = Problem(thin(1e-7))
-    assert problem.evaluate(exact).loss == 0
-    assert few_decimals(problem, exact, 6).tolist() == exact.tolist()
-
-
 def test_weights_that_are_fixed_stay() -> None:
     nbest, exact = thin(0.03, 3), np.array([0.5044, 0.5, 0.25])
     problem = Problem(nbest)
@@ -79,17 +72,3 @@ def test_it_finds_what_trying_all_nearby_finds(data: st.DataObject, n: int, list
         won = scores == scores.max(axis=2, keepdims=True)
         same = (won.sum(axis=2) == 1) & (won.argmax(axis=2) == exact.selection)
         assert not same.all(axis=1).any()
-
-
-def test_moses_lists_keep_a_score_that_rounding_loses() -> None:
-    rng = np.random.default_rng(3)
-    features = rng.normal(size=(400, 10))
-    losses = rng.integers(0, 20, 400).astype(float)
-    nbest = NBest(features, np.arange(0, 401, 50), losses)
-    result = lpmert.minimize(nbest, method="och")
-    problem = Problem(nbest)
-    plain = problem.evaluate(np.round(result.weights, 2)).loss
-    found = few_decimals(problem, result.weights, 2)
-    assert problem.evaluate(found).loss == result.loss < plain
-    assert np.abs(found * 100 - np.rint(found * 100)).max() < 1e-9
-    assert np.abs(found).sum() == pytest.approx(1, abs=0.1)
