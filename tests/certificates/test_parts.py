@@ -56,7 +56,6 @@ def lists_and_cone(kind: str, seed: int, tree: str, splits: int = 40) -> tuple[L
 
 
 def everywhere(n_features: int) -> Shape:
-    """All weights."""
     return Shape(np.zeros((0, n_features), dtype=object))
 
 
