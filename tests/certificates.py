@@ -68,7 +68,6 @@ BASES = {
 
 
 def kept(name: str) -> Path:
-    """Where the certificate of a base is kept."""
     return Path(__file__).with_name("certificates_schema2") / f"{name}.json"
 
 

@@ -36,7 +36,6 @@ def json_of(*arguments: object) -> Any:
 
 
 def loss_of(*arguments: object) -> float:
-    """The loss that a command prints."""
     return float(json_of(*arguments)["loss"])
 
 
@@ -48,8 +47,9 @@ def refusal(*arguments: object, code: int = 1) -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment in which a process finds the package."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])} | more
+    """The environment in which a process finds the package and what tests share."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    return os.environ | {"PYTHONPATH": path} | more
 
 
 def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[], object] = int, **options: Any) -> Any:

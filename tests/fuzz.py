@@ -130,7 +130,6 @@ def run(given: Given, method: str | Method, **settings: object) -> Outcome:
 
 
 def check_problem(features: str, worth: str, seed: int, *, in_region: bool, number: int) -> list[Outcome]:
-    """Solve a problem by some methods."""
     given = problem(features, worth, seed, in_region=in_region)
     return [run(given, method, seed=seed % 3) for method in choose(given, seed, number)]
 

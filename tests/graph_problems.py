@@ -20,7 +20,9 @@ from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_
 from lpmert import Hypergraphs, Lattices, NBest, Region
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TEXT_METRICS
+from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Graph
+from lpmert.model.lattice_problem import LatticeProblem
 
 # Lattices.
 
@@ -61,16 +63,38 @@ def random_links(
     return offsets, sources, targets
 
 
-def all_paths(graph: Graph) -> list[list[int]]:
-    """All paths of a lattice, as links within it, from the start on."""
-    links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+def real_lattices(seed: int, n_lattices: int, nodes: tuple[int, int], more: Any, scales: list[float]) -> Lattices:
+    """Lattices without ties; nodes, more: of `random_links`; scales: of the features."""
+    rng = np.random.default_rng(seed)
+    offsets, sources, targets = random_links(rng, n_lattices, nodes, more)
+    features = rng.normal(size=(len(sources), len(scales))) * scales
+    words = [WORDS[int(rng.integers(len(WORDS)))] for _ in sources]
+    references = [" ".join(rng.choice(["a", "b", "c"], rng.integers(1, 4)).tolist()) for _ in range(n_lattices)]
+    return Lattices(features, offsets, sources, targets, words, references)
 
-    def onwards(node: int) -> list[list[int]]:
-        if node == graph.n_nodes - 1:
+
+def all_ways(graph: Graph) -> list[list[int]]:
+    """All paths of a lattice or derivations of a hypergraph, as links in the order of a walk from the end."""
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+
+    def of(node: int) -> list[list[int]]:
+        if node == 0:
             return [[]]
-        return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
+        into = [(k, u, v) for k, (u, v, target) in enumerate(links) if target == node]
+        return [[k, *first, *second] for k, u, v in into for first in of(u) for second in of(v)]
 
-    return onwards(0)
+    return of(graph.n_nodes - 1)
+
+
+def lists_of_all_ways(graphs: Lattices | Hypergraphs, metric: str) -> tuple[NBest, Metric]:
+    """N-best lists of all ways through graphs, and the metric that sums their statistics."""
+    problem = LatticeProblem(graphs, metric)
+    ways = [[np.array(way) for way in all_ways(graph)] for graph in problem.graphs]
+    rows = [problem.features(number, way) for number, own in enumerate(ways) for way in own]
+    texts = [problem.text(number, way) for number, own in enumerate(ways) for way in own]
+    offsets = np.cumsum([0, *map(len, ways)])
+    plain = NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)
+    return measure_texts(plain, graphs.references, metric)
 
 
 class Drawn:

@@ -19,7 +19,6 @@ COMPLETIONS = {
 
 
 def whole_program() -> click.Group:
-    """Return the program with all commands imported."""
     with click.Context(main) as context:
         commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
     found = {name: command for name, command in commands.items() if command is not None}

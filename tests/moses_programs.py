@@ -19,7 +19,6 @@ UNTUNABLE = "UnknownWordPenalty0"
 
 
 def option(words: list[str], name: str, count: int = 1) -> list[str]:
-    """Return the words after an option."""
     place = words.index(name)
     return words[place + 1 : place + 1 + count]
 
@@ -34,7 +33,6 @@ def decoded(model: list[Any], weights: list[float], size: int) -> list[list[Any]
 
 
 def weights_of(text: str) -> list[float]:
-    """Return the weights in `LM0= 0.5 TM0= 0.2 0.1`, whose names come in any order."""
     found: dict[str, list[float]] = {}
     for word in text.split():
         if word.endswith("="):
@@ -52,13 +50,11 @@ def by_name(weights: list[float]) -> dict[str, str]:
 
 
 def write_ini(path: Path, model: Path, weights: list[float]) -> None:
-    """Write a moses.ini that names the model."""
     lines = [f"{name}= {values}" for name, values in by_name(weights).items()]
     path.write_text("\n".join(["# a model", "[model]", str(model), "", "[weight]", f"{UNTUNABLE}= 1", *lines, ""]))
 
 
 def read_ini(path: Path) -> tuple[list[Any], list[float]]:
-    """Return the sentences and the weights of a moses.ini."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in path.read_text().splitlines():
@@ -99,7 +95,6 @@ def bleu_counts(words: str, reference: str) -> list[int]:
 
 
 def bleu(outputs: list[str], references: list[str]) -> float:
-    """Return corpus BLEU, 0 to 1."""
     total = [sum(column) for column in zip(*map(bleu_counts, outputs, references), strict=True)]
     precision = sum(math.log(m / t) for m, t in zip(total[0:8:2], total[1:8:2], strict=True)) / 4
     return math.exp(precision + min(0.0, 1.0 - total[8] / total[1]))

@@ -254,12 +254,10 @@ class Lists:
 
     @property
     def nbest(self) -> lpmert.NBest:
-        """The same as the package's N-best lists."""
         return lpmert.NBest(features=self.features, offsets=self.offsets, statistics=self.losses)
 
     @property
     def n_lists(self) -> int:
-        """Number of lists."""
         return len(self.offsets) - 1
 
     def ranges(self) -> Iterator[tuple[int, int]]:

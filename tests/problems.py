@@ -288,7 +288,6 @@ def _opposite(rng: Rng, offsets: list[int], width: int) -> Array:
 
 
 def _ulps(rng: Rng, offsets: list[int], width: int) -> Array:
-    """Rows a few ulps apart."""
     rows = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
     return rows * (1 + 2.0**-52 * rng.integers(-3, 4, rows.shape))
 

@@ -29,7 +29,6 @@ needs_shared = pytest.mark.skipif(
 
 
 def shared(name: str) -> Path:
-    """A file or folder of the shared data."""
     if SHARED_DATA is None:
         raise RuntimeError("mark this test with needs_shared")
     return SHARED_DATA / name

@@ -1,15 +1,22 @@
-"""The commands and examples in README.md and docs/ do what these say."""
+"""What documents and notebooks show is what runs, and they become a site in which every public name is described."""
 
 import doctest
 import math
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from commands import finished
+from commands import environment, finished
 from shared import ROOT
+
+import lpmert
+import lpmert.methods
+import lpmert.metrics
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "proofs" / "README.md"]
 DIGITS = 2e-3
@@ -17,7 +24,6 @@ TIME = re.compile(r"[0-9.]+s")
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """Return the fenced blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
@@ -130,7 +136,6 @@ def test_the_documents_name_every_method_and_exit_code() -> None:
 
 
 def table_lines(text: str) -> list[str]:
-    """Return the lines of tables, their rules left out."""
     return [line for line in text.splitlines() if line.startswith("|") and not set(line) <= set("|-: ")]
 
 
@@ -182,3 +187,87 @@ def test_every_step_from_the_paper_to_the_default_is_a_row_of_its_page() -> None
         if name == "switches":
             shown.remove("-")  # it counts no combinations
         assert any(holds_in_order(row, shown) for row in table_lines(page)), line
+
+
+FOLDER = ROOT / "examples" / "notebooks"
+PRINTED = {
+    "speech": "OPTIMAL 912.0",
+    "translation": "OPTIMAL BLEU 78.37",
+    "best_of_n": "optimum 135 right",
+    "unseen": "'optimum'",
+    "lattices": "OPTIMAL 42.0 errors over all paths",
+}
+"""Figures that the pages of these examples state, each held by a test of its own there."""
+
+
+def test_every_notebook_is_known() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(PRINTED)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_notebook_runs_and_draws(name: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = FOLDER / f"{name}.py"
+    run = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, env=environment(MPLBACKEND="agg"),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert PRINTED[name] in run.stdout
+    pictures = re.findall(r'"([\w-]+\.png)"', path.read_text(encoding="utf-8"))
+    assert pictures
+    for picture in pictures:
+        data = (tmp_path / picture).read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert len(data) > 5_000
+    assert sorted(os.listdir(tmp_path)) == sorted([*pictures, "examples"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as a site; not --quiet: strictness counts only warnings that it shows."""
+    folder = tmp_path_factory.mktemp("site")
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment(NO_MKDOCS_2_WARNING="1"),
+    )  # fmt: skip
+    said = run.stdout + run.stderr
+    assert run.returncode == 0, said
+    assert "Documentation built" in said
+    assert "WARNING" not in said
+    return folder
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.relative_to(ROOT / "docs").with_suffix("").as_posix().removesuffix("index")
+        if page:
+            place = f"{page.removesuffix('/')}/"
+            assert f'href="{place}"' in home, path.name
+            assert (site / place / "index.html").exists()
+
+
+def test_no_page_is_in_the_navigation_twice(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    pages = re.findall(r'<a href="([^"#]+/)" class="md-nav__link"', home)
+    assert len(pages) >= 20
+    assert len(set(pages)) == len(pages)
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (site / "reference").rglob("index.html")]
+    described = {name for page in pages for name in re.findall(r'id="(lpmert[\w.]*)"', page)}
+    errors = {name for name in lpmert.__all__ if name.endswith("Error")}
+    faces = {"formats", "methods", "metrics", "__version__"}
+    expected = {f"lpmert.errors.{name}" for name in errors}
+    expected |= {f"lpmert.{name}" for name in set(lpmert.__all__) - errors - faces}
+    expected |= {f"lpmert.methods.{name}" for name in lpmert.methods.__all__}
+    expected |= {f"lpmert.metrics.{name}" for name in lpmert.metrics.__all__}
+    assert expected - described == set()
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    fetched = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
+    for path in site.rglob("*.html"):
+        assert not fetched.findall(path.read_text(encoding="utf-8")), path.name

@@ -68,7 +68,6 @@ def given(features: str, worth: str, seed: int, kind: str = "", ties: str = "fir
 
 
 def takes(method: str, one: Given) -> bool:
-    """Whether a method takes this problem."""
     plane = method != "sweep" or one.features.shape[1] - len(one.equations) <= 2
     if one.loss is None:
         return plane
@@ -243,7 +242,6 @@ def test_every_method_keeps_to_every_region(method: str, region: str, seeds: ran
 
 
 def described(value: Any) -> str:
-    """What a case is called."""
     return value if isinstance(value, str) else " ".join(f"{k}={v}" for k, v in value.items())
 
 

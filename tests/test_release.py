@@ -25,7 +25,6 @@ NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build",
 
 
 def run(*arguments: object, **options: object) -> str:
-    """Run a program; return what it prints."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     settings: dict[str, object] = {"cwd": ROOT.parent, "env": environment, "timeout": 1200} | options
     done = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False, **settings)

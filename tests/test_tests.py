@@ -53,20 +53,17 @@ def reached(test: Place) -> list[ast.FunctionDef]:
 
 @cache
 def asserts(function: ast.FunctionDef) -> bool:
-    """Whether a function has an assertion of its own."""
     names = {name for name in named(function) if name in RAISING or name.startswith("assert_")}
     return bool(names) or any(isinstance(node, ast.Assert) for node in ast.walk(function))
 
 
 def marks(function: ast.FunctionDef) -> set[str]:
-    """The names of a test's markers."""
     texts = (ast.unparse(decorator).split("(")[0] for decorator in function.decorator_list)
     return {text.removeprefix("pytest.mark.") for text in texts if text.startswith("pytest.mark.")}
 
 
 @cache
 def every_test() -> list[Place]:
-    """All tests of all files."""
     found = ((path, name, place) for path in FILES for name, same in functions(path).items() for place in same)
     return [place for path, name, place in found if name.startswith("test_") and place.path == path]
 

@@ -7,5 +7,4 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file for a certificate."""
     return tmp_path / "certificate.json"

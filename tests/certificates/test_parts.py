@@ -50,7 +50,6 @@ def lists_and_box(kind: str, seed: int, splits: int = 40) -> tuple[Lists, ProofL
 
 
 def everywhere(n_features: int) -> Box:
-    """All weights."""
     return Box(np.zeros((0, n_features), dtype=object))
 
 

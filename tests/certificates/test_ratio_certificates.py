@@ -67,13 +67,6 @@ class TestProves:
         with pytest.raises(CertificateError, match="no proof is known for the formula of 'new'"):
             Ratio(cast("Any", unknown))
 
-    def test_from_outside(self, path: Path) -> None:
-        nbest, _ = base("bleu boxes")
-        lpmert.certify(nbest, lpmert.minimize(nbest), path)
-        found = verify(path, nbest)
-        assert found.proved
-        assert float(found.loss) == pytest.approx(lpmert.evaluate(nbest, list(found.weights.values())).loss, abs=1e-14)
-
     def test_a_metric_of_another_form_has_none(self, path: Path) -> None:
         nbest, _ = base("f1")
         with pytest.raises(MethodError, match="'theirs' is neither"):

@@ -1,6 +1,5 @@
 """The checker accepts the certificates of all engines, refuses changed ones, and trusts none of the engines' code."""
 
-import ast
 import subprocess
 import sys
 import time
@@ -21,8 +20,6 @@ from lpmert import CertificateError, Linear, MethodError, NBest, Region, verify
 from lpmert.certificates.write.certify import write_certificate
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-CHECKER = [ROOT / "lpmert" / "certificates" / "format.py", *(ROOT / "lpmert" / "certificates" / "check").glob("*.py")]
 
 
 class TestAccepts:
@@ -153,24 +150,6 @@ class TestIndependence:
             system system.deadline system.files system.interrupts system.mapped system.memory system.streams
         """
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
-
-    def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"lattices.py": 186, "ranking.py": 311, "ratio.py": 195}
-        lengths = {path.name: lines_of_code(path) for path in CHECKER}
-        assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 861
-
-
-def lines_of_code(path: Path) -> int:
-    """Lines that are neither empty, comment nor docstring."""
-    text = path.read_text()
-    left = {number for number, line in enumerate(text.split("\n"), 1) if line.strip() and line.strip()[0] != "#"}
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", [])
-        for statement in body if isinstance(body, list) else []:
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                left -= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
-    return len(left)
 
 
 class TestPlaces:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ import lpmert
 from lpmert import DataError
 from lpmert.core import read_alike
 from lpmert.formats import rows
-from lpmert.formats.rows import Cell, Style, Template
 from lpmert.system import files
-from lpmert.system.files import Bytes
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100).map(repr),
@@ -140,24 +137,6 @@ def test_bytes_that_are_no_text_and_lines_without_an_end(
     ends = (body[:-1], body[:-3], body + b"\xff\n", body + b"\n", body.replace(b"\n", b"\r\n"), body + body[-40:])
     for data in ends:
         check_same(tmp_path / f"t.{kind}", data, monkeypatch)
-
-
-def template(style: Style, *pieces: tuple[Any, ...], refused: str = "") -> Template:
-    found = Template(style, refused)
-    for piece in pieces:
-        found.add(*piece)
-    return found
-
-
-def test_cells_are_filled_in_and_words_are_told_once() -> None:
-    cells = [("", Cell.WORD, "id"), ("\t", Cell.NUMBER, "number"), ("\t", Cell.TEXT, None)]
-    data = b"u\t2.5\tsome\r\nu\t-35e-1\t\nv\t+.5\t\xc4\x81"
-    found = template(Style.EXACT, *cells, refused="\t").read(Bytes(1, data))
-    assert found.runs("id", found.words) == (["u", "v"], [2, 1])
-    assert found.texts == ["some", "", "\u0101"]
-    np.testing.assert_array_equal(found.column("number"), [2.5, -3.5, 0.5])
-    for other in (data + b"\tx", data + b"\nw\t1", data.replace(b"v", b"")):
-        assert template(Style.EXACT, *cells, refused="\t").read(Bytes(1, other)) is None
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:

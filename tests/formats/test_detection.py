@@ -393,13 +393,6 @@ def test_every_format_is_described_in_the_documentation() -> None:
     assert [name for name in REGISTERED.own if f"`{name}`" not in text] == []
 
 
-def test_archives_made_by_hand_are_read(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", features=[[1, 2], [3, 4]], offsets=[0, 2], statistics=[0, 1], texts=["a", "b"])
-    nbest = read(tmp_path / "x.npz")
-    assert nbest.names == ("feature1", "feature2")
-    assert nbest.texts == ("a", "b")
-
-
 @examples(150)
 @given(
     content=st.binary(max_size=40)

@@ -176,8 +176,29 @@ def ranks(**files: tuple[str, str]) -> dict[str, Content | None]:
 
 NO_RANKS: dict[str, Content | None] = {"1best_recog/score": None, "1best_recog/text": None}
 
+NUMBERS = {
+    **{text: f"is '{text}', not a number" for text in ("x", "1_0", "１", "١", "1,5", "0x10")},
+    **{text: f"is '{text}', not a finite number" for text in ("nan", "inf", "-Infinity", "1e400")},
+    "1e151": "is '1e151', beyond 1e[+]150",
+}
+PLACES = [  # of numbers: a kind, a file, its content, the line, and what is there
+    ("tsv", "dev.tsv", HEAD + GOOD + "a\t{}\t2\t3\n", 3, "column 'am'"),
+    ("moses", "lists.txt", "0 ||| a ||| L= {} ||| 3\n", 1, "a feature"),
+    ("moses", "lists.txt", "0 ||| a ||| L= 1 ||| {}\n", 1, "a statistic"),
+    ("mert", "features", FEATURES.replace("5 6\n", "5 6 a={}\n"), 6, "a feature"),
+    ("mert", "scores", SCORES.replace("1 4\n", "1 {}\n"), 6, "a statistic"),
+    ("scores", "am", AM.replace("-11", "{}"), 2, "score of 'one-2'"),
+    ("srilm", "lists/one", "{} -2 1 a\n", 1, "acoustic score"),
+    ("srilm", "lists/one", "# x\n-1 {} 1 a\n", 2, "lm score"),
+    ("slf", "x.slf", "N=2 L=1\n" + REST.replace("a=-1", "a={}"), 4, "a="),
+]
+
 # fmt: off
 TABLE: list[Case] = [
+    *(
+        case for kind, file, content, line, what in PLACES for text, said in NUMBERS.items()
+        for case in of(kind, file, [(content.format(text), line, f"{what} {said}")])
+    ),
     *of("tsv", "dev.tsv", [
         ("", None, "empty file; write it again, or name another"),
         (HEAD, None, "no rows, only names of columns; write one row for each hypothesis"),
@@ -189,16 +210,9 @@ TABLE: list[Case] = [
         (HEAD + GOOD + "\n" + GOOD, 3, "empty line; delete it"),
         (HEAD + GOOD + GOOD + "a\t1\t\t3\n", 4, "column 'lm' is empty"),
         (HEAD + GOOD + "\t1\t2\t3\n", 3, "column 'utt' is empty"),
-        (HEAD + GOOD + "a\tone\t2\t3\n", 3, "column 'am' is 'one', not a number"),
-        (HEAD + GOOD + "a\t1_000\t2\t3\n", 3, "column 'am' is '1_000', not a number"),
-        (HEAD + GOOD + "a\t١\t2\t3\n", 3, "column 'am' is '١', not a number"),
-        (HEAD + GOOD + "a\t1,5\t2\t3\n", 3, "column 'am' is '1,5', not a number"),
-        (HEAD + GOOD + "a\t0x10\t2\t3\n", 3, "column 'am' is '0x10', not a number"),
         (HEAD + GOOD + 'a\t"1"\t2\t3\n', 3, "column 'am' is '\"1\"', not a number"),
         (HEAD + GOOD + "a\t1\t2\tnan\n", 3,
          "column 'errors' is 'nan', not a finite number in double precision; correct"),
-        (HEAD + GOOD + "a\t1\t-Infinity\t3\n", 3, "column 'lm' is '-Infinity', not a finite number"),
-        (HEAD + GOOD + "a\t1\t1e400\t3\n", 3, "column 'lm' is '1e400', not a finite number"),
         (HEAD + GOOD + "a\t1\t1e151\t3\n", 3, "column 'lm' is '1e151', beyond 1e[+]150; rescale it"),
         (HEAD.encode() + GOOD.encode() + b"a\t1\t\xff\t3\n", 3, "byte 0xff is not UTF-8"),
         ("one\ntwo\n", 1, "no column 'utt'"),
@@ -313,13 +327,6 @@ TABLE: list[Case] = [
         ("0 ||| a ||| L= 1 L= 2 ||| 3\n", 1, r"feature 'L_0' comes twice"),
         ("0 ||| a ||| L= 1 ||| 3\n0 ||| a ||| L= 1 2 ||| 3\n", 2, r"feature 'L_1' is new here"),
         ("0 ||| a ||| 1 2 ||| 3\n0 ||| a ||| 1 ||| 3\n", 2, r"feature 'feature2' is missing"),
-        ("0 ||| a ||| L= 1e400 ||| 3\n", 1, r"a feature is '1e400', not a finite number"),
-        ("0 ||| a ||| L= 1e200 ||| 3\n", 1, r"a feature is '1e200', beyond 1e\+150"),
-        ("0 ||| a ||| L= nan ||| 3\n", 1, r"a feature is 'nan', not a finite number"),
-        ("0 ||| a ||| L= -inf ||| 3\n", 1, r"a feature is '-inf', not a finite number"),
-        ("0 ||| a ||| L= 1_0 ||| 3\n", 1, r"a feature is '1_0', not a number"),
-        ("0 ||| a ||| L= １ ||| 3\n", 1, r"a feature is '１', not a number"),
-        ("0 ||| a ||| L= 1 ||| x\n", 1, r"a statistic is 'x', not a number"),
         ("0 ||| a ||| L= 1\n", 1, r"0 statistics"),
         ("0 ||| a ||| L= 1 ||| 3\n1 ||| a ||| L= 1 ||| 3\n0 ||| a ||| L= 1 ||| 3\n", 3, r"list '0' comes back"),
         (b"0 ||| a ||| L= 1 ||| 3\n0 ||| th\xe9 ||| L= 1 ||| 3\n", 2, "byte 0xe9 is not UTF-8"),
@@ -358,8 +365,6 @@ TABLE: list[Case] = [
         ("5 6\n", "5 6 a=\n", 6, r"a feature is '', not a number"),
         ("5 6\n", "5 6 a=1 a=1\n", 6, r"feature 'a' comes twice"),
         ("5 6\n", "5 6 w_0=1\n", 6, r"feature 'w_0' comes twice"),
-        ("5 6\n", "5 1e400\n", 6, r"a feature is '1e400', not a finite number"),
-        ("5 6\n", "5 nan\n", 6, r"a feature is 'nan', not a finite number"),
         ("5 6\n", "5 6\n\n", 7, r"more than the 1 hypotheses"),
     ])),
     *of("mert", "scores", changed(SCORES, [
@@ -369,7 +374,6 @@ TABLE: list[Case] = [
         ("0 1 2 WER", "0 1 2 PER", 5, r"2 columns of PER, but the first list has 2 of WER"),
         ("0 1 2 WER\n1 4\n", "0 2 2 WER\n1 4\n1 4\n", 5, r"2 hypotheses, but line 5 of .*features has 1"),
         ("1 4\n", "1\n", 6, r"1 words in 2 columns"),
-        ("1 4\n", "1 inf\n", 6, r"a statistic is 'inf', not a finite number"),
     ])),
     *of("mert", "features", changed(FEATURES, [
         ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, r"list '3', but line 1 of .*features has '4'"),
@@ -385,12 +389,8 @@ TABLE: list[Case] = [
         ({"text": TEXT + "one-1 a\n"}, "text", 4, "'one-1' comes twice, first on line 2"),
         ({"am": "one-1 1\n\none-2 1\n"}, "am", 2, "empty line"),
         ({"am": "one-1 1\n one-2 1\n"}, "am", 2, "white space before the key"),
-        ({"am": AM.replace("-11", "x")}, "am", 2, "score of 'one-2' is 'x', not a number"),
         ({"am": AM.replace("-11", "-11 -12")}, "am", 2, "score of 'one-2' is '-11 -12', not a number"),
         ({"am": AM.replace(" -11", "")}, "am", 2, "score of 'one-2' is '', not a number"),
-        ({"am": AM.replace("-11", "nan")}, "am", 2, "score of 'one-2' is 'nan', not a finite number"),
-        ({"am": AM.replace("-11", "1e400")}, "am", 2, "score of 'one-2' is '1e400', not a finite number"),
-        ({"lm": LM.replace("-4", "-1e151")}, "lm", 3, "beyond 1e[+]150"),
         ({"am": "one 1\n", "lm": "one 1\n", "text": "one a\n"}, "am", 1, "key 'one' is not list id, '-', number"),
         ({"am": "one- 1\n", "lm": "one- 1\n", "text": "one- a\n"}, "am", 1, "key 'one-' is not list id"),
         ({"am": b"one-1 1\none-2 \xff\n"}, "am", 2, "byte 0xff is not UTF-8"),
@@ -411,15 +411,9 @@ TABLE: list[Case] = [
         ("-1 -2\n", 1, "too short"),
         ("NBestList1.0\n(-1) a\n", 1, "too short"),
         ("(-1) a b\n", 1, "acoustic score is '\\(-1\\)', not a number"),
-        ("# x\n-1 x 1 a\n", 2, "lm score is 'x', not a number"),
         ("-1 -2 1.0 a\n", 1, "number of words is '1.0', not a count"),
         ("-1 -2 -1 a\n", 1, "number of words is '-1', not a count"),
         ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 found"),
-        ("-1 1e400 1 a\n", 1, "lm score is '1e400', not a finite number"),
-        ("-inf -2 1 a\n", 1, "acoustic score is '-inf', not a finite number"),
-        ("nan -2 1 a\n", 1, "acoustic score is 'nan', not a finite number"),
-        ("1e151 -2 1 a\n", 1, "beyond 1e[+]150"),
-        ("1_0 -2 1 a\n", 1, "not a number"),
     ]),
     *of("manifest", "manifest", [
         ("", None, "empty file; it must name at least one utterance"),
@@ -450,9 +444,6 @@ TABLE: list[Case] = [
         ("N=2 L=1\n" + REST.replace("S=0", "S=2"), 4, "S=2, but there are only nodes 0 to 1"),
         ("N=2 L=1\n" + REST.replace("E=1", "E=-1"), 4, "E= is '-1', not a count"),
         ("N=2 L=1\n" + REST.replace("E=1 ", ""), 4, "no E=, which must name a node"),
-        ("N=2 L=1\n" + REST.replace("a=-1", "a=x"), 4, "a= is 'x', not a number"),
-        ("N=2 L=1\n" + REST.replace("a=-1", "a=-inf"), 4, "a= is '-inf', not a finite number"),
-        ("N=2 L=1\n" + REST.replace("a=-1", "a=1e400"), 4, "a= is '1e400', not a finite number"),
         ("N=2 L=1\n" + REST.replace("a=-1", "a=-1 a=-2"), 4, "a= comes twice in one line"),
         ("N=2 L=1\n" + REST.replace("a=-1", "a="), 4, "'a=' should be a field name=value"),
         ("N=2 L=1\n" + REST.replace("a=-1", "a"), 4, "'a' should be a field name=value"),

@@ -53,13 +53,6 @@ def test_the_start_is_tried(name):
     assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
 
 
-def test_grid_has_24_by_24_points_with_three_features_and_at_least_two_values_each():
-    assert solve(Grid(), Problem(lists_of())).counters["evaluations"] == 24 * 24
-    assert solve(Grid(), Problem(lists_of(dimension=2))).counters["evaluations"] == 576
-    assert solve(Grid(), Problem(lists_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
-    assert solve(Grid(points=3), Problem(lists_of(dimension=4))).counters["evaluations"] == 27
-
-
 def test_grid_finds_the_best_of_its_points():
     problem = Problem(lists_of(7))
     grid = Grid(points=7, ranges=(("feature2", -1.0, 2.0), ("feature3", 0.5, 3.0)))

@@ -271,7 +271,6 @@ iterations = 5
 
 
 def written(folder: Path, text: str = CONFIG) -> Path:
-    """Write a configuration and its references."""
     (folder / "references.tsv").write_text("".join(f"{name}\t{words}\n" for name, words in REFERENCES.items()))
     config = folder / "toy.toml"
     config.write_text(text.replace("PYTHON", repr(sys.executable)).replace("TOY", repr(TOY)))

@@ -23,7 +23,6 @@ def begun(folder: Path, **more: Any) -> Toy:
 
 
 def goes_on(folder: Path, **more: Any) -> lpmert.Looped:
-    """Resume it."""
     toy = Toy()
     return lpmert.loop(toy, START, references=toy.references, n=3, folder=folder, resume=True, **more)
 

@@ -1,4 +1,4 @@
-"""The loop: what it must find with a decoder that knows all hypotheses, what it must notice, and when it ends."""
+"""The loop and its pool: what it must find with a decoder that knows all hypotheses, notice, and when it ends."""
 
 import dataclasses
 import json
@@ -21,7 +21,6 @@ START = {"am": 1.0, "lm": 0.01, "words": 0.0}
 
 
 def nbest_of(some: Hypotheses, references: Mapping[str, str]) -> lpmert.NBest:
-    """Return lists with their errors, counted here."""
     rows = [(name, text, features) for name, hypotheses in some.items() for text, features in hypotheses]
     errors = [
         float(sum(one != other for one, other in zip(text.split(), references[name].split(), strict=True)))
@@ -48,7 +47,6 @@ class Toy:
 
 
 def word_errors(toy: Toy, weights: Mapping[str, float]) -> float:
-    """Return what the toy's best hypotheses cost."""
     return float(sum(toy.lists(weights, 1).statistics[:, 0]))
 
 
@@ -334,16 +332,6 @@ def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
     assert fatal > 2 * len(toy.asked) - 2
 
 
-def test_a_finished_loop_is_not_decoded_again(tmp_path: Path) -> None:
-    toy = Toy()
-    first = lpmert.loop(toy, START, references=toy.references, n=3, folder=tmp_path)
-    again = Toy()
-    assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=tmp_path, resume=True)) == plain(
-        first
-    )
-    assert not again.asked
-
-
 def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
     toy = Toy()
 
@@ -362,17 +350,6 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
         lpmert.loop(toy, START, references=toy.references, time_limit=0)
 
 
-def test_stabilised_tuning_goes_where_it_says_and_the_answer_is_the_decoders_best() -> None:
-    toy = Toy(1)
-    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=9)  # nearly by distance alone
-    found = lpmert.loop(toy, START, references=toy.references, n=3, method=method, iterations=6, patience=6)
-    losses = [one.loss for one in found.iterations]
-    assert losses == [word_errors(toy, one.weights) for one in found.iterations]
-    assert found.loss == min(losses) < losses[0]
-    assert all(one.accepted and one.angle is None for one in found.iterations)
-    assert losses != sorted(losses, reverse=True)  # it explores: a step may cost more than the one before
-
-
 def test_stabilised_tuning_that_is_killed_remembers_its_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,3 +361,65 @@ def test_stabilised_tuning_that_is_killed_remembers_its_history(
         folder = tmp_path / str(fatal)
         assert killed_at(fatal, monkeypatch, partial(lpmert.loop, Toy(2), START, folder=folder, **settings))
         assert plain(lpmert.loop(Toy(2), START, folder=folder, resume=True, **settings)) == whole
+
+
+def lists(rows: list[tuple[str, str, float, float]]) -> lpmert.NBest:
+    """Return lists of (list, words, feature, errors), lists in the order of their first rows."""
+    ids = list(dict.fromkeys(row[0] for row in rows))
+    ordered = [row for one in ids for row in rows if row[0] == one]
+    sizes = [sum(row[0] == one for row in rows) for one in ids]
+    return lpmert.NBest(
+        [[row[2]] for row in ordered],
+        np.cumsum([0, *sizes]),
+        [row[3] for row in ordered],
+        ["f"],
+        ids,
+        texts=[row[1] for row in ordered],
+    )
+
+
+FIRST = lists([("a", "x y", 1.0, 0), ("a", "x z", 0.5, 1), ("b", "u", 3.0, 0)])
+SECOND = lists([("a", "x y", 1.25, 0), ("a", "x w", 0.0, 2), ("b", "u", 3.0, 0), ("c", "v", 1.0, 0)])
+
+REST = [("a", "x y", 1.25), ("a", "x z", 0.5), ("a", "x w", 0.0), ("b", "u", 3.0), ("c", "v", 1.0)]
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("all", [("a", "x y", 1.0), *REST]), ("latest", REST)])
+def test_equal_words_count_as_the_policy_says(policy: str, expected: list[tuple[str, str, float]]) -> None:
+    pool = lpmert.Pool(policy)
+    assert pool.add(FIRST) == (3, 3, 2)
+    assert pool.add(SECOND) == (3, 2, 2)
+    assert pool.add(SECOND) == (0, 0, 0)
+    found = pool.lists()
+    ids = [found.list_ids[k] for k in found.list_index]
+    assert list(zip(ids, found.texts or (), found.features[:, 0].tolist(), strict=True)) == expected
+    assert found.statistics[:, 0].tolist() == [{"x z": 1.0, "x w": 2.0}.get(words, 0.0) for _, words, _ in expected]
+    assert pool.n_words == 5
+    assert pool.spread == (1, 0.25, "f")
+
+
+def test_features_that_differ_by_less_than_a_millionth_are_equal() -> None:
+    pool = lpmert.Pool()
+    assert pool.add(FIRST).hypotheses == 3
+    assert pool.add(lists([("a", "x y", 1.0 + 4e-7, 0)])).hypotheses == 0
+    assert pool.add(lists([("a", "x y", 1.0 + 6e-7, 0)])).hypotheses == 1
+    assert pool.lists().features[0, 0] == 1.0
+
+
+def test_the_same_words_twice_in_one_decoding_both_count_as_the_latest() -> None:
+    pool = lpmert.Pool("latest")
+    pool.add(lists([("a", "x", 1.0, 0), ("a", "x", 2.0, 0)]))
+    assert pool.lists().n_hypotheses == 2
+    pool.add(lists([("a", "x", 2.0, 0)]))
+    assert pool.lists().features[:, 0].tolist() == [2.0]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(lpmert.DataError, match="equal_words must be one of all, latest"):
+        lpmert.Pool("newest")
+    pool = lpmert.Pool()
+    with pytest.raises(lpmert.DataError, match="the pool is empty"):
+        pool.lists()
+    pool.add(FIRST)
+    with pytest.raises(lpmert.DataError, match="other features"):
+        pool.add(lpmert.NBest([[1.0]], [0, 1], [0.0], ["g"], texts=["x"]))

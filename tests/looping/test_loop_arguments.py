@@ -79,8 +79,6 @@ def test_a_reference_of_what_is_not_decoded_is_named_with_what_to_do(tmp_path: P
 
 
 class Gives:
-    """Gives always the same."""
-
     def __init__(self, given: Any) -> None:
         self.given = given
 

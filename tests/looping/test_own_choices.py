@@ -48,7 +48,6 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
 
 @pytest.fixture
 def averaged(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """The averages [D] of a loop."""
     found: list[np.ndarray] = []
     fit = steps.fit
 

@@ -122,7 +122,6 @@ def _run(weights: str, lists: str, n: str, trouble: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Be a decoder."""
     if arguments[0] == "worker":
         _work("".join(arguments[1:]))
     else:

@@ -18,8 +18,6 @@ from lpmert.numeric.lists import SortedLists, sorted_lists
 
 
 class Cones:
-    """Cones within an orthant, by their rays."""
-
     boxed = False
     opposite = np.array([[1.0, 0.0625, 0.0], [1.0, 0.0, 0.0625], [1.0, -0.0625, -0.0625]])
 
@@ -47,8 +45,6 @@ class Cones:
 
 
 class Boxes:
-    """Boxes on a face of the cube, by centre and radius."""
-
     boxed = True
     opposite = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0625, 0.0625])
 

@@ -14,37 +14,10 @@ from shared import needs_shared, swahili
 import lpmert
 from lpmert import Status
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.groups import GroupedSearch, Groups, independent_parts
+from lpmert.methods.groups import Groups, independent_parts
 from lpmert.model.problem import Problem
-from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:
-    """A list alone can choose each of its corners; in the plane these are few."""
-    lists = gaussian_lists(4, lists=12, hypotheses=9, features=3)
-    alone = 0.0
-    for begin, end in pairwise(lists.offsets):
-        one = Lists(lists.features[begin:end], np.array([0, end - begin]), lists.losses[begin:end])
-        alone += lpmert.minimize(one.nbest, method="exhaustive").loss
-    problem = Problem(lists.nbest)
-    form = problem.canonical
-    search = GroupedSearch(Groups(size=1), form, Incumbent(1 << 40, np.ones(3), ""))
-    while search.counters()["groups"] <= form.n_lists:  # until a second one is joined
-        search.advance()
-    assert form.loss_of(search.lower_bound) >= alone
-
-
-def test_one_group_is_the_search_over_selections() -> None:
-    lists = gaussian_lists(5, lists=10, hypotheses=6, features=5)
-    groups = lpmert.minimize(lists.nbest, method=Groups(size=10))
-    choices = lpmert.minimize(lists.nbest, method=Choices())
-    assert groups.status is choices.status is Status.OPTIMAL
-    assert groups.loss == choices.loss
-    assert groups.counters["groups"] == 1
-    assert groups.counters["lps"] == choices.counters["lps"]
 
 
 def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:

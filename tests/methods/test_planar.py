@@ -80,11 +80,6 @@ def test_directions_that_differ_in_the_last_bit_are_told_apart():
     assert len(critical_directions(features, offsets).ends) == 4
 
 
-def test_one_feature_has_two_directions():
-    optimum = sweep_directions(np.array([[1.0], [3.0], [-2.0]]), np.array([0, 3]), np.array([0, 5, 2]))
-    assert (optimum.cost, optimum.weights.tolist(), optimum.representable) == (2, [-1.0], True)
-
-
 def test_middles_lie_in_the_cells_that_the_events_lead_to():
     rng = np.random.default_rng(2)
     features, offsets = rng.normal(size=(60, 2)), np.arange(0, 61, 12)
@@ -100,29 +95,6 @@ def test_middles_lie_in_the_cells_that_the_events_lead_to():
         assert ((features @ middle).reshape(5, 12).argmax(axis=1) + offsets[:-1]).tolist() == selection.tolist()
     assert selection.tolist() == critical.start.tolist()
     assert critical.widths.sum() == pytest.approx(2 * np.pi)
-
-
-@pytest.mark.parametrize("lists", [1, 2, 4, 10, 57])
-def test_random_pairs_have_two_cells_a_list(lists):
-    features, offsets = pairs_with_origin(*np.random.default_rng(lists).normal(size=(lists, 2)))
-    assert len(critical_directions(features, offsets).ends) == 2 * lists
-
-
-def hull_sizes(points):
-    draws, size, _ = points.shape
-    features = points.reshape(-1, 2)
-    critical = critical_directions(features, np.arange(0, draws * size + 1, size))
-    return np.bincount(critical.leaving // size, minlength=draws)
-
-
-def test_expected_hull_vertices_of_a_triangle():
-    rng = np.random.default_rng(1)
-    points = rng.random((2000, 200, 2))
-    folded = points.sum(axis=2) > 1
-    points[folded] = 1 - points[folded]
-    counts = hull_sizes(points)
-    expected = 2 * (1 / np.arange(1, 200)).sum()
-    assert abs(counts.mean() - expected) < 5 * counts.std() / np.sqrt(len(counts))
 
 
 def test_the_method_refuses_three_features():

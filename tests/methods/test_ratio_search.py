@@ -1,24 +1,217 @@
-"""The exact methods prove ratio metrics: they find the loss that brute force in exact arithmetic finds."""
+"""Ratio metrics: searches begin with the oracle bound, no selection undercuts a minorant, optima are known."""
 
+import itertools
 from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from math import nextafter, prod
+from typing import Any
 
 import numpy as np
 import pytest
 from oracle import Lists
-from problems import random_lists, sums
+from problems import KINDS, random_lists, sums
 from shared import needs_shared, pool
 
 import lpmert
 from benchmarks import datasets
-from lpmert import NBest, Status
+from lpmert import NBest, Problem, Status
+from lpmert.core import height_limit, loss_of_height, losses_of_totals
+from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
-from lpmert.metrics.ratio import Bleu, Chrf, Per
+from lpmert.methods.choices.ratio import UNIT, _Pieces, close_oracle_height, cost_of_height, oracle_height, ratio_lists
+from lpmert.metrics.base import BLEU
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.metrics.text import BleuTexts
-from lpmert.model.problem import Problem
-
-pytestmark = pytest.mark.usefixtures("poorest_start")
+from lpmert.model.canonical import CanonicalWeights
 
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
+ERRORS = LinearFraction("rate", ("errors", "length"), (1, 0), (0, 1), higher_is_better=False)
+LISTS, SIZE = 5, 4
+
+
+def counts(rng: np.random.Generator, metric: Any, n_lists: int = LISTS) -> FloatArray:
+    """Statistics [n_lists * SIZE, K] of hypotheses."""
+    rows = n_lists * SIZE
+    if isinstance(metric, Bleu):
+        totals = rng.integers(8, 14, (rows, 1)) - np.arange(4)
+        matches = np.minimum(totals, rng.integers(3, 9, (rows, 4)))
+        return np.column_stack([np.stack([matches, totals], axis=2).reshape(rows, 8), np.full(rows, 10)]).astype(float)
+    if metric is ERRORS:
+        return np.column_stack([rng.integers(1, 6, rows), rng.integers(0, 9, rows)]).astype(float)
+    sizes = rng.integers(4, 9, (rows, 2))
+    sizes[:, 1] = sizes[::SIZE, 1].repeat(SIZE)  # one reference a list
+    match = rng.binomial(sizes.min(axis=1), 0.6)
+    columns = [match, *sizes.T] if not isinstance(metric, Chrf) else [*sizes.T, match]
+    return np.column_stack(columns).astype(float)
+
+
+def oracle(metric: Any, statistics: FloatArray) -> float:
+    """The least loss of all selections, one after another."""
+    lists = statistics.reshape(LISTS, SIZE, -1)
+    chosen = itertools.product(range(SIZE), repeat=LISTS)
+    return min(metric.loss(lists[np.arange(LISTS), list(rows)].sum(axis=0)) for rows in chosen)
+
+
+@pytest.mark.parametrize("time_limit", [0.0, 0.2])
+@pytest.mark.parametrize("method", ["auto", "choices", "cells", "groups"])
+def test_sums_begin_with_the_oracle_itself(method: str, time_limit: float) -> None:
+    """Too many lists and features for a proof, where the bound is all that there is."""
+    rng = np.random.default_rng(2)
+    nbest = NBest(rng.normal(size=(3000, 14)), np.arange(0, 3001, 20), rng.integers(0, 30, 3000) / 7.0)
+    result = lpmert.minimize(nbest, method=method, time_limit=time_limit)
+    least = nbest.statistics[:, 0].reshape(150, 20).min(axis=1).sum()
+    assert result.status is lpmert.Status.TIME_LIMIT
+    assert least * (1 - 1e-12) <= result.lower_bound <= result.loss
+
+
+@pytest.mark.parametrize("metric", [ERRORS, f_beta(), precision()], ids=["rate", "f1", "precision"])
+def test_fractions_begin_with_the_oracle_itself(metric: Any) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        statistics = counts(rng, metric)
+        nbest = NBest(rng.normal(size=(20, 6)), np.arange(0, 21, SIZE), statistics)
+        result = lpmert.minimize(nbest, metric=metric, time_limit=0)
+        assert result.lower_bound == pytest.approx(oracle(metric, statistics), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "choices", "cells", "groups"])
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=1), Per()], ids=["bleu", "chrf", "per"])
+def test_other_ratios_begin_just_below_it(metric: Any, method: str) -> None:
+    rng = np.random.default_rng(1)
+    short = []
+    for _ in range(10):
+        statistics = counts(rng, metric)
+        nbest = NBest(rng.normal(size=(20, 6)), np.arange(0, 21, SIZE), statistics)
+        result = lpmert.minimize(nbest, metric=metric, method=method, time_limit=0)
+        least = oracle(metric, statistics)
+        assert result.lower_bound <= least + 1e-12
+        any_weights = Problem(nbest, metric).evaluate(np.ones(6)).loss
+        short.append((least - result.lower_bound) / max(any_weights - least, 1e-9))
+    # a share of what there is to choose; the minorant that is tight at some weights alone leaves several times as much
+    assert np.mean(short) < 0.1
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
+    """Attainable or not; with counts of 0, lengths that differ, and lists of one hypothesis."""
+    metric = METRICS[name]
+    closer = 0
+    for seed in range(150):
+        rng = np.random.default_rng([seed, len(name)])
+        sizes = rng.integers(1, 5, rng.integers(1, 5))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        statistics = sums(rng, metric, 8, offsets[-1])
+        if seed % 2:  # of few kinds, so that much is equal, and far apart
+            statistics = statistics[rng.integers(0, min(3, len(statistics)), len(statistics))] * rng.integers(1, 40)
+        form = Problem(NBest(rng.normal(size=(offsets[-1], 3)), offsets, statistics), metric).canonical
+        if not form.n_lists:
+            continue
+        lists, ratio = ratio_lists(form)
+        weights = CanonicalWeights(rng.normal(size=form.n_features))
+        plain, bound = oracle_height(lists, ratio, weights)
+        height = close_oracle_height(lists, ratio, plain, bound)
+        totals = form.totals
+        own = [range(begin, end) for begin, end in itertools.pairwise(form.offsets.tolist())]
+        losses = [
+            metric.loss(totals.constant + totals.statistics[list(rows)].sum(axis=0)) for rows in itertools.product(*own)
+        ]
+        assert plain <= height
+        assert form.loss_of(cost_of_height(form, ratio.kind, height)) <= min(losses) + 1e-12
+        closer += plain < height
+        quarters = ratio._replace(constant=ratio.constant + 0.25)  # sums of them could be rounded out of a piece
+        assert close_oracle_height(lists, quarters, plain, bound) == plain
+    assert closer > 20
+
+
+def test_heights_of_pieces_are_rounded_down() -> None:
+    rng = np.random.default_rng(0)
+    metric = METRICS["bleu"]
+    statistics = sums(rng, metric, 8, 20)
+    form = Problem(NBest(rng.normal(size=(20, 3)), [0, 5, 10, 15, 20], statistics), metric).canonical
+    lists, ratio = ratio_lists(form)
+    pieces, plain = _Pieces(ratio, lists.offsets, 1), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]
+    for _ in range(50):
+        slopes, multiplier, end = rng.normal(size=len(plain[0])) * 1e3, rng.normal() * 1e3, rng.normal()
+        lines = np.column_stack([ratio.statistics @ slopes, ratio.statistics[:, 1]])
+        height, _ = pieces._cheapest(0.1, slopes, lines, multiplier, end)
+        exact, times = list(map(Fraction, slopes.tolist())), Fraction(multiplier)
+
+        def value(row: list[Fraction], exact: list[Fraction] = exact, times: Fraction = times) -> Fraction:
+            return sum((a * b for a, b in zip(exact, row, strict=True)), -times * row[1])
+
+        least = sum(min(map(value, plain[a:b])) for a, b in itertools.pairwise(lists.offsets.tolist()))
+        total = Fraction(0.1) + times * Fraction(end) + value(list(map(Fraction, ratio.constant.tolist()))) + least
+        assert total - Fraction(1, 10**6) < height * Fraction(UNIT) <= total
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_selection_undercuts_the_minorant(kind: str) -> None:
+    """Attainable or not."""
+    tried = 0
+    for seed in range(8):
+        lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3)
+        for name, metric in METRICS.items():
+            statistics = sums(np.random.default_rng([seed, len(name)]), metric, 8, len(lists.features))
+            form = Problem(NBest(lists.features, lists.offsets, statistics), metric).canonical
+            if not form.n_lists:
+                continue
+            weights = CanonicalWeights(np.random.default_rng(seed).normal(size=form.n_features))
+            searched, ratio = ratio_lists(form)
+            height, bound = oracle_height(searched, ratio, weights)
+            below = form.with_costs(bound.costs[: len(form.features)].copy())
+            sizes = np.diff(form.offsets)
+            if below.n_lists != form.n_lists or prod(sizes.tolist()) > 300:
+                continue
+            tried += 1
+            for positions in product(*(range(size) for size in sizes.tolist())):
+                rows = form.offsets[:-1] + np.array(positions)
+                total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
+                cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
+                assert cost_of_height(form, ratio.kind, height + cost) <= form.cost_of_loss(metric.loss(total))
+    assert tried
+
+
+def test_heights_and_losses_turn_into_each_other_on_the_safe_side() -> None:
+    """A translation is never beyond the limit of a loss above its own, and no bound is above the loss of its height."""
+    rng = np.random.default_rng(2)
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(200):
+            words = rng.integers(10, 10 ** int(rng.integers(2, 8)), 4).astype(float)
+            total = np.array([1.0, words[0], 1.0, words[1], 1.0, words[2], 1.0, words[3], 1.0])
+            height = Decimal(int(words.astype(object).prod())).ln() / 4
+            (loss,) = losses_of_totals(BLEU, np.empty(0), total[None]).tolist()
+            assert height <= height_limit(BLEU, nextafter(loss, 1.0)) * Decimal(UNIT)
+            bound = float(rng.random() * 10.0 ** rng.integers(-3, 2))
+            assert Decimal(loss_of_height(BLEU, bound)) <= 1 - (-Decimal(bound)).exp()
+
+
+def best_of_each(nbest: NBest) -> float:
+    """The score of hypotheses of which none alone can be exchanged for a better one, whatever weights choose."""
+    metric, starts, ends = METRICS["bleu"], nbest.offsets[:-1], nbest.offsets[1:]
+    rows = starts.copy()
+    total = nbest.statistics[rows].sum(axis=0)
+    least, before = metric.loss(total), np.inf
+    while least < before:
+        before = least
+        for s, (begin, end) in enumerate(zip(starts, ends, strict=True)):
+            totals = total - nbest.statistics[rows[s]] + nbest.statistics[begin:end]
+            losses = [metric.loss(row) for row in totals]
+            if min(losses) < least:
+                least = min(losses)
+                rows[s] = begin + int(np.argmin(losses))
+                total = nbest.statistics[rows].sum(axis=0)
+    return least
+
+
+@needs_shared
+@pytest.mark.slow
+def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> None:
+    nbest = datasets.swahili_counts()
+    result = lpmert.minimize(nbest, metric="bleu", time_limit=60)
+    assert best_of_each(nbest) < result.lower_bound < result.loss
 
 
 def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBest, str]]:
@@ -31,6 +224,7 @@ def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBe
             yield lists, NBest(lists.features, lists.offsets, statistics), name
 
 
+@pytest.mark.usefixtures("poorest_start")
 def test_options_of_selections_are_heeded() -> None:
     changes = {
         "use_cores": ("lps_for_cores", Choices(use_cores=True)),

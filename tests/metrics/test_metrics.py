@@ -11,7 +11,7 @@ import pytest
 
 import lpmert
 from lpmert.errors import FloatArray, MetricError
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne, losses_of_totals
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne
 from lpmert.metrics.contract import metric_by_name
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 from lpmert.model.nbest import NBest
@@ -85,13 +85,6 @@ def test_nothing_at_all_has_the_loss_one_and_the_score_zero(metric: Any) -> None
     nothing = np.zeros(n_columns(metric))
     metric.check(nothing[None])
     assert (metric.loss(nothing), metric.score(nothing)) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize("metric", [*RATIOS, SumOfLosses()], ids=[*RATIO_IDS, "loss"])
-def test_losses_of_many_totals_are_those_of_each(metric: Any) -> None:
-    columns = 1 if isinstance(metric, SumOfLosses) else n_columns(metric)
-    totals = np.sort(np.random.default_rng(3).integers(1, 50, size=(40, columns)), axis=1).astype(float)[:, ::-1]
-    assert losses_of_totals(metric, totals).tolist() == [metric.loss(total) for total in totals]
 
 
 @pytest.mark.parametrize("name", METRICS.own)

@@ -41,18 +41,15 @@ CORPORA = st.integers(1, 3).flatmap(
 
 
 def one_each(texts: list[str]) -> NBest:
-    """Return lists of one hypothesis."""
     return NBest(np.zeros((len(texts), 1)), np.arange(len(texts) + 1), np.zeros(len(texts)), texts=texts)
 
 
 def statistics_of(metric: str | TextMetric, text: str, *references: str) -> list[float]:
-    """Return the statistics of one text."""
     row: list[float] = measure_texts(one_each([text]), [references], metric)[0].statistics[0].tolist()
     return row
 
 
 def corpus(pairs: list[tuple[str, list[str]]], metric: str | TextMetric) -> tuple[Metric, FloatArray]:
-    """Return the metric and the summed statistics of a corpus."""
     measured, summed = measure_texts(one_each([text for text, _ in pairs]), [own for _, own in pairs], metric)
     total: FloatArray = measured.statistics.sum(axis=0)
     summed.check(measured.statistics)
@@ -320,7 +317,6 @@ def lines_of(path: Path) -> list[str]:
 
 @cache
 def first_hypotheses(data: str) -> tuple[list[str], list[str]]:
-    """Return the first hypothesis of every list and its reference."""
     folder = SHARED_DATA / data
     first: dict[str, str] = {}
     if data.startswith("swahili"):
@@ -348,7 +344,6 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(da
 
 
 def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:
-    """Return what counting warns of."""
     caplog.clear()
     measure_texts(one_each(texts), references, metric)
     return " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")

@@ -28,7 +28,6 @@ PLACES = ("lpmert.model.problem.MANY", "lpmert.system.mapped.MANY", "lpmert.form
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every set of lists as a large one."""
     monkeypatch.setattr("lpmert.system.mapped._PIECE", 100)
     for place in PLACES:
         monkeypatch.setattr(place, 1)

@@ -1,4 +1,4 @@
-"""Canonical form keeps every selection's loss; evaluation agrees with exact arithmetic, ties included."""
+"""Canonical form keeps every selection's loss; evaluation agrees with exact arithmetic, ties and ranges included."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -11,9 +11,11 @@ from oracle import Lists, exact_decode, loss_of
 from problems import KINDS, random_lists, small_lists
 
 import lpmert
-from lpmert.errors import DataError, MethodError
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.model import presolve
+from lpmert.model.evaluation import Evaluator, ranges_of_weights
 from lpmert.model.nbest import NBest
-from lpmert.model.presolve import fixed_point
+from lpmert.model.presolve import _leaders_by_key, fixed_point, group_identical
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -212,3 +214,108 @@ def test_no_weights_have_a_negative_excess(lists: Lists, weights: list[int]) -> 
     assert found.wins_by_ties == (found.loss < found.optimum.loss and found.optimum.status.proved)
     if found.wins_by_ties:
         assert found.tied_lists > 0
+
+
+def by_counting(features: FloatArray, offsets: IntArray) -> list[int]:
+    found = []
+    for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        for i in range(begin, end):
+            found.append(next(j for j in range(begin, end) if (features[j] == features[i]).all()))
+    return found
+
+
+numbers = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 0.1 + 2.0**-55, 5e-324, 1e308])
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[FloatArray, IntArray]:
+    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
+    n_features = draw(st.integers(0, 3))
+    values = draw(st.lists(numbers, min_size=sum(sizes) * n_features, max_size=sum(sizes) * n_features))
+    features = np.array(values, dtype=np.float64).reshape(sum(sizes), n_features)
+    return features, np.concatenate([[0], np.cumsum(sizes)])
+
+
+@given(lists())
+def test_every_row_is_led_by_the_first_that_equals_it(given_lists: tuple[FloatArray, IntArray]) -> None:
+    features, offsets = given_lists
+    assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
+
+
+@pytest.mark.parametrize(("name", "value"), [("_ODD", np.uint64(0)), ("_MOST_PLACE_BITS", -1)])
+@given(lists())
+def test_keys_that_tell_nothing_make_no_difference(
+    name: str, value: object, given_lists: tuple[FloatArray, IntArray]
+) -> None:
+    features, offsets = given_lists
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presolve, name, value)
+        assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
+
+
+def test_keys_that_are_equal_by_accident_are_noticed() -> None:
+    features, offsets = np.array([[1.0], [2.0], [1.0]]), np.array([0, 3])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presolve, "_ODD", np.uint64(0))
+        assert _leaders_by_key(features, offsets) is None
+    assert _leaders_by_key(features, offsets) is not None
+
+
+def test_more_lists_than_a_key_has_room_for_are_sorted_by_rows() -> None:
+    sizes = np.ones(1 << 17, dtype=np.int64)
+    sizes[0] = 1 << 15
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    features = np.zeros((offsets[-1], 1))
+    features[: 1 << 15, 0] = np.arange(1 << 15) // 2
+    assert _leaders_by_key(features, offsets) is None
+    leader = group_identical(features, offsets)
+    assert np.array_equal(leader[: 1 << 15], np.arange(1 << 15) // 2 * 2)
+    assert np.array_equal(leader[1 << 15 :], np.arange(1 << 15, offsets[-1]))
+
+
+OFFSETS = np.array([0, 4, 5, 11, 14])
+
+
+def winners(features: FloatArray, weights: FloatArray) -> list[int]:
+    pieces = np.split(features @ weights, OFFSETS[1:-1])
+    return [int(np.argmax(piece)) for piece in pieces]
+
+
+def evaluator(features: FloatArray) -> Evaluator:
+    losses: IntArray = np.arange(len(features))
+    return Evaluator(features, OFFSETS, losses[:, None].astype(float), losses, losses.astype(float))
+
+
+def test_no_choice_changes_within_the_range_of_a_weight_and_one_does_beyond() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features, weights = rng.normal(size=(14, 3)), rng.normal(size=3)
+        chosen = winners(features, weights)
+        ranges = ranges_of_weights(features, OFFSETS, weights)
+        for d, (low, high) in enumerate(ranges):
+            assert low < weights[d] < high
+            for end in (low, high):
+                for share, same in ((0.999, True), (1.001, False)):
+                    moved = weights.copy()
+                    moved[d] = weights[d] + share * (np.clip(end, -1e6, 1e6) - weights[d])
+                    assert (winners(features, moved) == chosen) is (same or not np.isfinite(end))
+
+
+def test_features_that_are_all_alike_leave_a_weight_free() -> None:
+    features = np.column_stack([np.arange(14.0), np.ones(14)])
+    ranges = ranges_of_weights(features, OFFSETS, np.array([1.0, 0.5]))
+    assert ranges.tolist() == [[0.0, np.inf], [-np.inf, np.inf]]
+
+
+def test_decoding_other_weights_is_not_what_was_decoded_before() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(14, 3))
+    decoder = evaluator(features)
+    weights = rng.normal(size=3)
+    for _ in range(3):
+        for sign in (1.0, -1.0):
+            asked = sign * weights
+            chosen = decoder.decode(asked).selection
+            assert (chosen - OFFSETS[:-1]).tolist() == winners(features, asked)
+            asked *= -1.0  # the caller's own, in place
+            assert (decoder.decode(asked).selection - OFFSETS[:-1]).tolist() == winners(features, asked)

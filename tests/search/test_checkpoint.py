@@ -1,6 +1,7 @@
 """A search that goes on from a checkpoint ends with the optimum, whenever it was cut off; nothing else is taken on."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -8,24 +9,25 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from commands import environment
 from hypothesis import given
 from hypothesis import strategies as st
-from long_searches import kept_search, lattices_of, long_searches, noise_of, search_lattices
+from long_searches import counted, kept_search, lattices_of, long_searches, noise_of, search_lattices
 from mutations import damaged, examples
 from searches import many_more
-from shared import ROOT
 
 import lpmert
 from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report
 from lpmert.methods.auto import Auto
+from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
@@ -88,7 +90,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut_off(method: str, path: Path, **more: Any) -> lpmert.Result:
-    """Search for 50 nodes."""
     return lpmert.minimize(noise_of(1), method=method, node_limit=50, checkpoint=path, **more)
 
 
@@ -270,19 +271,17 @@ def check_kills(kind: str, kills: int, folder: Path) -> None:
     call = [sys.executable, "-c", CHILD, str(folder / "kept.npz"), kind]
     killed = 0
     while killed < kills:
-        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment())
         assert process.stdout.readline() == "begins\n"
         time.sleep(float(rng.exponential(0.2)))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
         killed += 1
-    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT)
+    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=environment())
     loss, status = done.stdout.splitlines()[-1].split()
     assert (float(loss), status) == (kept_search(kind).loss, "OPTIMAL")
 
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 
 CHILD = """
 import sys
@@ -306,3 +305,47 @@ def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["cells", "choices", "groups", "wer", "bleu"])
 def test_a_search_that_is_killed_very_often_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 50, tmp_path)
+
+
+def searched(kind: str, path: Path, **more: Any) -> lpmert.Result:
+    """Search lists by a method, with the options that follow it, for a metric, or lattices, with a checkpoint."""
+    if kind == "lattices":
+        return lpmert.minimize(lattices_of(2), metric="wer", checkpoint=path, **more)
+    name, _, metric = kind.partition(" ")
+    method = METHODS.build(name).configured({"size": metric} if metric.isdigit() else {})
+    nbest = counted(3, "f1", 4) if metric == "f1" else noise_of(1, 9)
+    return lpmert.minimize(nbest, metric="f1" if metric == "f1" else "loss", method=method, checkpoint=path, **more)
+
+
+@pytest.mark.parametrize("kind", ["cells", "choices", "cells f1", "auto f1", "groups 2", "groups 5", "lattices"])
+def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path) -> None:
+    """None of what was open is searched again from the beginning."""
+    with long_searches():
+        whole = searched(kind, tmp_path / "whole.npz")
+        share = max(1, whole.counters["nodes"] // 4)
+        limits = [{"node_limit": share}, {"node_limit": share + 1}, {"node_limit": 2 * share}, {}, {"time_limit": 0}]
+        results = [searched(kind, tmp_path / "kept.npz", resume=k > 0, **limit) for k, limit in enumerate(limits)]
+    assert results[0].status is Status.NODE_LIMIT
+    assert results[0].counters["nodes"] > 0
+    assert [result.resumed for result in results] == [False, True, True, True, True]
+    assert results[-2].status is results[-1].status is whole.status is Status.OPTIMAL
+    for before, after in pairwise(results):
+        assert before.lower_bound <= after.lower_bound <= whole.loss <= after.loss <= before.loss
+        assert all(count <= after.counters[name] for name, count in before.counters.items())
+    assert results[-1].counters["nodes"] == results[-2].counters["nodes"] < 2.5 * whole.counters["nodes"]
+    assert results[-1].counters.get("additive_searches", 2) > 1
+    assert results[-1].counters.get("groups") == whole.counters.get("groups")
+
+
+@pytest.mark.parametrize("method", ["sweep", "auto", "lp-mert", "exhaustive", "mip"])
+def test_a_search_that_keeps_the_best_weights_alone_says_that_it_begins_anew(
+    method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nbest, path = noise_of(1, 4, 2), tmp_path / "kept.npz"
+    caplog.set_level(logging.WARNING, logger="lpmert")
+    stopped = lpmert.minimize(nbest, method=method, checkpoint=path, time_limit=0)
+    assert stopped.status is Status.TIME_LIMIT
+    assert "begins anew" not in caplog.text
+    whole = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True)
+    assert "the checkpoint holds only the best weights of this search: the proof begins anew" in caplog.text
+    assert whole.loss == lpmert.minimize(nbest, method="exhaustive").loss <= stopped.loss

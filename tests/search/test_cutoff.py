@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 from fuzz import ROUNDING
 from problems import Given, problem
@@ -82,28 +81,6 @@ def test_the_cutoff_prunes_from_the_start() -> None:
         assert found.ended
         assert found.result is None
         assert cutoff <= found.bound <= oracle
-
-
-@pytest.mark.parametrize("method", ["choices", "cells"])
-def test_the_last_improvement_by_one_unit_is_not_missed(method: str) -> None:
-    """Searches for less than one more than the least find the least, and nothing below it."""
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        width, n_lists, size = (int(rng.integers(*ends)) for ends in ((2, 4), (5, 10), (2, 5)))
-        features = (
-            rng.integers(-3, 4, (n_lists * size, width)) if seed % 2 else rng.normal(size=(n_lists * size, width))
-        )
-        losses = rng.integers(0, int(rng.choice([2, 4, 9])), n_lists * size).astype(float)
-        offsets = np.arange(0, n_lists * size + 1, size)
-        if (np.minimum.reduceat(losses, offsets[:-1]) == np.maximum.reduceat(losses, offsets[:-1])).all():
-            continue
-        least = float(oracle.best_loss(oracle.Lists(features.astype(float), offsets, losses), "first"))
-        lists = problem_of(NBest(features, offsets, losses), "loss", "first", None)
-        found = search_below(
-            lists, least + 1.0, METHODS.build(method).configured({"look_ahead": "no"} if method == "choices" else {})
-        )
-        assert found.result.loss == found.bound == least
-        assert search_below(lists, least, METHODS.build(method)).result is None
 
 
 @pytest.mark.parametrize(

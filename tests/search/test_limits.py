@@ -1,27 +1,29 @@
 """Every way to stop early leaves weights, their loss and a valid bound; and nothing depends on when one looks.
 
-`test_overruns.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
+`test_time_limits.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
 """
 
-import os
+import signal
 import subprocess
 import sys
 import time
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import environment
 from oracle import Lists
 from problems import gaussian_lists
 from searches import RATIOS
+from shared import ROOT
 
 import lpmert
 from lpmert import Progress, Result, Status
 from lpmert.model.problem import Problem
 from lpmert.search.report import bound_on_loss
+from lpmert.system.interrupts import Interrupts
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
 MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
@@ -146,8 +148,38 @@ for _ in range(60):
 @pytest.mark.slow
 def test_an_interrupt_at_any_moment_does_not_crash() -> None:
     """A signal that arrives while compiled code makes Python objects must not leave them half made."""
-    here = Path(__file__).resolve().parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
     command = [sys.executable, "-c", _INTERRUPTED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment())
     assert done.returncode == 0, done.stderr
+
+
+SCRIPT = """
+import signal, sys
+from lpmert.system.interrupts import Interrupts, abort
+number = int(sys.argv[1])
+signal.signal(number, abort)
+with Interrupts() as interrupts:
+    for _ in range(2):
+        signal.raise_signal(number)
+        print("pressed", interrupts.pressed, interrupts.number, flush=True)
+print("goes on", flush=True)
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.pressed
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(int(number))], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stdout == f"pressed True {int(number)}\n"
+    assert (done.returncode, done.stderr.strip()) == (128 + number, "lpmert: interrupted")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import environment
 from searches import peak_of
-from shared import ROOT
 
 import lpmert
 from lpmert import DataError, Status
@@ -40,8 +40,7 @@ finally:
 def commanded(*words: str) -> tuple[int, str, str, int]:
     """Run a command in a process of its own; return exit code, output, log, and the most memory that it had."""
     call = [sys.executable, "-c", CHILD, *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False, timeout=600)
+    done = subprocess.run(call, capture_output=True, text=True, env=environment(), check=False, timeout=600)
     log, _, peak = done.stderr.rpartition("\npeak ")
     return done.returncode, done.stdout, log, int(peak)
 

@@ -1,22 +1,26 @@
-"""Open nodes of searches in units: what may hold an improvement stays open."""
+"""Open nodes of searches in units: what may hold an improvement stays open, whatever memory and threads there are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from long_searches import problem_of
+from long_searches import long_searches, problem_of, same
 
 import lpmert
 from lpmert import Status
+from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.nodes import NodeSearch
 from lpmert.methods.choices import choices
 from lpmert.methods.choices.choices import Choices, Common, SharedChoices, search_batch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Answer, OpenNode
+from lpmert.system.memory import Allowance
 
 
 def _node(bound: int) -> OpenNode:
@@ -59,3 +63,41 @@ def test_cones_that_wait_for_exact_arithmetic_count_in_the_bound() -> None:
     search._hard.append(_node(0))
     assert search.lower_bound == 0
     assert not search.finished
+
+
+@pytest.fixture
+def units_at_once() -> Iterator[None]:
+    with long_searches():
+        yield
+
+
+@pytest.mark.usefixtures("units_at_once")
+@pytest.mark.parametrize("shape", ["simplices", "boxes"])
+def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = problem_of(7, 400)
+    whole = lpmert.minimize(nbest, method=Cells(shape=shape))
+    monkeypatch.setattr(nodes, "_ROOM", 1)
+    grown = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert same(whole, grown)  # what there is room for in the beginning makes no difference
+    asked = 0
+
+    def spent(_: Allowance) -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 20
+
+    monkeypatch.setattr(Allowance, "spent", property(spent))
+    cut = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert cut.status is Status.MEMORY_LIMIT
+    assert cut.lower_bound < whole.loss <= cut.loss
+    assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
+
+
+@pytest.mark.usefixtures("units_at_once")
+def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken unit")
+
+    monkeypatch.setattr(NodeSearch, "explore", broken)
+    with pytest.raises(RuntimeError, match="broken unit"):
+        lpmert.minimize(problem_of(2), method="cells", jobs=2)

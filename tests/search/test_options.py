@@ -221,8 +221,6 @@ def test_a_method_without_declared_options_has_those_of_its_fields() -> None:
 
     @dataclass(frozen=True)
     class Plain(Comparator):
-        """Ones."""
-
         times: int = 1
         extra: object = None
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from commands import finished
-from graph_problems import all_paths, random_links
+from graph_problems import lists_of_all_ways, real_lattices
 from shared import ROOT
 from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 
@@ -18,28 +18,9 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.unseen import averaging
 from lpmert.unseen.averaging import Averaging, average_weights
 
-WORDS = ("a", "b", "c", None)
-
 
 def drawn(seed, n_lattices=10, width=2):
-    """Random lattices of four to seven nodes, with parallel links and silent ones."""
-    rng = np.random.default_rng(seed)
-    offsets, sources, targets = random_links(rng, n_lattices, (4, 8), 8)
-    words = [WORDS[int(rng.integers(4))] for _ in sources]
-    references = [" ".join(rng.choice(["a", "b", "c"], 3).tolist()) for _ in range(n_lattices)]
-    features = rng.normal(size=(len(sources), width)) * np.array([1.0, 6.0, 0.3])[:width]
-    return Lattices(features, offsets, sources, targets, words, references)
-
-
-def lists_of_all_paths(problem):
-    """Features [M, D], offsets and losses of every path of every lattice, by plain recursion."""
-    features, losses, offsets = [], [], [0]
-    for number, graph in enumerate(problem.graphs):
-        for way in all_paths(graph):
-            features.append(problem.features(number, np.array(way)))
-            losses.append(problem.loss(number, np.array(way[::-1])))
-        offsets.append(len(losses))
-    return np.array(features), np.array(offsets), np.array(losses, dtype=float)[:, None]
+    return real_lattices(seed, n_lattices, (4, 8), 8, [1.0, 6.0, 0.3][:width])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -65,8 +46,9 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     def inside(weights):
         return region is None or weights[0] > 0
 
-    everything = lists_of_all_paths(problem)
-    assert len(everything[2]) > 2 * len(won[0])
+    lists, _ = lists_of_all_ways(drawn(seed), "wer")
+    everything = lists.dense_features(), lists.offsets, lists.statistics[:, :1]
+    assert lists.n_hypotheses > 2 * len(won[0])
     expected = mean_on_circle(*everything, metric, gibbs(3 * scale), basis, inside, [] if region is None else ends)
     found = problem.to_caller(average.weights)
     into_sphere = np.linalg.inv(basis)

@@ -1,0 +1,238 @@
+"""Primal heuristics: what they find is attained in the region, no worse than the start, and stays if unbeaten."""
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+from lpmert.methods.subspace import Subspace, improve
+from oracle import best_loss, decoded
+from problems import KINDS, THIN, gaussian_lists, random_lists, random_nbest
+from searches import short_descent
+
+import lpmert
+from lpmert import Region, Status
+from lpmert.lines.local_search import Clock
+from lpmert.methods.auto import Auto
+from lpmert.model.problem import Problem
+from lpmert.search.evolution import Draws, Evolution
+from lpmert.search.incumbent import Improver, any_incumbent
+from lpmert.search.method import Incumbent, Task
+
+
+def task_of(problem: Problem, seed: int = 0) -> Task:
+    """A task that begins at weights which are nothing special."""
+    return Task(problem, problem.canonical, lambda: any_incumbent(problem.canonical), seed=seed)
+
+
+def improved(task: Task, slices: int = 60, share: float = 0.005) -> Incumbent:
+    improver = Improver(task, share)
+    for _ in range(slices):
+        improver.run_beside(1)
+    return task.incumbent
+
+
+REGIONS = {
+    "everywhere": None,
+    "signs": Region(bounds={"feature1": (0.0, None), "feature3": (None, 0.0)}),
+    "fixed": Region(fixed={"feature2": 1.0}),
+    "cosine": Region(around=[1.0] * 6, cosine=0.6),
+}
+
+
+@pytest.mark.parametrize("metric", ["loss", "f1"])
+@pytest.mark.parametrize("region", REGIONS)
+def test_what_is_found_is_attained_inside_the_region(region: str, metric: str) -> None:
+    better = 0
+    for seed in range(4):
+        nbest = random_nbest(seed, lists=15, size=6, dimension=6, kind=metric)
+        problem = Problem(nbest, metric, region=REGIONS[region])
+        task = task_of(problem)
+        before = task.incumbent.cost
+        found = improved(task)
+        assert found.cost <= before
+        better += found.cost < before
+        if found.cost < before:
+            assert problem.attains(problem.to_caller(found.weights), found.cost)
+    assert better >= 2
+
+
+def test_the_same_seed_finds_the_same_weights() -> None:
+    problem = Problem(gaussian_lists(3, lists=40, hypotheses=8, features=6).nbest)
+    first, second, other = (improved(task_of(problem, seed)) for seed in (1, 1, 2))
+    assert first.cost == second.cost
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert not np.array_equal(first.weights, other.weights)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.search.incumbent._FEWEST_FEATURES", 0)
+    monkeypatch.setattr("lpmert.methods.auto._FEW_LISTS", 0)
+    with short_descent():
+        for seed in range(800, 802):
+            lists = random_lists(kind, seed)
+            best = best_loss(lists)
+            for share in (0.0, 0.02, 0.2):
+                result = lpmert.minimize(lists.nbest, method=Auto(improving=share))
+                assert Fraction(result.lower_bound) <= best or lists.losses.dtype.kind == "f"
+                assert result.loss == pytest.approx(float(best), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 14])
+def test_an_ellipsoid_is_descended_to_its_only_minimum(dimension):
+    rng = np.random.default_rng(dimension)
+    centre, scales = rng.normal(size=dimension), 10.0 ** (3.0 * np.arange(dimension) / max(1, dimension - 1))
+    draws = Draws(np.zeros(dimension), 0.5, rng)
+    for _ in range(150 * dimension + 100):
+        points = draws.draw()
+        draws.learn((((points - centre) * scales) ** 2).sum(axis=1))
+    assert np.abs(draws.draw() - centre).max() < 1e-4
+
+
+def test_only_the_order_of_losses_matters():
+    ends = []
+    for change in (lambda losses: losses, np.sqrt):
+        draws = Draws(np.ones(4), 0.3, np.random.default_rng(7))
+        for _ in range(20):
+            draws.learn(change((draws.draw() ** 2).sum(axis=1)))
+        ends.append(draws.draw())
+    assert (ends[0] == ends[1]).all()
+
+
+class _Shown(Clock):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, 2000)
+        self.shown: list[tuple[np.ndarray, float]] = []
+
+    def keep(self, weights, loss):
+        self.shown.append((weights, loss))
+        return loss
+
+
+EVOLVED_IN = {
+    "orthant": Region(nonnegative=True),
+    "bounds": Region(nonnegative=True, fixed={"feature1": 1.0}, bounds={"feature2": (0.0, 0.5)}),
+    "cap": Region(around=[1.0, 0.5, 0.25, 0.1, 0.1, 0.1], cosine=0.95),
+}
+
+
+@pytest.mark.parametrize("name", EVOLVED_IN)
+def test_weights_shown_lie_within_the_region_and_cost_what_decoding_says(name):
+    problem = Problem(random_nbest(3, lists=15, size=8, dimension=6), region=EVOLVED_IN[name])
+    clock = _Shown(problem)
+    evolution = Evolution(problem, None, np.random.default_rng(1))
+    while not clock.expired(0):
+        evolution.run(clock)
+    assert evolution.runs >= 1
+    assert len(clock.shown) > 100
+    for weights, loss in clock.shown[::20]:
+        given = problem.to_caller(weights)
+        assert problem.inside(given)
+        assert problem.evaluate(given).loss == pytest.approx(loss)
+    assert evolution.loss == min(loss for _, loss in clock.shown)
+
+
+lists = partial(random_nbest, lists=8, size=5)
+
+
+@pytest.mark.parametrize("method", ["auto", "cells", "choices", "och"])
+def test_weights_that_are_as_good_stay_as_they_are(method: str) -> None:
+    for seed in range(4):
+        for metric in ("loss", "bleu", "f1"):
+            nbest = lists(seed, kind=metric)
+            best = lpmert.minimize(nbest, metric=metric, time_limit=60)
+            assert best.status.proved
+            # other weights of the same cell, as a decoder would have them: of another scale, and not in the middle
+            start = best.weights * 2.0
+            low, high = best.cell.ranges[0]
+            start[0] = 2.0 * (best.weights[0] + (0.5 * (max(low, best.weights[0] - 1) - best.weights[0])))
+            assert low < start[0] / 2.0 < high
+            again = lpmert.minimize(nbest, metric=metric, method=method, initial_weights=start, time_limit=60)
+            assert again.loss == best.loss
+            assert again.weights == pytest.approx(start / np.abs(start).sum(), rel=1e-15)
+            third = lpmert.minimize(nbest, metric=metric, method=method, initial_weights=again.weights, time_limit=60)
+            assert third.weights == pytest.approx(again.weights, rel=1e-15)
+
+
+@pytest.mark.parametrize("method", ["auto", "och"])
+def test_weights_that_others_beat_or_that_hang_on_a_tie_do_not_stay(method: str) -> None:
+    nbest = lists(1)
+    best = lpmert.minimize(nbest)
+    worse = lpmert.minimize(nbest, method=method, initial_weights=-best.weights)
+    assert worse.loss == best.loss
+    assert not np.allclose(worse.weights, -best.weights)
+    tied = lpmert.NBest([[1.0, 0], [0, 1], [0, 1], [2, 0]], [0, 2, 4], [0.0, 1, 0, 1], ["a", "b"])
+    found = lpmert.minimize(tied, method=method, initial_weights=[1, 1])
+    assert found.tied_lists == 0
+
+
+def test_the_cell_has_its_centre_where_the_weights_are_not() -> None:
+    nbest = lists(2)
+    best = lpmert.minimize(nbest)
+    start = best.weights.copy()
+    start[1] += 0.9 * (min(best.cell.ranges[1, 1], start[1] + 1) - start[1])
+    again = lpmert.minimize(nbest, initial_weights=start)
+    assert again.cell.centre == pytest.approx(best.weights, abs=1e-9)
+    assert (again.cell.ranges[:, 0] < again.weights).all()
+    assert (again.weights < again.cell.ranges[:, 1]).all()
+
+
+def test_a_region_keeps_weights_that_leave_it_from_staying() -> None:
+    nbest = lists(3)
+    best = lpmert.minimize(nbest)
+    bound = lpmert.Region(bounds={"feature1": (None, 0)} if best.weights[0] > 0 else {"feature1": (0, None)})
+    found = lpmert.minimize(nbest, initial_weights=best.weights, region=bound)
+    assert found.weights[0] * best.weights[0] <= 0
+
+
+lists_of = partial(gaussian_lists, lists=30, hypotheses=8, features=7)
+
+
+def cost_at(problem: Problem, weights: np.ndarray) -> int:
+    cost, clear = problem.canonical.clear_cost(weights)
+    assert clear
+    return cost
+
+
+def test_never_worse_than_its_start_and_as_good_as_it_says() -> None:
+    for seed in range(12):
+        problem = Problem(lists_of(seed).nbest)
+        rng = np.random.default_rng(seed)
+        weights = rng.normal(size=problem.canonical.n_features)
+        incumbent = Incumbent(cost_at(problem, weights), weights, "")
+        improvements = 0
+        for _ in range(6):
+            before = incumbent.cost
+            better = improve(problem.canonical, incumbent, rng)
+            assert better == (incumbent.cost < before)
+            assert incumbent.cost <= before
+            assert cost_at(problem, incumbent.weights) == incumbent.cost
+            improvements += better
+        assert improvements > 0
+
+
+def test_a_subspace_is_as_good_as_any_weights_in_it() -> None:
+    """In a subspace the search is exact: no combination of its three axes beats what it returns."""
+    problem = Problem(lists_of(5, features=5).nbest)
+    form = problem.canonical
+    weights = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    incumbent = Incumbent(cost_at(problem, weights), weights, "")
+    improve(form, incumbent, np.random.default_rng(8))
+    axes = np.column_stack([weights, np.random.default_rng(8).normal(size=(5, 2))])
+    for combined in np.random.default_rng(9).normal(size=(5000, 3)):
+        assert incumbent.cost <= form.costs[decoded(form.features, form.offsets, axes @ combined)].sum()
+
+
+@pytest.mark.usefixtures("poor_start")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in THIN])
+def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> None:
+    """Optima of thin kinds can lie in cells too narrow for a choice clear of rounding, which is all that it takes."""
+    for seed in range(8):
+        lists = random_lists(kind, seed, most_features=3, most_selections=100)
+        least = float(best_loss(lists))
+        exact = lpmert.minimize(lists.nbest, method="auto")
+        result = lpmert.minimize(lists.nbest, method=Subspace())
+        assert result.loss >= least - 1e-12 * np.abs(lists.losses).sum()
+        if exact.status is Status.OPTIMAL:
+            assert result.loss == exact.loss
