@@ -352,8 +352,8 @@ _DESCENT_SHARE = 10
 """Work in groups for each piece of a descent, which takes about five times as long: the bound is what is hard to raise.
 """
 
-_SAMPLING, _IMPROVING = 0.06, 5.0
-"""The effort of one weights in the sample, and of descents between two looks at the bound."""
+_SAMPLING, _LINES = 0.06, 2_000_000
+"""The effort of one weights in the sample; the work of descents in a unit of effort."""
 
 
 @dataclass(frozen=True)
@@ -425,7 +425,8 @@ class GroupedSearch(Combined):
     @property
     def effort(self) -> float:
         rounds = self.counters()["lp_rounds"] / ROUNDS
-        return rounds + _SAMPLING * self._sampled + _IMPROVING * self._improvements
+        descents = (self._worked / _DESCENT_SHARE - self._descent_budget) / _LINES
+        return float(rounds + _SAMPLING * self._sampled + descents)
 
     @property
     def _searches(self) -> list[SharedChoices]:

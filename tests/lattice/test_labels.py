@@ -1,4 +1,4 @@
-"""Nodes of lattice searches: no path that wins in a cone is lost, and bounds of ratios are below every choice."""
+"""Labels of nodes of lattices: none that wins in a cone is lost."""
 
 from fractions import Fraction
 
