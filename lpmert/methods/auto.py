@@ -42,8 +42,11 @@ _ROOT_AFTER = 4
 reach late.
 """
 
-_LEAST = 0.125
+_LEAST = 0.0625
 """Least share of a search: that of the second one while its bound does not rise, unless it leads and neither does."""
+
+_MOST_FOR_GROUPS = 0.25
+"""Largest share of `groups` as the second search: its bound rises fast at first, which says little about what follows."""
 
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
@@ -64,7 +67,7 @@ class Auto(Method):
     choices: Choices = field(default_factory=Choices)
     groups: Groups = field(default_factory=Groups)
     improving: float = option(
-        0.5, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
+        0.3, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
     )
 
     near: bool = option(True, "let these begin near the best weights, where few hypotheses win, if lists add up")
@@ -271,7 +274,8 @@ class Portfolio(Combined):
             return 0.5 if unrisen else _LEAST  # where the pace of neither tells, the second's higher bound does
         if first is None:
             first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
-        return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))
+        most = _MOST_FOR_GROUPS if isinstance(self._second, GroupedSearch) else 1.0 - _LEAST
+        return min(most, max(_LEAST, first / ((first + second) or 1.0)))
 
     def advance(self) -> None:
         if self._improver is not None:

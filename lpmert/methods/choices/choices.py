@@ -41,8 +41,8 @@ from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
 SLICE = 4_000_000
-ROUNDS = 10_000
-"""Rounds of linear programs in a unit of a search's `effort`: 15 to 50 milliseconds, whatever the lists."""
+ROUNDS = 20_000
+"""Rounds of linear programs in a unit of a search's `effort`: 30 to 100 milliseconds on most lists."""
 
 ANSWER_WORK = 300_000
 """An exact answer in units of work: a few milliseconds."""
