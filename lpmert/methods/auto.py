@@ -46,7 +46,7 @@ _LEAST = 0.0625
 """Least share of a search: that of the second one while its bound does not rise, unless it leads and neither does."""
 
 _MOST_FOR_GROUPS = 0.25
-"""Largest share of `groups` as the second search: its bound rises fast at first, which says little about what follows."""
+"""Largest share of `groups` as the second search: its bound rises fast at first, which says little about later."""
 
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
