@@ -7,7 +7,6 @@ only be read. Functions let other threads run; an object is for one thread at a 
 made of, which must not change. Attributes are for reading unless it is said that they can be set.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,8 @@ class LeastNorm:
 class _Choices:
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
-    work is counted in scores. least_open: the least bound of what is open, 2**61 if nothing is.
+    work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
+    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is.
     """
 
     work: int
@@ -128,17 +128,21 @@ class _Choices:
     programs: int
     rounds: int
     core_programs: int
+    between_nodes: bool
     least_open: int
-    def search(self, budget: int, decide: Callable[[IntArray, Corral], tuple[FloatArray, IntArray]]) -> bool:
-        """Search until so much work is done, or to the end; return whether that is reached.
-
-        decide: says in exact arithmetic whether choices [n, 2], lists and positions, go together, which the linear
-        program that the corral is of could not tell. It returns weights [D] at which to go on, or which of the choices
-        do not go together [m, 2]; both are empty where they do, but at no doubles. What it raises ends the slice.
-        """
+    trial: Corral
+    question: IntArray
+    def search(self, budget: int) -> int:
+        """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
     def spend(self, work: int) -> None:
         """Count work that others have done for it."""
+
+    def answer(self, weights: FloatArray, core: IntArray) -> None:
+        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not.
+
+        Both are empty where the choices go together at no doubles.
+        """
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
         """Return bounds and bytes of what is open, the coarsest first."""
@@ -196,6 +200,15 @@ def lay_minorant(
 
 def height_limit(kind: int, loss: float) -> int:
     """Return a height in units from which on no loss is lower than this one."""
+
+def best_height(
+    ratio: Ratio, offsets: IntArray, at: FloatArray, tangents: int
+) -> tuple[int, FloatArray, FloatArray, FloatArray, IntArray]:
+    """Return the highest of some heights in units that no selection from lists undercuts, by as many minorants.
+
+    The first is laid at `at` [K]. Returns beside it the box low, high [K] of all sums, where the best one is laid [K],
+    and what each row costs [M] more under it than the cheapest of its list, 0 where no selection has a loss below 1.
+    """
 
 Node = dict[str, Any]
 """The fields of a cone or box that `each_field` of `node.hpp`, `cone.hpp` and `box.hpp` names; arrays are flat. What is

@@ -1,6 +1,4 @@
 // The search over selections as Python has it.
-#include <nanobind/stl/pair.h>
-
 #include "choice_losses.hpp"
 
 namespace lpmert {
@@ -25,38 +23,17 @@ class RatioChoices : public ChoicesSearch<Ratios> {
     double cost() const { return loss.loss; }
 };
 
-// Call a function of Python; raises ValueError unless what it returns is of these lists.
-Answer answered(const nb::callable& decide, const Core& choices, const Corral& trial, const Lists& lists) {
-    const nb::gil_scoped_acquire lock;
-    Matrix<Index> asked{{}, 2};
-    for (const auto& [list, position] : choices) asked.append({list, position});
-    const auto given = nb::cast<std::pair<Array, Array>>(
-        decide(border::give(std::move(asked)), nb::cast(&trial, nb::rv_policy::reference)));
-    const auto weights = vector<const double>(given.first, "weights");
-    const auto core = matrix<const Index>(given.second, "core");
-    if (weights.size() > 0) check_size(weights.size(), lists.n_features(), "weights");
-    if (core.rows() > 0) check_size(core.columns(), 2, "core");
-    Answer answer{{weights.begin(), weights.end()}, {}};
-    for (Index k = 0; k < core.rows(); ++k) {
-        const auto [s, position] = answer.core.emplace_back(Choice{core[k][0], core[k][1]});
-        if (s < 0 || s >= lists.n_lists() || position < 0 || position >= lists.length(s))
-            throw std::invalid_argument("core must name lists, and positions in them");
-    }
-    return answer;
+Matrix<Index> pairs_of(const std::vector<Choice>& choices) {
+    Matrix<Index> pairs{{}, 2};
+    for (const auto& [list, position] : choices) pairs.append({list, position});
+    return pairs;
 }
 
 template <class Search>
 void bind(nb::class_<Search>& search) {
-    search.def(
-        "search",
-        [](Search& self, Index budget, const nb::callable& decide) {
-            const auto exactly = [&](const Core& choices, const Corral& trial) {
-                return answered(decide, choices, trial, self.tree.lists);
-            };
-            return unlocked([&] { return self.search(budget, exactly) == State::done; });
-        },
-        nb::arg("budget"), nb::arg("decide"));
+    define(search, "search", &Search::search, "budget");
     define(search, "aim", &Search::aim, "cost");
+    define(search, "answer", &Search::answer, "weights", "core");
     define(search, "open_nodes", &Search::open_nodes);
     define(search, "go_on_with", &Search::go_on_with, "node");
     define(search, "spend", &Search::spend, "work");
@@ -68,7 +45,10 @@ void bind(nb::class_<Search>& search) {
     define_attribute(search, "programs", [](const Search& self) { return self.programs().programs; });
     define_attribute(search, "rounds", [](const Search& self) { return self.programs().rounds; });
     define_attribute(search, "core_programs", &Search::core_programs);
+    define_attribute(search, "between_nodes", &Search::between_nodes);
     define_attribute(search, "least_open", &Search::least_open);
+    define_attribute(search, "question", [](const Search& self) { return pairs_of(self.question()); });
+    search.def_prop_ro("trial", &Search::trial, nb::rv_policy::reference_internal);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 // among these cheapest choices raise the bound further (C5 of proofs/cores.md). What a hypothesis costs is the affair
 // of the loss (choice_losses.hpp): a sum, or a ratio of sums, whose costs change from node to node.
 //
-// Whether choices go together is decided by least_norm.hpp. Where rounding hides that, the search calls who can tell in
-// exact arithmetic; without one it ends as `asking`.
+// Whether choices go together is decided by least_norm.hpp. Where rounding hides that, the search pauses as `asking`,
+// and is told in exact arithmetic.
 #pragma once
 
 #include "binding.hpp"
@@ -43,14 +43,7 @@ struct Child {
     Index position, bound;  // where it is in its list, and the bound of the node that chooses it
 };
 
-// What exact arithmetic has found: weights that make choices, or else a core of them. Both are empty where they go
-// together, but at no doubles. The corral is that of the linear program which could not tell.
-struct Answer {
-    Reals weights;
-    Core core;
-};
-using Decide = std::function<Answer(const Core& choices, const Corral& trial)>;
-
+enum class Phase { bound, look, core, choose, descend };
 enum class State { working, asking, done };
 
 struct Node {
@@ -188,18 +181,15 @@ class ChoicesSearch {
         tree.nodes[0].corral.restart(weights.data());
     }
 
-    // Search until nothing is open, or the budget of scores is spent. Whatever `decide` throws ends the slice; the
-    // search can go on.
-    State search(Index budget, Decide decide = {}) {
-        decide_ = std::move(decide);
-        state_ = State::working;
+    // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
+    State search(Index budget) {
         stop_ = tree.work + budget;
         most_ = stop_ + MOST_IN_NODE;
         while (tree.depth >= 0) {
-            if (tree.work > stop_) return state_;
+            if (tree.work > stop_) return state_ = State::working;
             const Outcome outcome = step();
-            if (outcome == Outcome::asking) return State::asking;
-            if (outcome == Outcome::working) return state_;
+            if (outcome == Outcome::asking) return state_ = State::asking;
+            if (outcome == Outcome::working) return state_ = State::working;
             if (outcome == Outcome::closed) retreat();
         }
         return state_ = State::done;
@@ -207,6 +197,27 @@ class ChoicesSearch {
 
     // Count work that others have done for it.
     void spend(Index work) { tree.work += work; }
+
+    // The choices of which the search asks whether they go together.
+    const std::vector<Choice>& question() const { return question_; }
+    const Corral& trial() const { return trial_; }
+    // Say what exact arithmetic has found: weights at which to go on where the choices go together; else a core [n, 2]
+    // of them, lists and positions, which is empty where they do, but at no doubles.
+    void answer(Span<const double> weights, Rows<const Index> core) {
+        if (weights.size() > 0) check_size(weights.size(), tree.lists.n_features(), "weights");
+        if (core.rows() > 0) check_size(core.columns(), 2, "core");
+        Core choices;
+        for (Index k = 0; k < core.rows(); ++k) {
+            const auto [s, position] = choices.emplace_back(Choice{core[k][0], core[k][1]});
+            if (s < 0 || s >= tree.lists.n_lists() || position < 0 || position >= tree.lists.length(s))
+                throw std::invalid_argument("core must name lists, and positions in them");
+        }
+        // The choices are open again; the node asks them anew, and finds the answer.
+        for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
+        if (!choices.empty()) return exact_cores_.add(std::move(choices));
+        answer_ = weights.size() > 0 ? Verdict::feasible : Verdict::infeasible;
+        answer_weights_.assign(weights.begin(), weights.end());
+    }
 
     // The least bound of what is open, INFINITE_COST if nothing is.
     Index least_open() const {
@@ -273,15 +284,21 @@ class ChoicesSearch {
         }
         tree.node().corral = open.corral;
         loss.resume(tree, open.out);
+        answer_ = Verdict::undecided;
         ++visit_;
-        branched_ = open.branch >= 0;
-        if (branched_) {
+        phase_ = Phase::bound;
+        if (open.branch >= 0) {
+            phase_ = Phase::descend;
             tree.node().branch = open.branch;
             tree.node().children = open.children;
         }
         state_ = State::working;
     }
 
+    // Whether nothing is lost if it does not go on but its open nodes are searched elsewhere.
+    bool between_nodes() const {
+        return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
+    }
     const LeastNorm& programs() const { return least_norm_; }
 
     Tree tree;
@@ -297,7 +314,7 @@ class ChoicesSearch {
     enum class Outcome { open, closed, working, asking };
 
     bool too_dear(Index bound) const { return bound > tree.upper - settings_.granularity; }
-    bool is_branched(Index depth) const { return depth < tree.depth || branched_; }
+    bool is_branched(Index depth) const { return depth < tree.depth || phase_ == Phase::descend; }
     Index open_bound(Index depth) const {
         const Node& node = tree.nodes[depth];
         if (!is_branched(depth)) return node.bound;
@@ -308,22 +325,37 @@ class ChoicesSearch {
         while (count(tree.nodes) <= depth) tree.nodes.emplace_back(tree.lists.n_features());
     }
 
-    // Bound the node and choose its children unless it has them; then enter the next one. A node that was left half
-    // way is bounded anew: what was ruled out there stays so.
+    // Take the node a phase further, or several.
     Outcome step() {
-        if (branched_) return descend();
-        // All decided: the witness was recorded on the way in, unless there was no way in.
-        if (tree.depth == tree.n_open) return tree.depth > 0 ? Outcome::closed : close_root();
-        if (!loss.bound(tree)) return Outcome::closed;
-        Outcome outcome = look_ahead();
-        if (outcome != Outcome::open) return outcome;
         Node& node = tree.node();
-        node.bound = std::max(node.bound, tree.sum);
-        if (settings_.use_cores && !too_dear(node.bound)) outcome = core_bound();
-        if (outcome != Outcome::open) return outcome;
-        if (too_dear(node.bound)) return Outcome::closed;
-        branch();
-        branched_ = true;
+        if (phase_ == Phase::bound) {
+            // All decided: the witness was recorded on the way in, unless there was no way in.
+            if (tree.depth == tree.n_open) return tree.depth > 0 ? Outcome::closed : close_root();
+            if (!loss.bound(tree)) return Outcome::closed;
+            phase_ = Phase::look;
+        }
+        if (phase_ == Phase::look) {
+            const Outcome outcome = look_ahead();
+            if (outcome != Outcome::open) return outcome;
+            node.bound = std::max(node.bound, tree.sum);
+            if (too_dear(node.bound)) return Outcome::closed;
+            phase_ = Phase::choose;
+            if (settings_.use_cores) {
+                phase_ = Phase::core;
+                core_sum_ = start_core_bound();
+                node.bound = std::max(node.bound, core_sum_);
+            }
+        }
+        if (phase_ == Phase::core) {
+            const Outcome outcome = core_bound();
+            if (outcome != Outcome::open) return outcome;
+            phase_ = Phase::choose;
+        }
+        if (phase_ == Phase::choose) {
+            if (too_dear(node.bound)) return Outcome::closed;
+            branch();
+            phase_ = Phase::descend;
+        }
         return descend();
     }
 
@@ -331,36 +363,35 @@ class ChoicesSearch {
     Outcome look_ahead() {
         if (too_dear(tree.sum)) return Outcome::closed;
         if (!settings_.look_ahead && tree.depth > 0) return Outcome::open;
-        sort_by_gain();
+        if (answer_ == Verdict::undecided) sort_by_gain();
         const Index n_decided = tree.n_decided();
-        for (auto next = order_.begin(); next != order_.end();) {
-            const Index s = *next, h = tree.pointer[s], row = tree.cheapest(s);
-            if (tree.chosen[s] >= 0 || attained_[row] == visit_) {
-                ++next;
-                continue;
+        for (const Index s : order_) {
+            if (tree.chosen[s] >= 0) continue;
+            while (attained_[tree.cheapest(s)] != visit_) {
+                if (tree.work > most_) return Outcome::working;
+                const Index h = tree.pointer[s], row = tree.cheapest(s);
+                trial_ = tree.node().corral;
+                tree.chosen[s] = h;
+                tree.decided[n_decided] = s;
+                const Verdict verdict = together(n_decided + 1, n_decided);
+                if (verdict == Verdict::undecided) return Outcome::asking;
+                tree.chosen[s] = -1;
+                if (verdict == Verdict::feasible) {
+                    record_witness();
+                    mark_attained();
+                    attained_[row] = visit_;
+                } else {
+                    tree.rule_out(s, h);
+                    const Index after = loss.rule_out(tree, s, row);
+                    if (after < 0) return Outcome::closed;
+                    const Index more = loss.cost(tree, after) - loss.cost(tree, row);
+                    raised_[s] += static_cast<double>(more);
+                    tree.sum += more;
+                    tree.pointer[s] = after - tree.first(s);
+                }
+                gain_[s] = raised_[s] / static_cast<double>(++tests_[s]);
+                if (too_dear(tree.sum)) return Outcome::closed;
             }
-            if (tree.work > most_) return Outcome::working;
-            trial_ = tree.node().corral;
-            tree.chosen[s] = h;
-            tree.decided[n_decided] = s;
-            const Verdict verdict = together(n_decided + 1, n_decided);
-            if (verdict == Verdict::undecided) return Outcome::asking;
-            tree.chosen[s] = -1;
-            if (verdict == Verdict::feasible) {
-                record_witness();
-                mark_attained();
-                attained_[row] = visit_;
-            } else {
-                tree.rule_out(s, h);
-                const Index after = loss.rule_out(tree, s, row);
-                if (after < 0) return Outcome::closed;
-                const Index more = loss.cost(tree, after) - loss.cost(tree, row);
-                raised_[s] += static_cast<double>(more);
-                tree.sum += more;
-                tree.pointer[s] = after - tree.first(s);
-            }
-            gain_[s] = raised_[s] / static_cast<double>(++tests_[s]);
-            if (too_dear(tree.sum)) return Outcome::closed;
         }
         return Outcome::open;
     }
@@ -425,8 +456,6 @@ class ChoicesSearch {
     Outcome core_bound() {
         Node& node = tree.node();
         const Index n_decided = tree.n_decided();
-        core_sum_ = start_core_bound();
-        node.bound = std::max(node.bound, core_sum_);
         while (!too_dear(node.bound)) {
             if (tree.work > most_) return Outcome::working;
             Index n_tested = n_decided;
@@ -514,7 +543,7 @@ class ChoicesSearch {
         if (n_decided + 1 == tree.lists.n_lists()) loss.take_selection(tree, tree.depth + 1, weights);
         std::swap(own.corral, trial_);
         ++tree.depth;
-        branched_ = false;
+        phase_ = Phase::bound;
         ++nodes;
         return Outcome::open;
     }
@@ -527,7 +556,8 @@ class ChoicesSearch {
             tree.trail.pop_back();
         }
         --tree.depth;
-        branched_ = true;
+        phase_ = Phase::descend;
+        answer_ = Verdict::undecided;  // it belongs to a question of this node, which may have closed without it
         if (tree.depth >= 0) tree.chosen[tree.node().branch] = -1;
     }
 
@@ -550,13 +580,13 @@ class ChoicesSearch {
         tree.work += tree.lists.n_rows();
     }
 
-    // Whether the first n_decided lists' choices go together; `undecided` where nobody can tell. An infeasible trial
-    // leaves its core in core_.
+    // Whether the first n_decided lists' choices go together; `undecided` means that the answer must come from outside.
+    // An infeasible trial leaves its core in core_.
     Verdict together(Index n_decided, Index start) {
         const Index rounds = least_norm_.rounds;
         const Span<const Index> lists(tree.decided.data(), n_decided);
         Verdict verdict = least_norm_.separate(lists, tree.chosen.data(), start, trial_);
-        if (verdict == Verdict::undecided) {
+        if (verdict == Verdict::undecided && answer_ == Verdict::undecided) {
             // A degenerate core often has a sound one beside it, which another way in may meet.
             trial_.restart(tree.best_weights.data());
             verdict = least_norm_.separate(lists, tree.chosen.data(), 0, trial_);
@@ -570,41 +600,44 @@ class ChoicesSearch {
             }
             return verdict;
         }
-        return verdict == Verdict::feasible ? verdict : decided_exactly(lists);
-    }
-
-    // The same in exact arithmetic, of choices that rounding hides.
-    Verdict decided_exactly(Span<const Index> lists) {
+        if (verdict == Verdict::feasible) return verdict;
         for (const Core& core : exact_cores_.items) {
             const auto chosen = [this](const Choice& choice) { return tree.chosen[choice.list] == choice.position; };
             if (std::all_of(core.begin(), core.end(), chosen)) {
                 core_ = core;
+                answer_ = Verdict::undecided;
                 return Verdict::infeasible;
             }
         }
-        if (!decide_) return Verdict::undecided;
-        Core choices;
-        for (const Index s : lists) choices.push_back({s, tree.chosen[s]});
-        Answer answer;
-        try {
-            answer = decide_(choices, trial_);
-        } catch (...) {
-            for (Index k = tree.n_decided(); k < lists.size(); ++k) tree.chosen[lists[k]] = -1;
-            throw;
+        if (!is_answered(lists)) {
+            question_.clear();
+            for (const Index s : lists) question_.push_back({s, tree.chosen[s]});
+            answer_ = Verdict::undecided;
+            return Verdict::undecided;
         }
-        most_ = stop_;  // that takes long: the slice may end in the middle of a node
-        core_ = std::move(answer.core);
-        if (!core_.empty()) exact_cores_.add(core_);
-        if (answer.weights.empty()) return Verdict::infeasible;
-        trial_.restart(answer.weights.data());
-        return Verdict::feasible;
+        verdict = answer_;
+        answer_ = Verdict::undecided;
+        if (verdict == Verdict::feasible) {
+            trial_.restart(answer_weights_.data());
+        } else {
+            core_.clear();
+        }
+        return verdict;
+    }
+
+    // Whether there is an answer, and it is about these choices: what is met meanwhile may raise other questions.
+    bool is_answered(Span<const Index> lists) const {
+        if (answer_ == Verdict::undecided || lists.size() != count(question_)) return false;
+        for (Index k = 0; k < lists.size(); ++k) {
+            if (!(question_[k] == Choice{lists[k], tree.chosen[lists[k]]})) return false;
+        }
+        return true;
     }
 
     Settings settings_;
     LeastNorm least_norm_;
     Corral trial_;  // of the linear program that was solved last
-    Decide decide_;
-    bool branched_ = false;  // whether the node has its children, and is not yet to be bounded
+    Phase phase_ = Phase::bound;
     State state_ = State::working;
     Index stop_ = 0, most_ = 0;
     Index core_sum_ = 0;  // tree.sum, raised by disjoint cores
@@ -614,10 +647,13 @@ class ChoicesSearch {
     Indices in_core_;     // [S] in how many cores of this node it is
     Core core_;           // of the last infeasible trial
     Cores cores_, exact_cores_;
-    Indices tests_;  // [S] how often a linear program looked ahead in each list,
-    Reals raised_;   // [S] by how much that raised bounds,
-    Reals gain_;     // [S] and by how much a test did so
-    Indices order_;  // lists by gain
+    Indices tests_;                        // [S] how often a linear program looked ahead in each list,
+    Reals raised_;                         // [S] by how much that raised bounds,
+    Reals gain_;                           // [S] and by how much a test did so
+    Indices order_;                        // lists by gain
+    std::vector<Choice> question_;         // what the answer is about
+    Verdict answer_ = Verdict::undecided;  // undecided: there is none
+    Reals answer_weights_;
 };
 
 }  // namespace lpmert

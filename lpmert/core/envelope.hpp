@@ -95,8 +95,8 @@ inline Extremes find_extremes(const double* xs, const double* ys, Index n) {
             farthest(xs, ys, n, -1, -1), farthest(ys, xs, n, -1, -1), farthest(ys, xs, n, 1, -1)};
 }
 
-// Points of a list, compared in floating point.
-struct Points {
+// Points of a list, with predicates in floating point.
+struct RoundedPoints {
     const double* xs;
     const double* ys;
 
@@ -154,7 +154,7 @@ struct Points {
 
 // Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line).
 template <class Emit>
-auto crossings(const Points& points, Emit&& emit) {
+auto crossings(const RoundedPoints& points, Emit&& emit) {
     return [points, &emit, at = -INF](Row a, Row b) mutable {
         at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
         emit(at, a, b);
@@ -173,7 +173,7 @@ class Envelope {
     Bytes marks;
 
     // Emit the corners from a to b, of candidates beyond their chord: emit(corner, next corner).
-    template <class Emit>
+    template <class Points, class Emit>
     void between(const Points& points, Row a, Row b, Span<Row> candidates, Emit&& emit) {
         const double up = points.y(b) > points.y(a) ? 1.0 : -1.0;
         Index low = 0, high = candidates.size();
@@ -205,7 +205,7 @@ class Envelope {
     }
 
     // The same, unless both have the same y.
-    template <class Emit>
+    template <class Points, class Emit>
     void side(const Points& points, Row a, Row b, std::vector<Row>& candidates, Index n, Emit&& emit) {
         if (points.y(a) != points.y(b)) between(points, a, b, {candidates.data(), n}, emit);
     }
@@ -220,7 +220,7 @@ class Envelope {
 
     // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
     // from top_left to bottom_left: right(corner, next corner), left(corner, next corner).
-    template <class Right, class Left>
+    template <class Points, class Right, class Left>
     void corners(const Points& points, Index n, const Extremes& found, bool both, Right&& right, Left&& left) {
         points.mark(found, both, {marks.data(), n});
         std::array<Index, 4> counts{};
@@ -246,7 +246,7 @@ class Envelope {
     // Go through the lines x + t y [n] that are best for some t: first(line) at t = -inf, and where the next one takes
     // its place: next(t, line, next line). Whatever rounding does, t never falls.
     template <class First, class Next>
-    void upper(const Points& points, Index n, First&& first, Next&& next) {
+    void upper(const RoundedPoints& points, Index n, First&& first, Next&& next) {
         const Extremes found = find_extremes(points.xs, points.ys, n);
         first(found.bottom_right);
         corners(points, n, found, false, crossings(points, next), [](Row, Row) {});
@@ -256,7 +256,7 @@ class Envelope {
     // has it only points with a greater x than all of smaller y can be corners, and above it only those with a greater
     // x than all of greater y: two running maxima leave a few.
     template <class First, class Next>
-    void sorted_upper(const Points& points, Span<const Row> order, double most, First&& first, Next&& next) {
+    void sorted_upper(const RoundedPoints& points, Span<const Row> order, double most, First&& first, Next&& next) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {
             Index n = 0;
             double best = -INF;

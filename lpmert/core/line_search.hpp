@@ -31,9 +31,7 @@ struct Lists {
 };
 
 // Write weights [D] times columns [D, M] into scores [M].
-inline void combine(Rows<const double> columns, Span<const double> weights, double* scores) {
-    score_columns(columns.items().data(), columns.rows(), columns.columns(), weights.data(), scores);
-}
+void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
 
 // Return the Euclidean norm of a vector [d].
 double norm(Span<const double> vector);
@@ -125,13 +123,13 @@ class LineSearch {
         if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
         check_size(weights.size(), lists.dimension(), "weights");
         scored.assign(weights.begin(), weights.end());
-        combine(lists.columns, weights, intercepts.data());
+        combine(lists.columns, weights, intercepts);
     }
 
     // The same for the slopes of lines or circles in a direction [D].
     void turn_to(Span<const double> direction) {
         check_size(direction.size(), lists.dimension(), "direction");
-        combine(lists.columns, direction, slopes.data());
+        combine(lists.columns, direction, slopes);
     }
 
     // Move to cosine times the intercepts plus sine times the slopes, at these weights up to rounding.
@@ -187,7 +185,7 @@ class LineSearch {
     }
 
     Found<Level> coordinate_step(Index d, double low, double high, double scale) {
-        const Points points{intercepts.data(), lists.columns[d].data()};
+        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
         const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
         right.clear();
         for (Index s = 0; s < lists.count(); ++s)
@@ -205,7 +203,7 @@ class LineSearch {
         left.clear();
         for (Index s = 0; s < lists.count(); ++s) {
             const Index begin = lists.begin(s), n = lists.end(s) - begin;
-            const Points points{intercepts.data() + begin, slopes.data() + begin};
+            const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
             const Extremes extremes = find_extremes(points.xs, points.ys, n);
             right.choose(begin + extremes.bottom_right);
             left.choose(begin + extremes.top_left);

@@ -48,20 +48,16 @@ class Lists {
 // before. Inlined into a large function, the sums would not all stay in registers.
 void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores);
 
-// The same of any length. Each score is added up in the order of the features.
-LPMERT_INLINE void score_columns(const double* columns, Index n, Index length, const double* weights, double* scores) {
+// Fill scores [length] of list s. Each is added up in the order of the features.
+LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
+    const Index n = lists.n_features(), length = lists.length(s);
+    const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
     if (length >= LANES) return score_blocks(columns, n, length, weights, scores);
     for (Index i = 0; i < length; ++i) {
         double score = 0.0;
         for (Index d = 0; d < n; ++d) score += weights[d] * columns[d * length + i];
         scores[i] = score;
     }
-}
-
-// Fill scores [length] of list s.
-LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
-    const Index n = lists.n_features();
-    score_columns(lists.columns.begin() + lists.offsets[s] * n, n, lists.length(s), weights, scores);
 }
 
 // The largest of `length` scores.

@@ -1,14 +1,44 @@
 // Where choices change among the directions of the plane, for lists with two features; all comparisons are exact.
 //
 // Lemma K6 of proofs/cones.md. Each list's choice changes only at the outward normals of the edges of its convex hull.
-// Sources: Galley and Quirk, EMNLP 2011; Andrew, Another efficient algorithm for convex hulls in two dimensions,
-// Information Processing Letters 1979.
+// Source: Galley and Quirk, EMNLP 2011.
 #include "binding.hpp"
+#include "envelope.hpp"
 #include "turn.hpp"
 
 namespace lpmert::lines {
 
 namespace {
+
+// Points of a list with exact predicates; see `RoundedPoints`.
+struct ExactPoints {
+    const double* xs;
+    const double* ys;
+
+    double y(Index i) const { return ys[i]; }
+    Vertex vertex(Index i) const { return {xs[i], ys[i]}; }
+    bool beyond(Index a, Index b, Index i) const { return turn(vertex(a), vertex(b), vertex(a), vertex(i)) < 0; }
+    // Of candidates as far from the chord the first is a corner: those between the first and the last lie on an edge.
+    Index farthest(Index a, Index b, Span<const Row> candidates) const {
+        Index best = candidates[0];
+        for (const Row i : candidates) {
+            const int side = turn(vertex(a), vertex(b), vertex(best), vertex(i));
+            if (side < 0 || (side == 0 && (ys[b] > ys[a] ? ys[i] < ys[best] : ys[i] > ys[best]))) best = i;
+        }
+        return best;
+    }
+    void mark(const Extremes& found, bool, Span<std::uint8_t> marks) const {
+        for (Index i = 0; i < marks.size(); ++i) {
+            const bool on_right = ys[i] < ys[found.right] ? beyond(found.bottom_right, found.right, i)
+                                                          : beyond(found.right, found.top_right, i);
+            const bool on_left = ys[i] > ys[found.left] ? beyond(found.top_left, found.left, i)
+                                                        : beyond(found.left, found.bottom_left, i);
+            const int right = on_right ? (ys[i] < ys[found.right] ? 1 : 2) : 0;
+            const int left = on_left ? (ys[i] > ys[found.left] ? 4 : 8) : 0;
+            marks[i] = static_cast<std::uint8_t>(right | left);
+        }
+    }
+};
 
 // An edge of a convex hull: the row chosen on one side of its normal, and on the other.
 struct Edge {
@@ -31,30 +61,21 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
         if (late(a) != late(b)) return late(b);
         return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
     };
-    std::vector<Edge> edges;
-    Indices order, chain, start, leaving, entering, ends;
-    // Add the edges of the hull between the first and the last of sorted points, which are on the right of others.
-    const auto add_side = [&](auto first, auto last) {
-        chain.clear();
-        for (auto row = first; row != last; ++row) {
-            const auto inside = [&](Index a, Index b) {
-                return turn(vertex(a), vertex(b), vertex(b), vertex(*row)) <= 0;
-            };
-            while (chain.size() > 1 && inside(chain.end()[-2], chain.back())) chain.pop_back();
-            chain.push_back(*row);
-        }
-        for (std::size_t k = 1; k < chain.size(); ++k) edges.push_back({chain[k - 1], chain[k]});
-    };
+    std::vector<Edge> edges, left;
+    Envelope envelope;
+    Indices start, leaving, entering, ends;
+    envelope.reserve(x.size());
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
-        order.resize(offsets[s + 1] - offsets[s]);
-        std::iota(order.begin(), order.end(), offsets[s]);
-        std::sort(order.begin(), order.end(),
-                  [&](Index a, Index b) { return std::tie(y[a], x[a], a) < std::tie(y[b], x[b], b); });
-        const auto equal = [&](Index a, Index b) { return x[a] == x[b] && y[a] == y[b]; };
-        order.erase(std::unique(order.begin(), order.end(), equal), order.end());
-        start.push_back(order[0]);
-        add_side(order.begin(), order.end());
-        add_side(order.rbegin(), order.rend());
+        const Index begin = offsets[s], n = offsets[s + 1] - begin;
+        const ExactPoints points{x.data() + begin, y.data() + begin};
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        const auto add = [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); };
+        start.push_back(begin + found.bottom_left);
+        left.clear();
+        if (found.bottom_left != found.bottom_right) add(found.bottom_left, found.bottom_right);
+        envelope.corners(points, n, found, true, add, [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
+        if (found.top_right != found.top_left) add(found.top_right, found.top_left);
+        edges.insert(edges.end(), left.begin(), left.end());
     }
     std::stable_sort(edges.begin(), edges.end(), before);
     for (std::size_t e = 0; e < edges.size(); ++e) {

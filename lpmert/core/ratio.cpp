@@ -280,6 +280,47 @@ std::tuple<double, Reals> lay_minorant(Index kind, Span<const double> parameters
     return {constant, std::move(minorant.slopes)};
 }
 
+std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<const Index> offsets,
+                                                            Span<const double> at, Index tangents) {
+    ratio.check(ratio.statistics.rows());
+    check_offsets(offsets, ratio.statistics.rows(), "offsets");
+    check_size(at.size(), ratio.n_columns(), "at");
+    const Index n_lists = offsets.size() - 1, n_columns = ratio.n_columns();
+    Minorant minorant(n_columns);
+    minorant.at.assign(at.begin(), at.end());
+    minorant.begin(ratio.constant);
+    for (Index s = 0; s < n_lists; ++s)
+        minorant.widen(ratio, offsets[s + 1] - offsets[s], [&](Index i) { return offsets[s] + i; });
+    Reals sums(minorant.at), best = sums;
+    Indices costs, laid(offsets[n_lists]);
+    Index most = std::numeric_limits<Index>::min();
+    for (Index trial = 0; trial < tangents; ++trial) {
+        Index height = minorant.lay_in_units(ratio, ratio.constant, n_lists).first;
+        if (height < INFINITE_COST) {
+            sums.assign(ratio.constant.begin(), ratio.constant.end());
+            for (Index s = 0; s < n_lists; ++s) {
+                const auto own = laid.begin() + offsets[s], end = laid.begin() + offsets[s + 1];
+                for (Index i = offsets[s]; i < offsets[s + 1]; ++i) laid[i] = ratio.cost(minorant.slopes, i);
+                const auto first = std::min_element(own, end);
+                const Index least = *first;
+                ratio.add(first - laid.begin(), sums);
+                for (auto cost = own; cost != end; ++cost) *cost -= least;
+                height += least;
+            }
+        }
+        if (height > most) {
+            most = height;
+            best = minorant.at;
+            costs = laid;
+        }
+        if (height >= INFINITE_COST) break;
+        // a step of the method of Frank and Wolfe, towards the sums of the cheapest rows
+        const double stride = 2.0 / (static_cast<double>(trial) + 2.0);
+        for (Index k = 0; k < n_columns; ++k) minorant.at[k] += stride * (sums[k] - minorant.at[k]);
+    }
+    return {most, std::move(minorant.low), std::move(minorant.high), std::move(best), std::move(costs)};
+}
+
 }  // namespace
 
 void bind_ratio(nb::module_& module) {
@@ -288,6 +329,7 @@ void bind_ratio(nb::module_& module) {
     define(module, "loss_of_height", &loss_of_height, "kind", "height");
     define(module, "height_limit", &height_limit, "kind", "loss");
     define(module, "lay_minorant", &lay_minorant, "kind", "parameters", "low", "high", "at");
+    define(module, "best_height", &best_height, "ratio", "offsets", "at", "tangents");
 }
 
 }  // namespace lpmert

@@ -20,7 +20,7 @@ from lpmert import NBest, Problem, Status
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.ratio import UNIT, _Heights, close_oracle_height, cost_of_height, oracle_height, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, _Pieces, close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.base import BLEU
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.metrics.text import BleuTexts
@@ -131,11 +131,11 @@ def test_heights_of_pieces_are_rounded_down() -> None:
     statistics = sums(rng, metric, 8, 20)
     form = Problem(NBest(rng.normal(size=(20, 3)), [0, 5, 10, 15, 20], statistics), metric).canonical
     lists, ratio = ratio_lists(form)
-    heights, plain = _Heights(ratio, lists.offsets), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]
+    pieces, plain = _Pieces(ratio, lists.offsets, 1), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]
     for _ in range(50):
         slopes, multiplier, end = rng.normal(size=len(plain[0])) * 1e3, rng.normal() * 1e3, rng.normal()
-        own = slopes - multiplier * np.eye(len(slopes))[1]
-        height, *_ = heights.cheapest((0.1, multiplier * end), own, ratio.statistics @ own)
+        lines = np.column_stack([ratio.statistics @ slopes, ratio.statistics[:, 1]])
+        height, _ = pieces._cheapest(0.1, slopes, lines, multiplier, end)
         exact, times = list(map(Fraction, slopes.tolist())), Fraction(multiplier)
 
         def value(row: list[Fraction], exact: list[Fraction] = exact, times: Fraction = times) -> Fraction:

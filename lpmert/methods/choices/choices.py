@@ -40,6 +40,8 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
+WORKING, ASKING, DONE = range(3)
+
 SLICE = 4_000_000
 ROUNDS = 20_000
 """Rounds of linear programs in a unit of a search's `effort`: 30 to 100 milliseconds on most lists."""
@@ -109,11 +111,8 @@ class ChoicesSearch(Search):
         self.incumbent, self.granularity = incumbent, granularity
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         self._settings = options.core_settings(granularity, cores=cores)
-        self._done = False
+        self._state = WORKING
         self._exact_decisions = 0
-        self.between_nodes = True
-        """Whether the search can stop here and `open_parts` be searched elsewhere without loss: not within a node of
-        which exact answers would be asked for again."""
 
     @abstractmethod
     def _aim(self) -> None:
@@ -143,7 +142,12 @@ class ChoicesSearch(Search):
 
     @property
     def done(self) -> bool:
-        return self._done
+        return self._state == DONE
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether the search can stop here and `open_parts` be searched elsewhere without loss."""
+        return self._core.between_nodes
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -151,7 +155,7 @@ class ChoicesSearch(Search):
 
     @property
     def finished(self) -> bool:
-        return self._done or self.lower_bound >= self.incumbent.cost
+        return self._state == DONE or self.lower_bound >= self.incumbent.cost
 
     @property
     def nodes(self) -> int:
@@ -188,7 +192,7 @@ class ChoicesSearch(Search):
     def go_on_with(self, part: OpenNode) -> None:
         """Search a part next, and nothing else of what was open."""
         self._core.go_on_with(part.data)
-        self._done = False
+        self._state = WORKING
 
     def advance(self) -> None:
         self.search_on(SLICE)
@@ -196,31 +200,34 @@ class ChoicesSearch(Search):
     def search_on(self, budget: int) -> None:
         """Search on until so much work is done."""
         self._aim()
-        known, self.between_nodes = self._exact_decisions, False
-        self._done = self._core.search(budget, self._decide)
-        self.between_nodes = self._exact_decisions == known
-        self._take_found()
+        goal = self._core.work + budget
+        while self._core.work < goal:
+            self._state = self._core.search(goal - self._core.work)
+            self._take_found()
+            if self._state != ASKING:
+                break
+            checkpoint()
+            self._answer()
+            self._core.spend(_ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK)
 
-    def _decide(self, choices: IntArray, trial: core.Corral) -> tuple[FloatArray, IntArray]:
-        """Decide in exact arithmetic whether choices go together, see `lpmert.core`; raises `OutOfTime`."""
-        self._take_found()
-        checkpoint()
+    def _answer(self) -> None:
+        """Decide in exact arithmetic whether the choices that the core asks about go together."""
+        question = self._core.question
         self._exact_decisions += 1
-        self._core.spend(_ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK)
-        lists = None if self._cap is not None else self._core_of_trial(trial, dict(choices.tolist()))
+        lists = None if self._cap is not None else self._core_of_trial(dict(question.tolist()))
         if lists is None:
-            rows = self._offsets[choices[:, 0]] + choices[:, 1]
-            start = trial.point
-            verdict = self._optimizer.solve((choices[:, 0].copy(), rows), start=start if start.any() else None)
+            rows = self._offsets[question[:, 0]] + question[:, 1]
+            start = self._core.trial.point
+            verdict = self._optimizer.solve((question[:, 0].copy(), rows), start=start if start.any() else None)
             if verdict.attainable:
-                return self._accepted(
-                    verdict.weights, rows if len(choices) == len(self._offsets) - 1 else None
-                ), _NO_CORE
+                self._accept(verdict.weights, rows if len(question) == len(self._offsets) - 1 else None)
+                return
             lists = sorted({s for s, _, _ in verdict.core})
-        return _NO_WEIGHTS, choices[np.isin(choices[:, 0], lists)]
+        self._core.answer(_NO_WEIGHTS, question[np.isin(question[:, 0], lists)])
 
-    def _core_of_trial(self, trial: core.Corral, position: Mapping[int, int]) -> list[int] | None:
+    def _core_of_trial(self, position: Mapping[int, int]) -> list[int] | None:
         """Return the lists of a core among the rows with which the core stopped, if exact arithmetic confirms one."""
+        trial = self._core.trial
         if trial.size == 0:
             return None
         lists, hint = trial.lists, trial.multipliers
@@ -232,10 +239,12 @@ class ChoicesSearch(Search):
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
 
-    def _accepted(self, weights: FloatArray | None, complete: IntArray | None) -> FloatArray:
-        """Return where to go on from choices attainable exactly; the rows of a complete selection that no doubles
-        decode stay unsettled.
+    def _accept(self, weights: FloatArray | None, complete: IntArray | None) -> None:
+        """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
+        unsettled.
         """
+        known = self.incumbent.weights if complete is None else _NO_WEIGHTS
+        self._core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
             cost = self._cost_of_rows(complete)
             if weights is not None:
@@ -243,8 +252,6 @@ class ChoicesSearch(Search):
                 self._aim()
             elif cost < self.incumbent.cost:
                 self._leave_unsettled(cost)
-        known = self.incumbent.weights if complete is None else _NO_WEIGHTS
-        return known if weights is None else weights
 
 
 class SumChoicesSearch(ChoicesSearch):

@@ -31,9 +31,6 @@ TANGENTS = 8
 UNIT = 2.0**-48
 """Height of one unit."""
 
-_LEAST_HEIGHT = -(2**61)
-"""A bound that says nothing, whatever any costs add to it, and that 64 bits hold; no loss is negative."""
-
 FORBIDDEN = -1
 """Class of a hypothesis that no weights in the region choose."""
 
@@ -103,24 +100,10 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
 def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
     """Return a height in units that no selection undercuts: the highest by some minorants, the first good at `at` [K].
 
-    The others are good between the sums of hypotheses that were the cheapest under those before, as by the method of
-    Frank and Wolfe.
+    The others are good at sums of hypotheses that were the cheapest under those before.
     """
-    heights, starts = _Heights(ratio, offsets), offsets[:-1]
-    low, high = (
-        ratio.constant + ends.reduceat(ratio.statistics, starts).sum(axis=0) for ends in (np.minimum, np.maximum)
-    )
-    found = []
-    for trial in range(tangents):
-        constant, slopes = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at)
-        if constant == math.inf:
-            return core.INFINITE_COST, Bound(low, high, at, np.zeros(len(ratio.statistics), dtype=np.int64))
-        values = ratio.statistics @ slopes
-        height, rows, sums = heights.cheapest((constant,), slopes, values)
-        more = values - np.repeat(values[rows], np.diff(offsets))
-        found.append((max(_LEAST_HEIGHT, height), Bound(low, high, at, np.floor(more / UNIT).astype(np.int64))))
-        at = at + 2.0 / (trial + 2.0) * (sums - at)
-    return max(found, key=lambda one: one[0])
+    height, low, high, best, costs = core.best_height(ratio, offsets, at, tangents)
+    return height, Bound(low, high, best, costs)
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
@@ -172,34 +155,11 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
     return heap[0][0]
 
 
-class _Heights:
-    """Heights of the cheapest rows of lists with offsets [S + 1] under linear minorants."""
-
-    def __init__(self, ratio: Ratio, offsets: IntArray) -> None:
-        self._ratio, self._offsets = ratio, offsets
-
-    def cheapest(
-        self, constants: tuple[float, ...], slopes: FloatArray, values: FloatArray
-    ) -> tuple[int, IntArray, FloatArray]:
-        """Return the height by a minorant, rounded down, the cheapest rows [S], and their sums [K].
-
-        constants: add up to that of the minorant, rounded; values [M]: what rows cost by the slopes [K], rounded. The
-        bound on the errors holds also for how much more than the cheapest row of each list any other one costs.
-        """
-        ratio = self._ratio
-        rows = core.decode(values[:, None], self._offsets, np.array([-1.0]))
-        total = math.fsum([*constants, float(slopes @ ratio.constant), *values[rows].tolist()])
-        size = sum(map(abs, constants)) + float(np.abs(slopes) @ (ratio.constant + len(rows) * ratio.reach))
-        lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
-        return math.floor(lowered / UNIT), rows, ratio.constant + ratio.statistics[rows].sum(axis=0)
-
-
-class _Pieces(_Heights):
-    """Bounds of selections whose summed length, statistic `column`, is in a piece."""
+class _Pieces:
+    """Bounds of selections whose summed length, statistic `column`, is in a piece; offsets [S + 1] of the lists."""
 
     def __init__(self, ratio: Ratio, offsets: IntArray, column: int) -> None:
-        super().__init__(ratio, offsets)
-        self._column = column
+        self._ratio, self._offsets, self._column = ratio, offsets, column
         self._lengths = np.ascontiguousarray(ratio.statistics[:, column])
         apart, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
         more = ratio.constant - ratio.constant[column]
@@ -234,7 +194,8 @@ class _Pieces(_Heights):
         Any multiplier of what the length is beyond an end of the piece makes a bound; the best one is where the
         cheapest rows have just that length.
         """
-        best, _, sums = self.cheapest((constant,), slopes, self._ratio.statistics @ slopes)
+        lines = np.column_stack([self._ratio.statistics @ slopes, self._lengths])
+        best, sums = self._cheapest(constant, slopes, lines, 0.0, first)
         length = sums[self._column]
         if first <= length <= last:
             return best, sums
@@ -243,9 +204,7 @@ class _Pieces(_Heights):
         wide = False
         for _ in range(_MULTIPLIERS):
             multiplier = (least + most) / 2.0 if wide else most
-            own, price = slopes.copy(), sign * multiplier
-            own[self._column] -= price
-            height, _, sums = self.cheapest((constant, price * end), own, self._ratio.statistics @ own)
+            height, sums = self._cheapest(constant, slopes, lines, sign * multiplier, end)
             best = max(best, height)
             if sign * (sums[self._column] - end) < 0.0:
                 least = multiplier
@@ -253,3 +212,22 @@ class _Pieces(_Heights):
             else:
                 most, wide = multiplier, True
         return best, sums
+
+    def _cheapest(
+        self, constant: float, slopes: FloatArray, lines: FloatArray, multiplier: float, end: float
+    ) -> tuple[int, FloatArray]:
+        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows.
+
+        lines [M, 2]: what a row costs, and the length of which each unit costs the multiplier less.
+        """
+        ratio, column = self._ratio, self._column
+        rows = core.decode(lines, self._offsets, np.array([-1.0, multiplier]))
+        least = lines[rows, 0] - multiplier * lines[rows, 1]
+        settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
+        beyond = multiplier * end
+        total = math.fsum([constant, settled, beyond, *least.tolist()])
+        sizes = np.abs(slopes)
+        sizes[column] += abs(multiplier)
+        size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(rows) * ratio.reach))
+        lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
+        return math.floor(lowered / UNIT), ratio.constant + ratio.statistics[rows].sum(axis=0)
