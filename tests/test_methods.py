@@ -638,7 +638,7 @@ def test_another_seed_finds_other_weights(name: str, options: dict[str, str]) ->
     nbest, method = gaussian_lists(1, lists=30, hypotheses=8, features=7).nbest, METHODS.build(name).configured(options)
     found = [lpmert.minimize(nbest, method=method, seed=seed).weights.tolist() for seed in (1, 1, 2, 3)]
     assert found[0] == found[1]
-    assert found[0] not in found[2:]
+    assert any(weights != found[0] for weights in found[2:])  # two seeds may end in the same optimum
 
 
 @seeds(range(8000, 8002), range(8100, 8140))
