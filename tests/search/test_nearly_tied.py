@@ -19,7 +19,6 @@ from lpmert.lines.descents import descend
 from lpmert.methods import Method
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.groups import Groups
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
@@ -130,13 +129,10 @@ def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_d
     assert (result.lower_bound, result.status) == (0, Status.OPTIMAL_TO_TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    "method", [Choices(), Groups(size=1), Groups(size=2), LpMert()], ids=lambda method: method.name
-)
+@pytest.mark.parametrize("method", [Choices(), Groups(size=1), Groups(size=2)], ids=lambda method: method.name)
 def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, tmp_path: Path) -> None:
     lists, path = between_doubles(), tmp_path / "kept.npz"
-    with long_searches(1), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 1)
+    with long_searches(1):
         results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
         for piece in range(100):
             calls = iter((False, False, True))
