@@ -43,13 +43,12 @@ class Header:
     fingerprint of the lists; metric: its signature; ties: which of several hypotheses with identical features counts;
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
-    product with them. exponents: for the features that boxes
-    span, the powers of two by which they are multiplied first; all others depend on these. equations [E, D]: weights
-    count if their product with each is 0; not in the file if there are none. sums: for a metric that is
-    no sum over lists, those at which it is the bound; else empty, and not in the file. around [D], cosine: weights
-    count if they have at least this cosine with these, if any are given; facets [F, D]: limits that all such weights
-    keep to, by which the tree proves what it does. at_most: how many weights may be other than 0, if that is limited.
-    budget: for the name of a second sum, what it is at most.
+    product with them. exponents: for the features that boxes span, the powers of two by which they are multiplied
+    first; all others depend on these. equations [E, D]: weights count if their product with each is 0; not in the file
+    if there are none. sums: for a metric that is no sum over lists, those at which it is the bound; else empty, and not
+    in the file. around [D], cosine: weights count if they have at least this cosine with these, if any are given;
+    facets [F, D]: limits that all such weights keep to, by which the tree proves what it does. at_most: how many
+    weights may be other than 0, if that is limited. budget: for the name of a second sum, what it is at most.
     """
 
     fingerprint: str

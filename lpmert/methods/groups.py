@@ -353,7 +353,7 @@ _DESCENT_SHARE = 10
 """
 
 _SAMPLING, _LINES = 0.06, 2_000_000
-"""The effort of one weights in the sample; the work of descents in a unit of effort."""
+"""The effort of each sample of weights; the work of descents in a unit of effort."""
 
 
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ class GroupedSearch(Combined):
         super().__init__(incumbent)
         self._settings = settings
         self._canonical = canonical
-        # through the weights on the seed with which these were found
+        # The first weights depend on the caller's seed, with which they were found.
         self._rng = np.random.default_rng(np.frombuffer(incumbent.weights.tobytes(), dtype=np.uint32))
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
         self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
@@ -424,9 +424,9 @@ class GroupedSearch(Combined):
 
     @property
     def effort(self) -> float:
-        rounds = self.counters()["lp_rounds"] / ROUNDS
+        rounds = self._counted["lp_rounds"] + sum(search.rounds for search in self._searches)
         descents = (self._worked / _DESCENT_SHARE - self._descent_budget) / _LINES
-        return float(rounds + _SAMPLING * self._sampled + descents)
+        return float(rounds / ROUNDS + _SAMPLING * self._sampled + descents)
 
     @property
     def _searches(self) -> list[SharedChoices]:

@@ -246,7 +246,7 @@ _ROUNDS = 20
 """Draws of evolution in a turn."""
 
 _DRAW, _DECODED = 500, 60
-"""The work of drawing weights and learning from them, and the features of hypotheses decoded at the cost of one."""
+"""The work of drawing weights once and learning from them; as many features are decoded in a unit of work."""
 
 _EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
@@ -255,7 +255,7 @@ _FIRST_EFFORT = 2.0
 """A search that ends within so little effort needs no better weights."""
 
 _LEAST_SHARE = 0.25
-"""The budget slows down in proportion to the time since the search began, of the last improvement: as far as this."""
+"""The budget grows at the share of the effort so far that had passed at the last improvement, and at least at this."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
 """How far from weights with ties others are tried that have none."""

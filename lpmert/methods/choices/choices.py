@@ -169,11 +169,16 @@ class ChoicesSearch(Search):
     def lps(self) -> int:
         return self._core.programs
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of linear programs."""
+        return int(self._core.rounds)
+
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
             "lps": self.lps,
-            "lp_rounds": self._core.rounds,
+            "lp_rounds": self.rounds,
             "lps_for_cores": self._core.core_programs,
             "exact_decisions": self._exact_decisions,
         }
@@ -442,7 +447,12 @@ class SharedChoices(Search):
 
     @property
     def effort(self) -> float:
-        return self.counters()["lp_rounds"] / ROUNDS
+        return self.rounds / ROUNDS
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of linear programs."""
+        return self._alone.rounds + self._counted["lp_rounds"]
 
     @property
     def work(self) -> int:
