@@ -409,32 +409,32 @@ def test_a_twin_that_is_not_relevant_comes_first() -> None:
 # What weights are worth
 
 
+def tied_lists(random: np.random.Generator, size: int) -> tuple[Judged, list[tuple[int, ...]]]:
+    """Documents whose scores at weights 1 and 1 often tie, and all orders of them by these."""
+    features = random.integers(0, 2, size=(size, 2)) / 10
+    grades = random.integers(0, 3, size=size).astype(float)
+    grades[0] = 2
+    scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
+    orders = [p for p in permutations(range(size)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
+    return Judged(features, [0, size], grades), orders
+
+
 def test_ties_count_in_the_worst_order() -> None:
     random = np.random.default_rng(7)
     for metric in METRICS:
         for _ in range(10):
-            features = random.integers(0, 2, size=(5, 2)) / 10
-            grades = random.integers(0, 3, size=5).astype(float)
-            grades[0] = 2
-            scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
-            orders = (p for p in permutations(range(5)) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
-            worst = min(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
-            found = evaluate(Judged(features, [0, 5], grades), [1.0, 1.0], metric)
-            assert found == pytest.approx(worst, abs=1e-14)
+            lists, orders = tied_lists(random, 5)
+            worst = min(value(metric, [lists.relevance[d] for d in order]) or 0.0 for order in orders)
+            assert evaluate(lists, [1.0, 1.0], metric) == pytest.approx(worst, abs=1e-14)
 
 
 def test_other_orders_of_ties_are_worth_more_than_the_worst_one() -> None:
     random = np.random.default_rng(7)
     for metric in METRICS:
         for _ in range(10):
-            features = random.integers(0, 2, size=(6, 2)) / 10
-            grades = random.integers(0, 3, size=6).astype(float)
-            grades[0] = 2
-            scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
-            orders = [p for p in permutations(range(6)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
-            lists = Judged(features, [0, 6], grades)
-            best = max(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
-            given = value(metric, [grades[d] for d in min(orders)]) or 0.0
+            lists, orders = tied_lists(random, 6)
+            best = max(value(metric, [lists.relevance[d] for d in order]) or 0.0 for order in orders)
+            given = value(metric, [lists.relevance[d] for d in min(orders)]) or 0.0
             assert evaluate(lists, [1.0, 1.0], metric, ties="best") == pytest.approx(best, abs=1e-14)
             assert evaluate(lists, [1.0, 1.0], metric, ties="given") == pytest.approx(given, abs=1e-14)
     # two queries that no weights rank right, but for those with which all documents tie

@@ -63,12 +63,11 @@ def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) 
     optimum = json.loads(text)
     assert (code, optimum["status"]) == (0, "optimal")
     _, _, _, least = commanded("solve", tiny, "--json", "-q")
-    limit = least + (free_peak - least) * 9 // 10  # with less, the canonical form is refused before the search
+    limit = least + (free_peak - least) * 19 // 20  # with less, the canonical form is refused, or fills it alone
     code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
     found = json.loads(text)
     assert (code, found["status"]) == (3, "memory_limit")
-    assert peak <= 1.02 * limit  # memory is looked at once a slice
-    assert max(peak, limit) < free_peak
+    assert peak <= limit < free_peak
     assert found["lower_bound"] <= optimum["loss"] <= found["loss"]
 
 
