@@ -44,9 +44,6 @@ _LARGEST_DENOMINATOR, _FACTOR_ERROR = 1000, 1e-9
 _SAMPLED_ROWS = 40
 """Rows for each column that mostly show already that no column is a combination of others."""
 
-_LARGEST_QR = 1_000_000_000
-"""Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
-
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 """What mixes the bits of a number: products with this one move them up, shifts by so many down."""
 
@@ -276,9 +273,8 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     from scipy.linalg import qr, solve_triangular
 
     differences, largest = _scaled_differences(features, first, rows)
-    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
-        differences = np.asarray(np.linalg.qr(differences, mode="r"))
-    triangle, pivots = qr(differences, mode="r", pivoting=True)
+    # Pivoting is slow on many rows; the columns of R are in the same position to each other.
+    triangle, pivots = qr(np.linalg.qr(differences, mode="r"), mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
     factors: FloatArray = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
