@@ -9,7 +9,6 @@ from .base import ZeroOne as ZeroOne
 from .ratio import Bleu as Bleu
 from .ratio import Chrf as Chrf
 from .ratio import LinearFraction as LinearFraction
-from .ratio import Per as Per
 from .ratio import error_rate as error_rate
 from .ratio import f_beta as f_beta
 from .ratio import precision as precision
