@@ -1,8 +1,8 @@
 // Metrics that are functions of summed statistics, and linear bounds of them: corpus BLEU, corpus chrF, budgets.
 //
 // A height is a monotone function of the loss that linear functions of the sums bound from below (lemmas R1 to R4 of
-// proofs/ratio.md, R7 for budgets). Searches compare heights as whole numbers of units, rounded down for
-// bounds and up for limits.
+// proofs/ratio.md, R7 for budgets). Searches compare heights as whole numbers of units, rounded down for bounds and up
+// for limits.
 //
 // BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
 // Fraction: a.x / b.x; parameters a [K], b [K]; 1 where the denominator is 0.

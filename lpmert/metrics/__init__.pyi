@@ -2,7 +2,6 @@ from ..model.converters import measure_texts as measure_texts
 from .base import AdditiveMetric as AdditiveMetric
 from .base import Cer as Cer
 from .base import Metric as Metric
-from .base import RatioMetric as RatioMetric
 from .base import SumOfLosses as SumOfLosses
 from .base import Wer as Wer
 from .base import ZeroOne as ZeroOne

@@ -3,7 +3,7 @@
 The formulas of ratio metrics that searches know, by `kind`, which `lpmert/core/ratio.hpp` computes and bounds:
 
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
-FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
+FRACTION: a.x / b.x; parameters a [K], b [K]; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
 BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss where second is at most `most`, and never
 above 1/2; beyond it is 1/2 + v * (second - most), and never above 1.
@@ -129,27 +129,24 @@ LARGEST_FACTOR = 10**6
 
 
 class SumFraction(NamedTuple):
-    """A loss (above . x + more_above) / (below . x + more_below) of summed counts x [K]; 1 where it would be x/0."""
+    """A loss above . x / below . x of summed counts x [K]; 1 where it would be x/0."""
 
     above: IntArray
-    more_above: int
     below: IntArray
-    more_below: int
 
     def parts(self, statistics: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return what counts [m, K] add to numerator and denominator, without the constants."""
+        """Return what counts [m, K] add to numerator and denominator."""
         counts = np.rint(statistics).astype(np.int64)
         return counts @ self.above, counts @ self.below
 
     def loss(self, total: FloatArray) -> Fraction:
         """Return the loss of summed statistics [K], exactly."""
         above, below = (int(part) for part in self.parts(total))
-        denominator = below + self.more_below
-        return Fraction(above + self.more_above, denominator) if denominator else Fraction(1)
+        return Fraction(above, below) if below else Fraction(1)
 
     def unit(self, statistics: FloatArray) -> float:
         """Return a power of two of which any two different losses of selections from [M, K] are at least two apart."""
-        most = int(self.parts(statistics)[1].sum()) + self.more_below
+        most = int(self.parts(statistics)[1].sum())
         return float(np.ldexp(1.0, -2 * most.bit_length() - 1))
 
 
@@ -157,9 +154,7 @@ def fraction_of(metric: Metric) -> SumFraction | None:
     """Return the fraction that is a metric's loss; `None` for other losses."""
     if not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
-    factors = np.rint(metric.parameters).astype(np.int64)
-    half = len(factors) // 2
-    return SumFraction(factors[: half - 1], int(factors[half - 1]), factors[half:-1], int(factors[-1]))
+    return SumFraction(*np.split(metric.parameters.astype(np.int64), 2))
 
 
 def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:

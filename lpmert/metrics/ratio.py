@@ -179,7 +179,7 @@ class LinearFraction(RatioMetric):
 
     @property
     def parameters(self) -> FloatArray:
-        return np.array([*self.numerator, 0, *self.denominator, 0], dtype=np.float64)
+        return np.array([*self.numerator, *self.denominator], dtype=np.float64)
 
     def check(self, statistics: FloatArray) -> None:
         super().check(statistics)

@@ -173,26 +173,24 @@ class Fractions(NamedTuple):
 def whole_fractions(
     statistics: FloatArray,
     constant: FloatArray,
-    numerator: tuple[Sequence[int], int],
-    denominator: tuple[Sequence[int], int],
+    numerator: Sequence[int],
+    denominator: Sequence[int],
     offsets: IntArray,
     n_limits: int,
 ) -> Fractions:
-    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K].
-
-    numerator, denominator: factors [K] and a constant.
+    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K], times these factors [K].
 
     For every fraction p / q that a selection may have, the costs q above - p below have room beside those of so many
     limits. Raises `MethodError` where they have not.
     """
     terms: list[IntArray] = []
     more: list[int] = []
-    for factors, own in (numerator, denominator):
+    for factors in (numerator, denominator):
         small = float(statistics.max(initial=0.0)) * sum(map(abs, factors)) < 2.0**62
         whole = np.rint(statistics).astype(np.int64).astype(np.int64 if small else object)
         values, constant_of_lists = least_costs(whole @ np.array(factors, dtype=whole.dtype), offsets)
         terms.append(values)
-        more.append(own + constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
+        more.append(constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
     divisor = math.gcd(*more, *(int(np.gcd.reduce(values)) for values in terms)) or 1
     above, below = (values // divisor for values in terms)
     more_above, more_below = (value // divisor for value in more)

@@ -14,7 +14,7 @@ import lpmert
 from lpmert import MetricError, NBest, Status, core
 from lpmert.errors import FloatArray
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta
+from lpmert.metrics.ratio import Bleu, LinearFraction, f_beta
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 

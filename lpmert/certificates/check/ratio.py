@@ -57,9 +57,6 @@ class RatioClaim(Claim):
         if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
-        if self.ratio.fraction is not None:
-            _, more_above, _, more_below = self.ratio.fraction
-            self.goal = Fraction(bound.numerator * more_below - bound.denominator * more_above)
 
     def reached(self, least: float) -> bool:
         """Whether a tree that shows this least sum, or of several this excess or that the bound is met, shows no more.
@@ -68,8 +65,7 @@ class RatioClaim(Claim):
         """
         if self.ratio.fraction is None:
             return self.met or least == 0 or self.loss(self.sums) == 1
-        _, _, below, more_below = self.ratio.fraction
-        return super().reached(least) or below @ self.sums + more_below == 0
+        return super().reached(least) or self.ratio.fraction.below @ self.sums == 0
 
     def closes(self, low: Sums, high: Sums) -> bool:
         best = self.ratio.best(low, high)
@@ -89,9 +85,9 @@ class RatioClaim(Claim):
         if self.ratio.fraction is None:
             return columns
         p, q = self.loss(self.sums).as_integer_ratio()
-        above, _, below, more_below = self.ratio.fraction
+        above, below = self.ratio.fraction
         divisors = below.astype(object) @ columns
-        if p > q and not more_below + np.minimum.reduceat(divisors, starts).sum():
+        if p > q and not np.minimum.reduceat(divisors, starts).sum():
             raise CertificateError("no proof is known for a loss above 1 where the denominator can be 0")
         return np.array([q * (above.astype(object) @ columns) - p * divisors], dtype=object)
 
@@ -109,9 +105,8 @@ class Ratio:
     def loss(self, sums: Sums) -> Fraction:
         """Return the loss of sums; that of BLEU, if it is no fraction, to the nearest multiple of 2**-64."""
         if self.fraction is not None:
-            above, more_above, below, more_below = self.fraction
-            divisor = _dot(below.tolist(), sums) + more_below
-            return Fraction(_dot(above.tolist(), sums) + more_above, divisor) if divisor else Fraction(1)
+            above, below = (_dot(factors.tolist(), sums) for factors in self.fraction)
+            return Fraction(above, below) if below else Fraction(1)
         if not self._bleu:
             return self._chrf(sums)
         if not prod(sums[0:8:2]):
