@@ -31,7 +31,7 @@ _PARSED = 25
 """Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
 
 SCHEMA_KEY = "lpmert certificate"
-OPTIONAL = ("equations", "sums", "around", "cosine", "facets", "at_most", "budget")
+OPTIONAL = ("equations", "sums", "at_most", "budget")
 TREE = ', "tree": ['
 END = "]}"
 
@@ -46,9 +46,8 @@ class Header:
     product with them. exponents: for the features that boxes span, the powers of two by which they are multiplied
     first; all others depend on these. equations [E, D]: weights count if their product with each is 0; not in the file
     if there are none. sums: for a metric that is no sum over lists, those at which it is the bound; else empty, and not
-    in the file. around [D], cosine: weights count if they have at least this cosine with these, if any are given;
-    facets [F, D]: limits that all such weights keep to, by which the tree proves what it does. at_most: how many
-    weights may be other than 0, if that is limited. budget: for the name of a second sum, what it is at most.
+    in the file. at_most: how many weights may be other than 0, if that is limited. budget: for the name of a second
+    sum, what it is at most.
     """
 
     fingerprint: str
@@ -62,9 +61,6 @@ class Header:
     exponents: dict[str, int]
     equations: list[list[Fraction]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
-    around: list[float] = field(default_factory=list)
-    cosine: Fraction = Fraction(0)
-    facets: list[list[int]] = field(default_factory=list)
     at_most: int = 0
     budget: dict[str, Fraction] = field(default_factory=dict)
 

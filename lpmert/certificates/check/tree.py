@@ -87,7 +87,7 @@ class Part(NamedTuple):
         self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
     ) -> BoolArray:
         """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
-        multipliers, add up to what is nowhere negative inside the box, or within the cosine.
+        multipliers, add up to what is nowhere negative inside the box.
         """
         # What is not a number is not clear.
         times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
@@ -97,14 +97,11 @@ class Part(NamedTuple):
         doubt = lists.errors(points)[:, None] + EPSILON * (len(chosen) + 8) * np.abs(leads)
         totals, doubts = (np.add.reduceat(times * each, starts, axis=1) for each in (leads, 2.0 * doubt))
 
-        def exact(k: int, rows: Whole = lists.whole) -> Whole:
-            own = slice(starts[k], [*starts, None][k + 1])
+        def exact(k: int) -> Whole:
+            own, rows = slice(starts[k], [*starts, None][k + 1]), lists.whole
             return np.asarray(np.array(multipliers[own], dtype=object) @ (rows[others[own]] - rows[chosen[own]]))
 
-        balanced = self.shape.none_negative(totals, doubts, exact)
-        if lists.cap is not None:
-            balanced |= [sure or lists.cap(exact(k, lists.given)) for k, sure in enumerate(balanced.tolist())]
-        return balanced
+        return self.shape.none_negative(totals, doubts, exact)
 
 
 def whole_part(lists: ProofLists) -> Part:
@@ -312,7 +309,7 @@ def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
             waiting.pop()
             continue
         record = reader.record()
-        if part.take is None and record.keys() & {"split", "corners"}:
+        if part.take is None and "split" in record:
             waiting.append(map(partial(narrowed, lists, part), part.shape.parts(record)))
             continue
         excess, open_parts = closed(lists, part, record)

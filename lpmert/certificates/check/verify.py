@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.certificates.check.lists import BudgetClaim, Claim, ProofLists
-from lpmert.certificates.check.regions import basis_of, cap_of
+from lpmert.certificates.check.regions import basis_of, check_equations
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader, Header, typed
 from lpmert.errors import CertificateError
@@ -41,14 +41,13 @@ class Verified(Header):
     """What a certificate proves.
 
     Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits`, the product 0 with every one of the `equations` and at
-    least the `cosine` with the weights `around`, if there are any.
-    Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64. Weights are
-    those near the ones given that fulfil the equations: each of these sets the last weight that it can. With `at_most`,
-    weights count that have no more entries other than 0, and products with limits may be 0; hypotheses that such
-    weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum that it
-    names to its number. `records` counts the parts of the tree. Limits, equations and `around` have a number for each
-    of the weights, in their order; what there is not is empty or 0.
+    that have a positive product with every one of the `limits` and the product 0 with every one of the `equations`, if
+    there are any. Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64.
+    Weights are those near the ones given that fulfil the equations: each of these sets the last weight that it can.
+    With `at_most`, weights count that have no more entries other than 0, and products with limits may be 0; hypotheses
+    that such weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum
+    that it names to its number. `records` counts the parts of the tree. Limits and equations have a number for each of
+    the weights, in their order; what there is not is empty or 0.
     """
 
     records: int = 0
@@ -62,7 +61,6 @@ class Verified(Header):
         """Return one sentence."""
         parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
         named = [f"{count} {what if count > 1 else what[:-1]}" for count, what in parts if count]
-        named += [f"a cosine of {float(self.cosine):g}"] if self.cosine else []
         named += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
         within = f" within {' and '.join(named)}" if named else ""
         within = f" with at most {self.at_most} features{within}" if self.at_most else within
@@ -161,12 +159,11 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     ):
         if stated != own:
             raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
-    cap = cap_of(header)
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
     zeros: Iterable[list[str]] = zeros_of(header, nbest)[1] if header.at_most else ()
-    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
-    lists.cap = cap
+    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
+    check_equations(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
@@ -203,8 +200,8 @@ def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
     There is one for each set of so many of the features that vary within lists, in the order of `combinations`. Raises
     `CertificateError` for a claim that has no such proof.
     """
-    if header.around or header.ties != "worst" or header.budget or header.at_most < 1:
-        raise CertificateError("of at most so many features, there is no proof with a cosine, a budget or other ties")
+    if header.ties != "worst" or header.budget or header.at_most < 1:
+        raise CertificateError("of at most so many features, there is no proof with a budget or other ties")
     limits = [[*map(Fraction, row)] for row in header.limits]
     places = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
     if any(len(own) != 1 for own in places):
