@@ -26,6 +26,7 @@ BOXES = "boxes"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
+Node = TypeVar("Node")
 
 _PARSED = 25
 """Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
@@ -98,7 +99,14 @@ class CertificateReader:
 
     @contextmanager
     def checking(self, time_limit: float | None, memory_limit: int | None) -> Iterator[None]:
-        """Hold the limits of a check; its errors name the file, and the line where there is one."""
+        """Hold the limits of a check; its errors name the file, and the line where there is one.
+
+        Raises `MethodError` for what are no limits.
+        """
+        if time_limit is not None or memory_limit is not None:
+            from lpmert.values import checked_limits
+
+            checked_limits(time_limit, None, None, None, memory_limit)
 
         def placed(message: str) -> str:
             return f"{self.path}{f':{self.line}' if self.line else ''}: {message}"
@@ -146,6 +154,24 @@ class CertificateReader:
         self._on_line(self.line)
         checkpoint(_PARSED * len(text))
         return text
+
+
+def depth_first(roots: Iterator[Node], visit: Callable[[Node], Iterator[Node]]) -> None:
+    """Visit nodes and, after each, those that the visit leaves open, each made when it is its turn."""
+    waiting = [roots]
+    while waiting:
+        node = next(waiting[-1], None)
+        if node is None:
+            waiting.pop()
+        else:
+            waiting.append(visit(node))
+
+
+def agreeing(*claims: tuple[str, object, object]) -> None:
+    """Raise `CertificateError` unless what a certificate states, by name, is what the caller has."""
+    for what, stated, own in claims:
+        if stated != own:
+            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
 
 
 def typed(value: object, kind: type[Kind]) -> Kind:

@@ -35,6 +35,16 @@ class Price(NamedTuple):
     target: int
     forbidden: int = 0
 
+    @classmethod
+    def within(cls, slopes: list[int], target: int, low: Sums, high: Sums) -> Price:
+        """Return a price that holds between two ends; raises `CertificateError` if it is too large for 64 bits."""
+        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(slopes, low, high, strict=True))
+        price = cls(slopes, target, reach + max(0, target - cls(slopes, target).of(low)))
+        sizes = sum(abs(slope) * max(1, abs(a), abs(b)) for slope, a, b in zip(slopes, low, high, strict=True))
+        if sizes + price.forbidden >= _LARGEST:
+            raise CertificateError(f"prices {slopes!r:.60} are too large")
+        return price
+
     def of(self, sums: Sums) -> int:
         return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
@@ -109,15 +119,7 @@ class BudgetClaim(Claim):
         """Return the prices of loss and second sum that a record names."""
         if at[0] < 1 or at[1] < 0:
             raise CertificateError(f"prices of a loss and a second sum are positive, not {at!r:.60}")
-        target = at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1
-        ends = [sum(price * x for price, x in zip(at, corner, strict=True)) for corner in (low, high)]
-        forbidden = ends[1] - ends[0] + max(0, target - ends[0])
-        if (
-            sum(price * max(1, abs(a), abs(b)) for price, a, b in zip(at, low, high, strict=True)) + forbidden
-            >= _LARGEST
-        ):
-            raise CertificateError(f"prices at {at!r:.60} are too large")
-        return Price([*at], target, forbidden)
+        return Price.within([*at], at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1, low, high)
 
 
 def _whole(values: FloatArray) -> tuple[list[int], Fraction]:

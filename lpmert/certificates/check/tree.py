@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.format import CertificateReader, Record, integers, typed
+from lpmert.certificates.format import CertificateReader, Record, depth_first, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
@@ -297,22 +297,22 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
 
 
 def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
-    """Check a whole tree, and return the least excess over the target, infinite if nothing can be attained at all.
+    """Check a whole tree about a claim whose bound is known, and return the least excess over the target, infinite if
+    nothing can be attained at all.
 
     Raises `CertificateError` where something is not shown.
     """
     least = inf
-    waiting: list[Iterator[Part]] = [iter([whole_part(lists)])]  # what is open beside every part on the way
-    while waiting:
-        part = next(waiting[-1], None)
-        if part is None:
-            waiting.pop()
-            continue
+    lists.weigh()
+
+    def visit(part: Part) -> Iterator[Part]:
+        nonlocal least
         record = reader.record()
         if part.take is None and "split" in record:
-            waiting.append(map(partial(narrowed, lists, part), part.shape.parts(record)))
-            continue
+            return map(partial(narrowed, lists, part), part.shape.parts(record))
         excess, open_parts = closed(lists, part, record)
         least = min(least, excess)
-        waiting.append(open_parts)
+        return open_parts
+
+    depth_first(iter([whole_part(lists)]), visit)
     return least

@@ -5,7 +5,7 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -18,7 +18,7 @@ import numpy as np
 from lpmert.certificates.check.lists import BudgetClaim, Claim, ProofLists
 from lpmert.certificates.check.regions import basis_of, check_equations
 from lpmert.certificates.check.tree import check_tree
-from lpmert.certificates.format import CertificateReader, Header, typed
+from lpmert.certificates.format import CertificateReader, Header, agreeing, typed
 from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
@@ -130,10 +130,6 @@ def verify(
     >>> found.loss, found.proved
     (Fraction(912, 1), True)
     """
-    if time_limit is not None or memory_limit is not None:
-        from lpmert.values import checked_limits
-
-        checked_limits(time_limit, None, None, None, memory_limit)
     reader = CertificateReader(certificate, on_line)
     with reader.checking(time_limit, memory_limit):
         return _verified(reader, nbest, metric, ties, second)
@@ -151,17 +147,15 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     check_statistics(measure, nbest.statistics, nbest.offsets)
     ties = "worst" if header.at_most and ties == "first" else ties
     claim = claim_of(measure, nbest, ties, header.budget, second)
-    for what, stated, own in (
+    agreeing(
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
         ("features", list(header.weights), list(nbest.names)),
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
-    ):
-        if stated != own:
-            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
+    )
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
-    zeros: Iterable[list[str]] = zeros_of(header, nbest)[1] if header.at_most else ()
+    zeros = zeros_of(header, nbest)[1] if header.at_most else None
     lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
     check_equations(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
@@ -173,24 +167,18 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
         raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
-    for zero in zeros:
+    for zero in zeros or ():
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)
         if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
             raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
-        limits, equations = with_zeros(header, zero)
-        part = ProofLists(nbest, claim, ties, exponents, limits, equations)
-        part.weigh()
-        check_tree(reader, part)
-    if header.at_most:
-        reader.end()
-        return Verified(**vars(header), records=reader.line - 2)
-    lists.weigh()
-    least = check_tree(reader, lists)
+        check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
+    if zeros is None:
+        least = check_tree(reader, lists)
+        reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+        if not header.budget and not claim.reached(reached):
+            raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     reader.end()
-    reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
-    if not header.budget and not claim.reached(reached):
-        raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(**vars(header), records=reader.line - 2)
 
 

@@ -32,7 +32,7 @@ from lpmert.certificates.format import (
     Record,
 )
 from lpmert.certificates.write.attainability import Anywhere
-from lpmert.certificates.write.tree import BoxTree, SelectionTree, Undercut
+from lpmert.certificates.write.tree import Undercut, grow_boxes, grow_selections
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_of
@@ -232,9 +232,9 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[
 def _grow(lists: ProofLists, kind: str, add: Callable[[Record], None]) -> None:
     """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
     if kind == SELECTIONS:
-        SelectionTree(lists, whole_part(lists), Anywhere(lists), add).grow()
+        grow_selections(lists, whole_part(lists), Anywhere(lists), add)
     else:
-        BoxTree(lists, add).grow()
+        grow_boxes(lists, add)
 
 
 def _exponents(nbest: NBest, limits: list[list[float]], equations: list[list[Fraction]]) -> dict[str, int]:
