@@ -9,6 +9,7 @@ and these say which nodes come next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import exp, gcd
 
 import numpy as np
@@ -26,8 +27,6 @@ from lpmert.system.deadline import checkpoint
 _SHARPNESS = 2.0
 _CORE_PREFERENCE = 3.0
 _MOST_POINTS = 3
-
-Alive = dict[int, tuple[int, ...]]
 
 
 class Undercut(Exception):
@@ -76,14 +75,12 @@ class _Work:
         self._charged: set[int] = set()
 
     def _see(self, part: Part) -> None:
-        lists, price = self._lists, part.price
-        self._cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
-        alive: dict[int, list[int]] = {}
-        for row, number in zip(self._cost, lists.numbers[part.rows].tolist(), strict=True):
-            if number not in part.chosen:  # where limits are
-                alive.setdefault(number, []).append(row)
-        self._alive: Alive = {s: tuple(sorted(rows, key=self._cost.__getitem__)) for s, rows in alive.items()}
-        self._fixed, self._target = price.of(part.fixed.tolist()), price.target
+        rows, numbers = part.rows.tolist(), self._lists.numbers[part.rows[part.starts]].tolist()
+        self._cost = dict(zip(rows, part.costs(self._lists).tolist(), strict=True))
+        ends = pairwise([*part.starts.tolist(), len(rows)])
+        own = zip(numbers, ends, strict=True)
+        self._alive = {s: tuple(rows[a:b]) for s, (a, b) in own if s not in part.chosen}  # as limits are
+        self._fixed, self._target = part.price.of(part.fixed.tolist()), part.price.target
 
     @property
     def _cheapest(self) -> dict[int, int]:
