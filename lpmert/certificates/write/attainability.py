@@ -13,7 +13,6 @@ from lpmert import core
 from lpmert.certificates.check.lists import ProofLists, rounded
 from lpmert.certificates.check.regions import axes
 from lpmert.certificates.check.tree import Part, whole_part
-from lpmert.errors import FloatArray
 from lpmert.numeric import rational
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, first_best, sorted_lists
 
@@ -78,8 +77,9 @@ class Anywhere:
         positions[decided] = np.array(list(chosen.values())) - lists.offsets[decided]
         corral.restart(self._origin)  # else the answer would depend on the questions before
         verdict = self._least_norm.separate(decided, positions, 0, corral)
-        if verdict == FEASIBLE:
-            return self._witnessed(corral.point, chosen)
+        if verdict == FEASIBLE:  # in the other lists rounding may decide
+            rows = first_best(lists.features @ corral.point, lists.offsets[:-1])
+            return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [], corral.point.tolist())
         if verdict == INFEASIBLE:
             others = corral.others + lists.offsets[corral.lists]
             pairs = [(chosen[s], row) for s, row in zip(corral.lists.tolist(), others.tolist(), strict=True)]
@@ -87,11 +87,6 @@ class Anywhere:
             if multipliers is not None:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))
         return None
-
-    def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
-        """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
-        rows = first_best(self._lists.features @ weights, self._lists.offsets[:-1])
-        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [], weights.tolist())
 
 
 class Inside:

@@ -54,7 +54,7 @@ def grow_selections(lists: ProofLists, root: Part, feasible: Feasibility, add: C
         add(record)
         return ((child, witnesses) for child in children)
 
-    depth_first(iter([(root, [])]), grow)
+    depth_first(iter([(root, list[Choices]())]), grow)
 
 
 class _Work:
@@ -77,9 +77,12 @@ class _Work:
     def _see(self, part: Part) -> None:
         rows, numbers = part.rows.tolist(), self._lists.numbers[part.rows[part.starts]].tolist()
         self._cost = dict(zip(rows, part.costs(self._lists).tolist(), strict=True))
-        ends = pairwise([*part.starts.tolist(), len(rows)])
-        own = zip(numbers, ends, strict=True)
-        self._alive = {s: tuple(rows[a:b]) for s, (a, b) in own if s not in part.chosen}  # as limits are
+        lists = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
+        self._alive: dict[int, tuple[int, ...]] = {
+            s: tuple(rows[a:b])
+            for s, (a, b) in lists
+            if s not in part.chosen  # as limits are
+        }
         self._fixed, self._target = part.price.of(part.fixed.tolist()), part.price.target
 
     @property
