@@ -24,7 +24,6 @@ _STATED = 1 << 64
 """Losses that are no fractions are stated as multiples of 1 / _STATED."""
 
 _SLOPE_BITS = 48
-_LARGEST = 1 << 60
 
 
 class Interval(NamedTuple):
@@ -160,13 +159,8 @@ class Ratio:
         """Return prices by the tangent of the height at a point, good inside a box: R1 to R3."""
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
-        whole, target = self._tangent(low, high, at, sums)
-        least = _dot(whole, low)
-        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
-        forbidden = reach + max(0, target - least)
-        if sum(abs(slope) * max(1, b) for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
-            raise CertificateError(f"prices at {at!r:.60} are too large")
-        return Price(whole, target, forbidden)
+        slopes, target = self._tangent(low, high, at, sums)
+        return Price.within(slopes, target, low, high)
 
     def _tangent(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> tuple[list[int], int]:
         if self._bleu:
@@ -177,6 +171,7 @@ class Ratio:
         else:
             slopes, value = self._chrf_plane(low, high, at)
             height = self._chrf(sums)
+        value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
         # Sums are at least `low`, so that slopes may be rounded down.
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
         return whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
@@ -195,6 +190,7 @@ class Ratio:
         return 1 - (1 + self._squared) * precision * recall / below if below else Fraction(1)
 
     def _chrf_plane(self, low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
+        """Return slopes and constant of a plane below the loss in the box."""
         orders = [k for k in range(0, len(low), 3) if high[k] and high[k + 1]]
         if self.best(low, high) is None or not orders:
             raise CertificateError("no prices are known where it is open which orders occur")
@@ -208,15 +204,14 @@ class Ratio:
                 chord = Fraction(1, least) + Fraction(1, most) - Fraction(at[k + side], least * most)
                 planes = ((high[k + 2], Fraction(1, most)), (low[k + 2], Fraction(1, least)))
                 mu, theta = min(planes, key=lambda plane: plane[0] * (chord - plane[1]) + plane[1] * match)
-                own = [-theta, Fraction(mu, least * most)]
-                slopes[k + 2] += factor * own[0]
-                slopes[k + side] += factor * own[1]
+                slopes[k + 2] -= factor * theta
+                slopes[k + side] += factor * Fraction(mu, least * most)
                 value -= factor * mu * (Fraction(1, least) + Fraction(1, most) - theta)
-        return slopes, value + sum(slope * x for slope, x in zip(slopes, low, strict=True))
+        return slopes, value
 
 
 def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
-    """Return the slopes of a plane below -log BLEU, and a number that it is at least at the low end of the box."""
+    """Return slopes and constant of a plane below -log BLEU in the box."""
     slopes, value = [Fraction(0)] * 9, Fraction(0)
     for k in range(0, 8, 2):
         slopes[k] = Fraction(-1, 4 * at[k])
@@ -232,7 +227,7 @@ def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fracti
         slopes[1] -= Fraction(rho, at[1] ** 2)
         slopes[8] = theta
         value += rho * (Fraction(2, at[1]) - theta) - 1
-    return slopes, value + sum(slope * x for slope, x in zip(slopes, low, strict=True))
+    return slopes, value
 
 
 def _brevity(sums: Sums) -> Fraction:
