@@ -198,8 +198,8 @@ def loss_for(canonical: Canonical, weights: FloatArray, least: int | None = None
 class ChoicesSearch(Search):
     """A resumable search over the selections of lists in canonical form, within their limits.
 
-    n_fixed: the last lists are half-spaces, decided for good; with a ratio the limits come after them. least, closely:
-    as `RatioLoss` has them.
+    n_fixed: so many of the last lists are half-spaces, decided for good, as the limits of a ratio always are. least,
+    closely: as `RatioLoss` has them.
     """
 
     phase = "selections"
