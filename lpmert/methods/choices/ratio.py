@@ -111,8 +111,8 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     """
     winners = core.decode(lists.rows, lists.offsets, weights)
     at = ratio.constant + ratio.statistics[winners].sum(axis=0)
-    height, *bound = core.best_height(ratio, lists.offsets, at, tangents)
-    return height, Bound(*bound)
+    height, low, high, best, costs = core.best_height(ratio, lists.offsets, at, tangents)
+    return height, Bound(low, high, best, costs)
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1, BUDGET: 1}
