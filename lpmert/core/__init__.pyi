@@ -122,7 +122,6 @@ class _Choices:
     """
 
     work: int
-    best_weights: FloatArray
     nodes: int
     depth: int
     programs: int
@@ -132,6 +131,13 @@ class _Choices:
     least_open: int
     trial: Corral
     question: IntArray
+    @property
+    def found(self) -> tuple[int, float, FloatArray]:
+        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
+
+    def aim(self, cost: int, loss: float) -> None:
+        """Look only for what costs less, for a ratio for a lower loss."""
+
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
@@ -150,35 +156,16 @@ class _Choices:
     def go_on_with(self, node: Bits) -> None:
         """Search one open node next, and nothing else."""
 
-class SumChoices(_Choices):
-    """The search over selections for losses that add up; cost: of the incumbent."""
+class SumChoices(_Choices): ...
+class RatioChoices(_Choices): ...
 
-    cost: int
-    def __init__(
-        self, lists: Lists, n_fixed: int, cost: int, weights: FloatArray, settings: ChoiceSettings
-    ) -> None: ...
-    def aim(self, cost: int) -> None:
-        """Look only for what costs less."""
+def choices_search(
+    lists: Lists, ratio: Ratio | None, n_fixed: int, weights: FloatArray, settings: ChoiceSettings
+) -> _Choices:
+    """Return a search over selections, for sums of costs if ratio is `None`; weights [D]: near good ones.
 
-class RatioChoices(_Choices):
-    """The search over selections for a ratio metric; cost: the loss of the incumbent.
-
-    Bounds are heights in units. total [K]: the sums where the first minorant is laid.
+    Bounds are costs, or heights in units; the first minorant of a ratio is laid where the weights lead.
     """
-
-    cost: float
-    def __init__(
-        self,
-        lists: Lists,
-        ratio: Ratio,
-        n_fixed: int,
-        loss: float,
-        total: FloatArray,
-        weights: FloatArray,
-        settings: ChoiceSettings,
-    ) -> None: ...
-    def aim(self, cost: float) -> None:
-        """Look only for a lower loss."""
 
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
     """Return the losses [n] of summed statistics [n, K]."""
@@ -302,21 +289,6 @@ def box_charges(
     Return (the sum, the pairs of items charged [P, 2]). rounding: 0.0 if sums of gains are exact, else 1.0; off: what
     features may be off.
     """
-
-def one_pays(first: FloatArray, second: FloatArray, share: float, other: float, errors: FloatArray) -> bool:
-    """Return whether a mixture of two gains [D], off by errors [D], is surely not negative at any ray."""
-
-def one_pays_in_box(
-    first: FloatArray,
-    second: FloatArray,
-    share: float,
-    other: float,
-    centre: FloatArray,
-    radius: FloatArray,
-    rounding: float,
-    off: float,
-) -> bool:
-    """Return whether a mixture of two gains [D] is surely not negative anywhere in a box."""
 
 def box_normals(centre: FloatArray, radius: FloatArray) -> FloatArray:
     """Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive."""

@@ -107,9 +107,6 @@ void bind_cells(nb::module_& module) {
     define(module, "outer_normals", &cells::outer_normals, "rays");
     define(module, "box_charges", &box_charges, "gains", "steps", "centre", "radius", "rounding", "off", "needed",
            "most_pairs");
-    define(module, "one_pays", &cells::one_pays, "first", "second", "share", "other", "errors");
-    define(module, "one_pays_in_box", &cells::one_pays_in_box, "first", "second", "share", "other", "centre", "radius",
-           "rounding", "off");
 }
 
 }  // namespace lpmert

@@ -15,6 +15,10 @@ class Sums {
     // Whether a selection costs what its hypotheses add up to, and no more.
     static constexpr bool tight = true;
 
+    double loss = 1.0;  // that of a ratio's incumbent
+
+    // Look only for what costs less, of a ratio for a lower loss.
+    void aim(Tree& tree, Index cost, double) { tree.upper = cost; }
     // Decode weights into the selection of the tree, and take them as incumbent if they are better beyond rounding.
     void take_witness(Tree& tree, const double* weights, double* scores) {
         const auto [cost, clear] = decode_clearly(tree.lists, weights, tree.selection.data(), scores);
@@ -79,23 +83,24 @@ class Ratios {
   public:
     static constexpr bool tight = false;
 
-    // loss: of the incumbent; total [K]: its sums, where the first minorant is laid.
-    Ratios(const Ratio& of_lists, Index n_rows, double loss_, Span<const double> total)
+    // The first minorant is laid at the sums of what weights [D] choose.
+    Ratios(const Ratio& of_lists, const Lists& lists, Span<const double> weights)
         : ratio(of_lists),
-          loss(loss_),
           minorant(of_lists.n_columns()),
-          target(total.begin(), total.end()),
+          target(of_lists.n_columns()),
           sums(target),
-          excluded(n_rows),
-          costs(n_rows),
+          excluded(lists.n_rows()),
+          costs(lists.n_rows()),
           totals(ratio.constant.begin(), ratio.constant.end()) {
-        ratio.check(n_rows);
-        check_size(total.size(), n_columns(), "total");
+        ratio.check(lists.n_rows());
+        check_size(weights.size(), lists.n_features(), "weights");
+        Indices selection(lists.n_lists());
+        Reals scores(lists.longest());
+        decode_total(lists, ratio, weights.data(), selection.data(), scores.data(), target);
     }
 
-    // Look only for what loses less than this.
-    void aim(Tree& tree, double limit) {
-        loss = std::min(loss, limit);
+    void aim(Tree& tree, Index, double below) {
+        loss = std::min(loss, below);
         tree.upper = height_limit(ratio.kind, loss);
     }
 
@@ -183,7 +188,7 @@ class Ratios {
     }
 
     Ratio ratio;
-    double loss;
+    double loss = 1.0;
 
   private:
     Index n_columns() const { return ratio.n_columns(); }

@@ -5,40 +5,25 @@ namespace lpmert {
 
 namespace {
 
-class SumChoices : public ChoicesSearch<Sums> {
-  public:
-    SumChoices(const Lists& lists, Index n_fixed, Index cost, Span<const double> weights, Settings settings)
-        : ChoicesSearch(lists, n_fixed, cost, weights, settings, Sums()) {}
-    void aim(Index cost) { tree.upper = cost; }
-    Index cost() const { return tree.upper; }
-};
-
-class RatioChoices : public ChoicesSearch<Ratios> {
-  public:
-    RatioChoices(const Lists& lists, Ratio ratio, Index n_fixed, double loss, Span<const double> total,
-                 Span<const double> weights, Settings settings)
-        : ChoicesSearch(lists, n_fixed, height_limit(ratio.kind, loss), weights, settings,
-                        Ratios(ratio, lists.n_rows(), loss, total)) {}
-    void aim(double limit) { loss.aim(tree, limit); }
-    double cost() const { return loss.loss; }
-};
-
 Matrix<Index> pairs_of(const std::vector<Choice>& choices) {
     Matrix<Index> pairs{{}, 2};
     for (const auto& [list, position] : choices) pairs.append({list, position});
     return pairs;
 }
 
-template <class Search>
-void bind(nb::class_<Search>& search) {
+template <class Loss>
+void bind_search(nb::module_& module, const char* name) {
+    using Search = ChoicesSearch<Loss>;
+    nb::class_<Search> search(module, name);
     define(search, "search", &Search::search, "budget");
-    define(search, "aim", &Search::aim, "cost");
+    define(search, "aim", &Search::aim, "cost", "loss");
     define(search, "answer", &Search::answer, "weights", "core");
     define(search, "open_nodes", &Search::open_nodes);
     define(search, "go_on_with", &Search::go_on_with, "node");
     define(search, "spend", &Search::spend, "work");
-    define_attribute(search, "cost", &Search::cost);
-    define_attribute(search, "best_weights", [](const Search& self) { return self.tree.best_weights; });
+    define_attribute(search, "found", [](const Search& self) {
+        return std::make_tuple(self.tree.upper, self.loss.loss, self.tree.best_weights);
+    });
     define_attribute(search, "work", [](const Search& self) { return self.tree.work; });
     define_attribute(search, "nodes", &Search::nodes);
     define_attribute(search, "depth", [](const Search& self) { return self.tree.depth; });
@@ -51,17 +36,25 @@ void bind(nb::class_<Search>& search) {
     search.def_prop_ro("trial", &Search::trial, nb::rv_policy::reference_internal);
 }
 
+nb::object choices_search(const Lists& lists, const nb::object& ratio, Index n_fixed, const Array& weights,
+                          const nb::tuple& settings) {
+    const Settings own = border::Parameter<Settings>::take(settings, "settings");
+    const auto from = vector<const double>(weights, "weights");
+    const auto search = [&](auto loss) {
+        auto made = std::make_unique<ChoicesSearch<decltype(loss)>>(lists, n_fixed, INFINITE_COST, from, own, loss);
+        return nb::cast(made.release(), nb::rv_policy::take_ownership);
+    };
+    if (ratio.is_none()) return search(Sums());
+    return search(Ratios(border::Parameter<Ratio>::take(nb::cast<nb::tuple>(ratio), "ratio"), lists, from));
+}
+
 }  // namespace
 
 void bind_choices(nb::module_& module) {
-    nb::class_<SumChoices> sums(module, "SumChoices");
-    define_init<const Lists&, Index, Index, Span<const double>, Settings>(sums, "lists", "n_fixed", "cost", "weights",
-                                                                          "settings");
-    bind(sums);
-    nb::class_<RatioChoices> ratios(module, "RatioChoices");
-    define_init<const Lists&, Ratio, Index, double, Span<const double>, Span<const double>, Settings>(
-        ratios, "lists", "ratio", "n_fixed", "loss", "total", "weights", "settings");
-    bind(ratios);
+    bind_search<Sums>(module, "SumChoices");
+    bind_search<Ratios>(module, "RatioChoices");
+    module.def("choices_search", &choices_search, nb::arg("lists"), nb::arg("ratio").none(), nb::arg("n_fixed"),
+               nb::arg("weights"), nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
 }
 
 }  // namespace lpmert

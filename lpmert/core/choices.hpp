@@ -181,6 +181,9 @@ class ChoicesSearch {
         tree.nodes[0].corral.restart(weights.data());
     }
 
+    // Look only for what costs less, of a ratio for a lower loss.
+    void aim(Index cost, double below) { loss.aim(tree, cost, below); }
+
     // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
     State search(Index budget) {
         stop_ = tree.work + budget;

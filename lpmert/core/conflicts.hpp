@@ -125,8 +125,6 @@ inline std::tuple<float, float, float> margins_at(const std::vector<float>& marg
 // differences of scores that are off by errors [D] each, share and other in 0 .. 1.
 inline bool one_pays(Span<const double> first, Span<const double> second, double share, double other,
                      Span<const double> errors) {
-    check_size(first.size(), errors.size(), "first");
-    check_size(second.size(), errors.size(), "second");
     for (Index d = 0; d < errors.size(); ++d) {
         const double x = share * first[d], y = other * second[d];
         const double off = 2.0 * errors[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y));
@@ -140,9 +138,6 @@ inline bool one_pays(Span<const double> first, Span<const double> second, double
 inline bool one_pays_in_box(Span<const double> first, Span<const double> second, double share, double other,
                             Span<const double> centre, Span<const double> radius, double rounding, double off) {
     const Index n = centre.size();
-    check_size(radius.size(), n, "radius");
-    check_size(first.size(), n, "first");
-    check_size(second.size(), n, "second");
     Products products;
     for (Index d = 0; d < n; ++d) {
         const double x = share * first[d], y = other * second[d];

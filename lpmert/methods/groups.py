@@ -24,7 +24,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, Common, SharedChoices, SumChoicesSearch
+from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, ChoicesSearch, Common, SharedChoices
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, units
@@ -79,7 +79,7 @@ def begin(field: Common, lists: IntArray, best: FloatArray, budget: int) -> Begu
     for candidate in (found, initial):
         # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
-    search = SumChoicesSearch(field.options, part, upper)
+    search = ChoicesSearch(field.options, part, upper)
     while not search.finished and (search.work < budget or not search.between_nodes):
         checkpoint()
         search.search_on(max(1, min(SLICE, budget - search.work)))
@@ -309,14 +309,15 @@ class MinorantSearch(Combined):
             self._inner = self._start(relaxed, Incumbent.of(state["inner"]))
             self._inner.restore(state["inner"]["search"])
         if state["whole"] is not None:
-            self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
-            self._whole.restore(state["whole"])
+            self._begin_whole().restore(state["whole"])
+
+    def _begin_whole(self) -> SharedChoices:
+        self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
+        return self._whole
 
     def advance(self) -> None:
         if self._inner is None or self._inner.finished:
-            if self._whole is None:
-                self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
-            self._whole.advance()
+            (self._whole or self._begin_whole()).advance()
             return
         before = self._inner.incumbent.weights
         self._inner.advance()

@@ -131,15 +131,13 @@ _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the chosen hypotheses are attainable, with the proof.
+    """Whether the chosen hypotheses are attainable; what proves it was checked exactly.
 
-    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic. Where
-    exact weights exist but no float64 ones were found, `representable` is false, `weights` is `None`, and
-    `exact_weights` holds integers [D].
+    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic; `None`
+    where exact weights exist, but no float64 ones were found.
 
-    Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and the positive integers
-    `multipliers` add up the differences features[chosen] - features[other] to exactly zero. Where only a cap stands
-    against the choices, `multipliers` is empty.
+    Unattainable: no weights make the choices of `core`, at most D+1 triples (list, chosen row, other row), better than
+    the other rows; within a cap, none of the cap do.
 
     rows: the other hypotheses (rows of the features) that the linear program held, to start a similar one.
     """
@@ -147,10 +145,7 @@ class Verdict:
     attainable: bool
     rows: IntArray
     weights: FloatArray | None = None
-    representable: bool = True
-    exact_weights: tuple[int, ...] | None = None
     core: tuple[tuple[int, int, int], ...] = ()
-    multipliers: tuple[int, ...] = ()
 
 
 class LinOptimizer:
@@ -310,14 +305,6 @@ class _Comparisons:
         """Return difference rows in integers, each up to its own positive factor."""
         return exact_differences(self._features, self._rounding, self.chosen(indices), self.other(indices))
 
-    def exact_differences(self, indices: IntArray) -> list[list[int]]:
-        """Return difference rows in integers, all times one power of two unless features are rounded."""
-        if self._rounding is not None:
-            return self.exact_rows(indices)
-        both = rational.to_integers(self._features[np.concatenate([self.chosen(indices), self.other(indices)])])
-        pairs = zip(both[: len(indices)], both[len(indices) :], strict=True)
-        return [[a - b for a, b in zip(first, second, strict=True)] for first, second in pairs]
-
     def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
         """Return the eligible comparison of least margin of each list, for the `limit` worst lists."""
         values = np.where(eligible, margins, np.inf)
@@ -362,7 +349,7 @@ class _Decision:
                 break
             new = self._unclear(weights)
         if not self.comparisons.known:
-            return Verdict(True, self.comparisons.other(self.held), representable=False)
+            return Verdict(True, self.comparisons.other(self.held))
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
@@ -378,7 +365,7 @@ class _Decision:
             weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
         if weights is not None and self.comparisons.confirmed(weights):
             return self._attainable(weights)
-        return Verdict(True, verdict.rows, representable=False)
+        return Verdict(True, verdict.rows)
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
         """Maximise the least margin over all comparisons."""
@@ -458,14 +445,12 @@ class _Decision:
             checkpoint()
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
-        others = self.comparisons.other(self.held)
-        return Verdict(True, others, representable=False, exact_weights=tuple(exact))
+        return Verdict(True, self.comparisons.other(self.held))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
         """Return the verdict if the supporting comparisons have Farkas multipliers in exact arithmetic."""
-        multipliers = rational.farkas(self.comparisons.exact_differences(support))
+        multipliers = rational.farkas(self.comparisons.exact_rows(support))
         if multipliers is None:
             return None
         core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
-        factors = tuple(m for m in multipliers if m)
-        return Verdict(False, self.comparisons.other(self.held), core=core, multipliers=factors)
+        return Verdict(False, self.comparisons.other(self.held), core=core)

@@ -6,8 +6,8 @@ from oracle import best_loss, strictly_feasible
 from problems import random_lists
 
 import lpmert
-from lpmert import core
-from lpmert.methods.lp_mert.beam import AmongBest, Beam, BeamSearch, Combinations, best_of_pairs
+from lpmert.methods.lp_mert.beam import Beam, BeamSearch, Combinations, among, best_of_pairs
+from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 
@@ -81,12 +81,12 @@ def test_what_is_attained_is_strictly_best_of_all_rows() -> None:
     seen = set()
     for _ in range(40):
         rows = rng.integers(-3, 4, (12, 2)).astype(float)
-        test = AmongBest(rows, core.Corral(2))
+        test = among(rows)
         for k in range(len(rows)):
             others = np.delete(rows, k, axis=0)
-            weights = test.weights_for(k, np.ones(2))
-            assert (weights is not None) == strictly_feasible((rows[k] - others).tolist())
-            if weights is not None:
-                assert ((rows[k] - others) @ weights > 0).all()
-            seen.add(weights is None)
+            found = test.decide(np.zeros(1, dtype=np.int64), np.array([k]), WarmStart(1, np.ones(2)))
+            assert (found is not None) == strictly_feasible((rows[k] - others).tolist())
+            if found is not None:
+                assert ((rows[k] - others) @ found.weights > 0).all()
+            seen.add(found is None)
     assert seen == {True, False}

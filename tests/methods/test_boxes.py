@@ -11,7 +11,7 @@ from oracle import clear_winners
 
 import lpmert
 from lpmert import core
-from lpmert.core import box_normals, height_of_loss, losses_of_totals, one_pays_in_box
+from lpmert.core import box_charges, box_normals, height_of_loss, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import (
@@ -135,6 +135,21 @@ def raised(lists: SortedLists, node: Fields, *, boxed: bool, levels: int = 8) ->
     return bound
 
 
+def one_pays(
+    first: FloatArray, second: FloatArray, box: tuple[FloatArray, FloatArray], rounding: float, off: float = 0.0
+) -> bool:
+    """Whether, of two items with these gains [D], one pays all over a box, as far as rounding tells."""
+    return box_charges(np.array([first, second]), np.array([1, 1]), *box, rounding, off, 0, 0)[0] > 0
+
+
+def least_of_best_mixture(first: FloatArray, second: FloatArray, centre: FloatArray, radius: FloatArray) -> Fraction:
+    """The largest over all mixtures of the least product: it is linear in the share but where an entry is 0."""
+    x, y = exact(first), exact(second)
+    shares = {Fraction(0), Fraction(1), *(b / (b - a) for a, b in zip(x, y, strict=True) if a != b)}
+    mixed = [[share * a + (1 - share) * b for a, b in zip(x, y, strict=True)] for share in shares if 0 <= share <= 1]
+    return max(least_product(one, centre, radius) for one in mixed)
+
+
 def in_pairs(lists: SortedLists, box: Fields) -> Fields:
     """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)
@@ -204,7 +219,7 @@ def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]
     for sums_exact in (True, False):
         assert not beats(columns, 1, 0, centre, radius, sums_exact=sums_exact)
     assert not beats(columns, 0, 1, centre, radius, sums_exact=False)
-    assert not one_pays_in_box(columns[:, 0].copy(), columns[:, 1].copy(), 1.0, 1.0, centre, radius, 1.0, 0.0)
+    assert not one_pays(columns[:, 0], columns[:, 1], (centre, radius), 1.0)
 
 
 def test_rounded_features_count_with_all_that_may_be_meant() -> None:
@@ -228,9 +243,8 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
             assert least >= 0 or not drops
             said += drops
             denied += not drops and beats(columns, k + 1, k, centre, radius, sums_exact=False)
-        both = [x + y / 2 for x, y in zip(exact(gains[0]), exact(gains[1]), strict=True)]
-        pays = bool(one_pays_in_box(*gains, 1.0, 0.5, centre, radius, 1.0, precision.off))
-        assert least_product(both, centre, radius) - worst * 3 / 2 >= 0 or not pays
+        pays = one_pays(*gains, (centre, radius), 1.0, precision.off)
+        assert least_of_best_mixture(*gains, centre, radius) >= worst or not pays
         said += pays
     assert said > 50
     assert denied > 20
@@ -268,28 +282,24 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
 
 
 def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
-    """Random gains whose mixture is nowhere negative but for a few ulps."""
+    """Random gains that mirror each other; nowhere is their mixture, each by its reach, negative but for a few ulps."""
     rng = np.random.default_rng(3)
     counted = misled = 0
     for _ in range(4000):
-        centre, radius = random_box(rng, 3, 6)
-        face = int(np.flatnonzero(radius == 0.0)[0])
-        share, other = 1.0, float(rng.random())
-        first, second = rng.normal(size=3), rng.normal(size=3)
-        mixed = share * first + other * second
-        rest = sum(mixed[d] * centre[d] - abs(mixed[d]) * radius[d] for d in range(3) if d != face)
-        first[face] = -rest * centre[face] - other * second[face]
-        first[face] += int(rng.integers(-20, 60)) * float(np.spacing(first[face])) * centre[face]
-        true = least_product(
-            [Fraction(share) * x + Fraction(other) * y for x, y in zip(exact(first), exact(second), strict=True)],
-            centre,
-            radius,
-        )
-        rounding = float(rng.choice([0.0, 1.0]))  # exact sums of gains are none of their shares
-        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, rounding, 0.0))
+        place, reach = rng.uniform(-0.5, 0.5), 2.0 ** -int(rng.integers(2, 8))
+        centre, radius = np.array([1.0, place, -place]), np.array([0.0, reach, reach])
+        a, b = rng.normal(size=2)
+        face = abs(a - b) * reach - (a - b) * place
+        face += int(rng.integers(-20, 60)) * float(np.spacing(face))
+        factor = float(rng.choice([1.0, rng.random() + 0.5]))
+        first, second = np.array([face, a, b]), factor * np.array([face, -b, -a])
+        # exact sums of gains are none of their shares
+        rounding = 1.0 if factor == 1.0 else float(rng.choice([0.0, 1.0]))
+        counts = one_pays(first, second, (centre, radius), rounding)
+        true = least_of_best_mixture(first, second, centre, radius)
         assert true >= 0 or not counts
         counted += counts
-        mixed = share * first + other * second
+        mixed = first + second / factor
         misled += sum(mixed[d] * centre[d] - abs(mixed[d]) * radius[d] for d in range(3)) >= 0.0 > true
     assert counted > 50
     assert misled > 20

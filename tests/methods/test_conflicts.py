@@ -10,7 +10,6 @@ from oracle import exact_cost
 from problems import KINDS, random_lists
 from test_boxes import NO_SUMS, exact, in_pairs, points_inside, raised, random_box
 
-from lpmert.core import one_pays
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.nodes import whole_box, whole_cone
 from lpmert.model.problem import Problem
@@ -90,39 +89,47 @@ def test_conflicts_never_charge_more_than_any_weights_inside_cost(kind: str, sha
     assert charged or kind == "idle columns" or shape is Boxes
 
 
+def charged(first: FloatArray, second: FloatArray, spread: FloatArray | None = None) -> bool:
+    """Whether one of two lists pays in the first orthant, each of two hypotheses with this gain [D] of the dearer."""
+    rows = np.array([np.zeros(len(first)), first, np.zeros(len(first)), second])
+    lists = sorted_lists(rows, np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
+    if spread is not None:
+        lists = lists._replace(spread=spread)
+    return raised(lists, whole_cone(lists, np.eye(len(first)), NO_SUMS), boxed=False) > 0
+
+
 def test_a_sum_at_the_edge_of_rounding_does_not_count() -> None:
-    """Random gains that cancel each other but for a few ulps: what counts is true, what is rounded up is there."""
+    """A multiple of the first gain makes up for the losses of the second, but for a few ulps: what counts is true."""
     rng = np.random.default_rng(0)
-    none = np.zeros(1)
     counted = misled = 0
     for _ in range(4000):
-        first, share, other = rng.normal(), rng.random(), rng.random()
-        second = -(share * first) / other
-        second += int(rng.integers(-6, 7)) * float(np.spacing(second))
-        true = Fraction(share) * Fraction(first) + Fraction(other) * Fraction(second)
-        counts = one_pays(np.array([first]), np.array([second]), share, other, none)
-        assert true >= 0 or not counts
+        multiple, loss = float(np.float32(rng.uniform(0.75, 1.0))), rng.uniform(0.05, 0.4)
+        least = multiple - int(rng.integers(2) * rng.integers(0, 30)) * float(np.spacing(multiple))
+        gain = multiple * loss
+        gain += int(rng.integers(2) * rng.integers(-10, 30)) * float(np.spacing(gain))
+        true = Fraction(least) * Fraction(loss) <= Fraction(gain)  # some multiple is enough and not too much
+        counts = charged(np.array([1.0, -loss, 0.0]), np.array([-least, gain, 1.0]))
+        assert true or not counts
         counted += counts
-        misled += share * first + other * second >= 0.0 > true
-    assert counted > 100  # most of those that are clear do
+        misled += gain - multiple * loss >= 0.0 and not true
+    assert counted > 100  # many of those that are clear do
     assert misled > 100  # without the tolerance these would have counted
 
 
-@pytest.mark.parametrize("share", [1.0, 0.25, 2.0**-60])
-def test_errors_of_scores_are_taken_off(share: float) -> None:
+@pytest.mark.parametrize("multiple", [1.0, 0.25])
+def test_errors_of_scores_are_taken_off(multiple: float) -> None:
     """A lead within what four scores may be off together is none; a little more is one."""
     error = 2.0**-40
-    edge = 2.0 * error * (share + 1.0)
+    edge = 2.0 * error * (multiple + 1.0)
     for lead, counts in ((0.999 * edge, False), (1.001 * edge, True)):
-        first, second = np.array([1.0, 1.0]), np.array([lead - share, 1.0])
-        assert one_pays(first, second, share, 1.0, np.array([error, 0.0])) == counts
-    assert one_pays(np.zeros(1), np.zeros(1), share, 1.0, np.zeros(1))  # nothing is rounded: neither leads, but loses
-    assert not one_pays(np.zeros(1), np.zeros(1), share, 1.0, np.array([5e-324]))
+        second = np.array([-multiple * (1.0 - 1e-9), multiple * 0.125 + lead, 1.0])
+        assert charged(np.array([1.0, -0.125, 0.0]), second, np.array([0.0, error, 0.0])) == counts
 
 
 @pytest.mark.parametrize(("first", "second"), [(np.inf, 1.0), (np.nan, 1.0), (1e308, 1e308), (np.inf, -np.inf)])
 def test_what_is_no_number_or_overflows_is_no_lead(first: float, second: float) -> None:
-    assert not one_pays(np.array([first]), np.array([second]), 1.0, 1.0, np.zeros(1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        assert not charged(np.array([first]), np.array([second]))
 
 
 def test_a_level_of_costs_counts_all_hypotheses_that_cost_less() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpmert.methods.choices.choices import Choices, SumChoicesSearch
+from lpmert.methods.choices.choices import Choices, ChoicesSearch
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.canonical import Canonical, CanonicalWeights, Totals
@@ -59,7 +59,7 @@ def test_selections_within_half_spaces_cost_what_brute_force_finds(seed):
     form, normals = form_of(seed), np.random.default_rng(seed).normal(size=(2, 3))
     inside = form.within(normals)
     assert (inside.n_lists, inside.granularity) == (form.n_lists + 2, form.granularity)
-    assert run(SumChoicesSearch(Choices(), form, worst(form), normals)) == least_cost(form, normals)
+    assert run(ChoicesSearch(Choices(), form.within(normals), worst(form), len(normals))) == least_cost(form, normals)
 
 
 def test_costs_in_place_of_totals_make_the_limits_lists_and_drop_what_says_nothing():

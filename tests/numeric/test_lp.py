@@ -1,8 +1,8 @@
-"""LinOptimizer: every verdict carries a certificate that holds in fractions, also where HiGHS alone would be wrong."""
+"""LinOptimizer: every verdict is that of exact arithmetic, also where HiGHS alone would be wrong."""
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import is_strictly_best, strictly_feasible
+from oracle import is_strictly_best, positive_weights, strictly_feasible, whole
 from scipy.optimize import linprog
 
 from lpmert.errors import FloatArray, IntArray
@@ -25,27 +25,36 @@ def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int
 
 
 def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], verdict: Verdict) -> None:
-    """Assert that the verdict's certificate holds in exact arithmetic."""
+    """Assert that weights make the choices in exact arithmetic, or that none make those of the core."""
     if verdict.attainable:
-        weights = verdict.weights if verdict.representable else verdict.exact_weights
         lists = {i: features[offsets[i] : offsets[i + 1]] for i in chosen}
         merged = np.concatenate([*lists.values(), np.empty((0, features.shape[1]))])
         inside = np.cumsum([0, *(len(one) for one in lists.values())])
         selection = [row - offsets[i] for i, row in chosen.items()]
-        assert is_strictly_best(merged.tolist(), inside.tolist(), selection, list(weights))
+        weights = exact_weights(features, offsets, chosen) if verdict.weights is None else list(verdict.weights)
+        assert is_strictly_best(merged.tolist(), inside.tolist(), selection, weights)
         assert verdict.core == ()
         return
     assert 0 < len(verdict.core) <= features.shape[1] + 1
-    assert len(verdict.multipliers) == len(verdict.core)
-    assert min(verdict.multipliers) > 0
-    total = [Fraction(0)] * features.shape[1]
-    for (one, row, other), multiplier in zip(verdict.core, verdict.multipliers, strict=True):
+    for one, row, other in verdict.core:
         assert chosen[one] == row
         assert offsets[one] <= other < offsets[one + 1]
-        for i, (a, b) in enumerate(zip(features[row].tolist(), features[other].tolist(), strict=True)):
-            total[i] += multiplier * (Fraction(a) - Fraction(b))
-    assert not any(total)
+    assert positive_weights(differences(features, [(row, other) for _, row, other in verdict.core])) is None
     assert verdict.weights is None
+
+
+def differences(features: FloatArray, rows: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Exact differences of pairs of rows, times one factor."""
+    exact = [[Fraction(value) for value in row] for row in features.tolist()]
+    return whole([[a - b for a, b in zip(exact[row], exact[other], strict=True)] for row, other in rows])
+
+
+def exact_weights(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int]) -> list[int]:
+    """Whole weights that make all choices; there must be some."""
+    pairs = [(row, other) for i, row in chosen.items() for other in range(offsets[i], offsets[i + 1]) if other != row]
+    weights = positive_weights(differences(features, pairs))
+    assert weights is not None
+    return weights
 
 
 def decoded(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
@@ -110,7 +119,7 @@ def test_a_hypothesis_inside_an_edge_is_not_attainable() -> None:
     verdict = optimizer.solve({0: 2})
     check(features, np.array([0, 3]), {0: 2}, verdict)
     assert not verdict.attainable
-    assert dict(zip((other for _, _, other in verdict.core), verdict.multipliers, strict=True)) == {0: 3, 1: 1}
+    assert {other for _, _, other in verdict.core} == {0, 1}
 
 
 @pytest.mark.parametrize("tiny", [1e-9, 1e-10, 1e-13, 1e-30, 5e-324])
@@ -166,7 +175,6 @@ def test_a_cell_thinner_than_any_floats_is_attainable_but_not_representable() ->
     offsets = np.array([0, 2, 4])
     verdict = LinOptimizer(features, offsets).solve({0: 0, 1: 2})
     assert verdict.attainable
-    assert not verdict.representable
     assert verdict.weights is None
     check(features, offsets, {0: 0, 1: 2}, verdict)
 

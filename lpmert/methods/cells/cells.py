@@ -22,15 +22,14 @@ from lpmert.methods.cells.nodes import (
     Counts,
     Explored,
     Fields,
-    Loss,
     NodeSearch,
     NodeSettings,
     Roots,
     explore,
     faces,
-    loss_for,
+    selections,
 )
-from lpmert.methods.choices.choices import Choices, ChoicesSearch
+from lpmert.methods.choices.choices import Choices, ChoicesSearch, Loss, loss_for
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
@@ -162,7 +161,7 @@ class CellsSearch(Combined):
     ) -> None:
         super().__init__(incumbent)
         self._settings = settings
-        self._loss = loss or loss_for(settings.selections, canonical, incumbent)
+        self._loss = loss or loss_for(canonical, incumbent.weights)
         self._canonical = canonical
         self._granularity = self._loss.granularity
         n_features = canonical.n_features
@@ -182,7 +181,8 @@ class CellsSearch(Combined):
 
     def _begin(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
         """Begin with nodes of one shape, and nothing but these."""
-        self._task = CellsTask(self._loss, self._node_settings, boxed)
+        of_leaves = self._settings.selections.core_settings(self._granularity, cores=True)
+        self._task = CellsTask(self._loss, self._node_settings, of_leaves, boxed)
         begins = list(self._cover(boxed) if roots is None else roots)
         self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.units)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
@@ -384,7 +384,7 @@ class CellsSearch(Combined):
             if kept is None:
                 return None
             part = kept, normals
-        return self._loss.selections(self._aim(), part)
+        return selections(self._settings.selections, self._canonical, self._loss, self._aim(), part)
 
     def _aim(self) -> Incumbent:
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")

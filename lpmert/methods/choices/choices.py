@@ -9,7 +9,6 @@ goes on in units: batches of open nodes for the workers.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,20 +22,19 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio import (
     TANGENTS,
+    Ratio,
     close_oracle_height,
     cost_of_height,
-    decoded_total,
     oracle_height,
     ratio_lists,
 )
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import exact_differences
 from lpmert.search.checkpoint import plain
-from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
@@ -89,51 +87,152 @@ class Choices(Method):
         return SharedChoices(self, task.canonical, task.incumbent, least)
 
 
-class ChoicesSearch(Search):
-    """A resumable search over selections; subclasses say what is summed.
+class Loss:
+    """What searches ask about a loss that adds up. Bounds of nodes are whole numbers, here costs.
 
-    granularity: what an improvement is at least. lists: as sorted, the last n_fixed of them half-spaces, decided for
-    good.
+    lists: as the core takes them; ratio: what they mean to a ratio metric; total [K]: sums of the lists that are
+    settled for good. granularity: by how much the bounds of selections of different losses differ at least. In cells:
+    row_work: what a split costs a hypothesis; leaf_lists: how many open lists a node has at most, where nothing is
+    said, that is searched selection by selection. least: a cost that nothing undercuts, where known before any search.
+    """
+
+    lists: SortedLists
+    ratio: Ratio | None = None
+    total: FloatArray = np.empty(0)
+    granularity: int
+    row_work, leaf_lists = 4, 10
+
+    def __init__(self, canonical: Canonical) -> None:
+        self.canonical = canonical
+        self.lists, self.granularity = canonical.by_cost, canonical.granularity
+
+    @cached_property
+    def native(self) -> core.Lists:
+        """The lists in the core."""
+        return self.lists.native()
+
+    @property
+    def least(self) -> int | None:
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers need of it: the lists, and the scale of the loss."""
+        state = {name: value for name, value in self.__dict__.items() if name != "native"}
+        return {**state, "canonical": self.canonical.bare()}
+
+    def loss_of(self, cost: int) -> float:
+        return self.canonical.loss_of(cost)
+
+    def cost_found(self, found: tuple[int, float, FloatArray]) -> int:
+        """Return the cost of what the core has found."""
+        return found[0]
+
+    def bound_of(self, cost: int) -> int:
+        """Return the bound that no node has in which something costs less, by the granularity or more."""
+        return cost
+
+    def cost_of(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a node of this bound."""
+        return bound
+
+    def cost_of_rows(self, rows: IntArray) -> int:
+        """Return what the complete selection of these rows of the lists costs."""
+        return int(self.lists.costs[rows].sum())
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:  # noqa: ARG002
+        """Return what weights [d] found by a search of selections cost, `None` if they do not clearly cost that."""
+        return self.canonical.strict_cost(weights)
+
+
+class RatioLoss(Loss):
+    """A ratio metric: bounds are heights in units, costs losses in the problem's fixed point.
+
+    weights [d]: near good ones. closely: whether `least`, unless it is known, comes near the bound of the oracle; not
+    worth it for a short search. Raises `MethodError` for a metric whose formula is not known.
+    """
+
+    ratio: Ratio
+    granularity = 1
+    row_work, leaf_lists = 8, 6
+
+    def __init__(
+        self, canonical: Canonical, weights: FloatArray, least: int | None = None, *, closely: bool = True
+    ) -> None:
+        self.canonical, self._weights, self._least, self._closely = canonical, weights, least, closely
+        self.lists, self.ratio = ratio_lists(canonical)
+        self.total = self.ratio.constant
+
+    @property
+    def least(self) -> int:
+        if self._least is None:
+            tangents = TANGENTS if self._closely else 1
+            height, bound = oracle_height(self.lists, self.ratio, self._weights, tangents)
+            if self._closely:
+                height = close_oracle_height(self.lists, self.ratio, height, bound)
+            self._least = cost_of_height(self.canonical, self.ratio.kind, height)
+        return self._least
+
+    def cost_found(self, found: tuple[int, float, FloatArray]) -> int:
+        return self.canonical.cost_of_loss(found[1])
+
+    def bound_of(self, cost: int) -> int:
+        return core.height_limit(self.ratio.kind, self.canonical.loss_of(cost))
+
+    def cost_of(self, bound: int) -> int:
+        return max(self.least, cost_of_height(self.canonical, self.ratio.kind, bound))
+
+    def cost_of_rows(self, rows: IntArray) -> int:
+        total = self.ratio.constant + self.ratio.statistics[rows].sum(axis=0)
+        (loss,) = core.losses_of_totals(self.ratio.kind, self.ratio.parameters, total[None])
+        return self.canonical.cost_of_loss(float(loss))
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        found = self.canonical.attained_cost(CanonicalWeights(weights))
+        return cost if found is not None and found <= cost else None
+
+
+def loss_for(canonical: Canonical, weights: FloatArray, least: int | None = None, *, closely: bool = True) -> Loss:
+    return Loss(canonical) if canonical.additive else RatioLoss(canonical, weights, least, closely=closely)
+
+
+class ChoicesSearch(Search):
+    """A resumable search over the selections of lists in canonical form, within their limits.
+
+    n_fixed: so many of the last lists are half-spaces, decided for good, as the limits of a ratio always are. least,
+    closely: as `RatioLoss` has them.
     """
 
     phase = "selections"
-    _core: core.SumChoices | core.RatioChoices
 
     def __init__(
         self,
         options: Choices,
-        granularity: int,
-        cores: bool,
-        lists: SortedLists,
+        canonical: Canonical,
         incumbent: Incumbent,
-        cap: Cap | None,
+        n_fixed: int = 0,
+        *,
+        least: int | None = None,
+        closely: bool = True,
     ) -> None:
-        self.incumbent, self.granularity = incumbent, granularity
-        self._lists, self._offsets, self._cap = lists, lists.offsets, cap
-        self._settings = options.core_settings(granularity, cores=cores)
+        self.incumbent = incumbent
+        self.loss = loss = loss_for(canonical, incumbent.weights, least, closely=closely)
+        self.granularity = loss.granularity
+        self._lists, self._offsets, self._cap = loss.lists, loss.lists.offsets, canonical.cap
+        n_fixed += 0 if loss.ratio is None else len(canonical.limits)
+        settings = options.core_settings(self.granularity, cores=loss.ratio is None)
+        self._core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, settings)
         self._state = WORKING
         self._exact_decisions = 0
 
-    @abstractmethod
     def _aim(self) -> None:
         """Let the core search only below the incumbent's cost."""
-
-    @abstractmethod
-    def _take_found(self) -> None:
-        """Take what the core has found as the incumbent, if it costs less."""
-
-    @abstractmethod
-    def _cost_of_bound(self, bound: int) -> int:
-        """Return a lower bound on the costs in a node with this bound."""
-
-    @abstractmethod
-    def _cost_of_rows(self, rows: IntArray) -> int:
-        """Return what the complete selection of these rows of the lists costs."""
+        cost = self.incumbent.cost
+        self._core.aim(cost, self.loss.loss_of(cost))
 
     @property
     def least(self) -> int | None:
         """A lower bound on all costs that needs no search, where there is one; computed on first use."""
-        return None
+        return self.loss.least
 
     @property
     def work(self) -> int:
@@ -187,12 +286,12 @@ class ChoicesSearch(Search):
     def lower_bound(self) -> int:
         """The least bound of what is still open: the current node, and the siblings to come along its path."""
         upper, bound = self._upper, self._core.least_open
-        least = upper if bound >= core.INFINITE_COST else self._cost_of_bound(bound)
+        least = upper if bound >= core.INFINITE_COST else self.loss.cost_of(bound)
         return upper if least > upper - self.granularity else least
 
     def open_parts(self) -> list[OpenNode]:
         """Return what is open, the coarsest first, for others to go on with."""
-        return [OpenNode(self._cost_of_bound(bound), data) for bound, data in self._core.open_nodes()]
+        return [OpenNode(self.loss.cost_of(bound), data) for bound, data in self._core.open_nodes()]
 
     def go_on_with(self, part: OpenNode) -> None:
         """Search a part next, and nothing else of what was open."""
@@ -208,7 +307,8 @@ class ChoicesSearch(Search):
         goal = self._core.work + budget
         while self._core.work < goal:
             self._state = self._core.search(goal - self._core.work)
-            self._take_found()
+            found = self._core.found
+            self.incumbent.improve(self.loss.cost_found(found), found[2], "S")
             if self._state != ASKING:
                 break
             checkpoint()
@@ -251,100 +351,12 @@ class ChoicesSearch(Search):
         known = self.incumbent.weights if complete is None else _NO_WEIGHTS
         self._core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
-            cost = self._cost_of_rows(complete)
+            cost = self.loss.cost_of_rows(complete)
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
                 self._aim()
             elif cost < self.incumbent.cost:
                 self._leave_unsettled(cost)
-
-
-class SumChoicesSearch(ChoicesSearch):
-    """A resumable search over selections of lists in canonical form, optionally inside a cone.
-
-    cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
-    """
-
-    _core: core.SumChoices
-
-    def __init__(
-        self, options: Choices, canonical: Canonical, incumbent: Incumbent, cone: FloatArray | None = None
-    ) -> None:
-        if cone is not None:
-            canonical = canonical.within(cone)
-        lists = canonical.by_cost
-        super().__init__(options, canonical.granularity, True, lists, incumbent, canonical.cap)
-        n_fixed = 0 if cone is None else len(cone)
-        self._core = core.SumChoices(lists.native(), n_fixed, incumbent.cost, incumbent.weights, self._settings)
-
-    def _aim(self) -> None:
-        self._core.aim(self.incumbent.cost)
-
-    def _take_found(self) -> None:
-        if self._core.cost < self.incumbent.cost:
-            self.incumbent.improve(self._core.cost, self._core.best_weights, "S")
-
-    def _cost_of_bound(self, bound: int) -> int:
-        return bound
-
-    def _cost_of_rows(self, rows: IntArray) -> int:
-        return int(self._lists.costs[rows].sum())
-
-
-class RatioChoicesSearch(ChoicesSearch):
-    """A resumable search over the selections of lists with a ratio metric, within their limits.
-
-    closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
-    least: a lower bound on all costs, if it is known. Raises `MethodError` for a metric whose formula is not known.
-    """
-
-    _core: core.RatioChoices
-
-    def __init__(
-        self,
-        options: Choices,
-        canonical: Canonical,
-        incumbent: Incumbent,
-        closely: bool = True,
-        least: int | None = None,
-    ) -> None:
-        self._canonical, self._closely, self._least = canonical, closely, least
-        lists, ratio = ratio_lists(canonical)
-        super().__init__(options, 1, False, lists, incumbent, canonical.cap)
-        self._ratio, native = ratio, lists.native()
-        self._first_weights = incumbent.weights
-        total = decoded_total(lists, ratio, incumbent.weights)
-        self._known = min(1.0, canonical.loss_of(incumbent.cost))
-        first = len(canonical.limits), self._known, total, incumbent.weights
-        self._core = core.RatioChoices(native, ratio, *first, self._settings)
-
-    @property
-    def least(self) -> int:
-        if self._least is None:
-            lists, ratio = self._lists, self._ratio
-            height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
-            if self._closely:
-                height = close_oracle_height(lists, ratio, height, bound)
-            self._least = cost_of_height(self._canonical, ratio.kind, height)
-        return self._least
-
-    def _aim(self) -> None:
-        self._core.aim(self._canonical.loss_of(self.incumbent.cost))
-        self._known = self._core.cost
-
-    def _take_found(self) -> None:
-        loss = self._core.cost
-        if loss < self._known:
-            self.incumbent.improve(self._canonical.cost_of_loss(loss), self._core.best_weights, "S")
-
-    def _cost_of_bound(self, bound: int) -> int:
-        return max(self.least, cost_of_height(self._canonical, self._ratio.kind, bound))
-
-    def _cost_of_rows(self, rows: IntArray) -> int:
-        ratio = self._ratio
-        total = ratio.constant + ratio.statistics[rows].sum(axis=0)
-        (loss,) = core.losses_of_totals(ratio.kind, ratio.parameters, total[None])
-        return self._canonical.cost_of_loss(float(loss))
 
 
 _ALONE = 25 * SLICE
@@ -370,9 +382,7 @@ class Common(NamedTuple):
     least: int | None = None
 
     def search(self, incumbent: Incumbent) -> ChoicesSearch:
-        if self.canonical.additive:
-            return SumChoicesSearch(self.options, self.canonical, incumbent)
-        return RatioChoicesSearch(self.options, self.canonical, incumbent, least=self.least)
+        return ChoicesSearch(self.options, self.canonical, incumbent, least=self.least)
 
 
 def search_batch(common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, budget: int) -> Answer:
@@ -393,7 +403,7 @@ def search_batch(common: Common, parts: list[OpenNode], cost: int, weights: Floa
     return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, search.work)
 
 
-class SharedChoices(Search):
+class SharedChoices(Combined):
     """A resumable search over selections, which goes on in units of work once it has taken long.
 
     least: a cost that nothing undercuts, for a ratio metric, where known.
@@ -402,12 +412,15 @@ class SharedChoices(Search):
     phase = "selections"
 
     def __init__(self, options: Choices, canonical: Canonical, incumbent: Incumbent, least: int | None = None) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._options, self._canonical = options, canonical
         self._alone = Common(options, canonical, least).search(incumbent)
         self._queue: NodeQueue[Answer] = NodeQueue(options.units, _BATCH, _UNIT, _LOCAL_UNITS)
-        self._counted: Counter[str] = Counter()
         self._work = 0
+
+    @property
+    def _searches(self) -> list[ChoicesSearch]:
+        return [self._alone]
 
     @property
     def unsettled(self) -> int | None:
@@ -429,21 +442,8 @@ class SharedChoices(Search):
         return upper if least is None or least > upper - self._alone.granularity else least
 
     @property
-    def nodes(self) -> int:
-        return self._alone.nodes + self._counted["nodes"]
-
-    @property
     def open_nodes(self) -> int:
         return len(self._queue) if self._queue.shared else self._alone.open_nodes
-
-    @property
-    def lps(self) -> int:
-        return self._alone.lps + self._counted["lps"]
-
-    def counters(self) -> Mapping[str, int]:
-        total = Counter(self._alone.counters())
-        total.update(self._counted)
-        return total
 
     @property
     def effort(self) -> float:

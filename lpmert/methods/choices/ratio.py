@@ -97,33 +97,22 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 
 
-def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
-    """Return a height in units that no selection undercuts: the highest by some minorants, the first good at `at` [K].
-
-    The others are good at sums of hypotheses that were the cheapest under those before.
-    """
-    height, low, high, best, costs = core.best_height(ratio, offsets, at, tangents)
-    return height, Bound(low, high, best, costs)
-
-
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
     """Return a lower bound on the costs at or above this height in units."""
     loss = core.loss_of_height(kind, height * UNIT)
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))
 
 
-def decoded_total(lists: SortedLists, ratio: Ratio, weights: FloatArray) -> FloatArray:
-    """Return the summed statistics [K] of the winners at weights [d]."""
-    return np.asarray(ratio.constant + ratio.statistics[core.decode(lists.rows, lists.offsets, weights)].sum(axis=0))
-
-
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
-    """Return a height in units that no selection undercuts, whether attainable or not, and what costs are laid for it.
+    """Return a height in units that no selection undercuts, whether attainable or not, and what the bound rests on.
 
-    The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
-    each row costs more than the cheapest of its list.
+    The highest by some minorants: the first is good at what weights [d] attain, the others at sums of hypotheses that
+    were the cheapest under those before.
     """
-    return best_height(lists.offsets, ratio, decoded_total(lists, ratio, weights), tangents)
+    winners = core.decode(lists.rows, lists.offsets, weights)
+    at = ratio.constant + ratio.statistics[winners].sum(axis=0)
+    height, low, high, best, costs = core.best_height(ratio, lists.offsets, at, tangents)
+    return height, Bound(low, high, best, costs)
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, BUDGET: 1}

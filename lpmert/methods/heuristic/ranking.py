@@ -141,7 +141,6 @@ class Walk:
         self._features = lists.features / lists.scale
         self._offsets = lists.offsets.tolist()
         self._statistics = lists.statistics
-        self._additive = isinstance(metric, AdditiveMetric)
         self._costs = _costs(metric)
         self._background = lists.statistics.mean(axis=0)
         self._weights = weights.copy()

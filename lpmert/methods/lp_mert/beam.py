@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle
+from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.model.canonical import Canonical
-from lpmert.numeric.lists import FEASIBLE, UNDECIDED
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.lists import sorted_lists
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
@@ -79,7 +79,6 @@ class BeamSearch(Search):
         self._beam = beam
         self._lists = canonical.by_cost
         self._native = self._lists.native()
-        self._corral = core.Corral(canonical.n_features)
         self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
         self._counts: Counter[str] = Counter(lps=0, attained=0, pruned=0, passes=0)
         self._began_with = incumbent.cost
@@ -138,38 +137,23 @@ class BeamSearch(Search):
         for k in np.argsort(given.costs, kind="stable").tolist():
             if given.costs[k] >= (self.incumbent.cost if is_root else given.costs[0]):
                 break
-            test = test or AmongBest(given.rows, self._corral)
+            test = test or among(given.rows)
             self._counts["lps"] += 1
-            weights = test.weights_for(k, self._weights)
+            found = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
             yield
-            if weights is None:
+            if found is None or found.weights is None:
                 dropped.append(k)
                 continue
             self._counts["attained"] += 1
-            cost, clear = self._native.decode_clearly(weights, self._selection)
+            cost, clear = self._native.decode_clearly(found.weights, self._selection)
             if clear:
-                self.incumbent.improve(cost, weights, "B")
+                self.incumbent.improve(cost, found.weights, "B")
             if is_root:
                 break
         left = np.delete(np.arange(len(given.scores)), dropped)
         return Combinations(given.scores[left], given.costs[left], given.rows[left]) if dropped else given
 
 
-class AmongBest:
-    """Linear programs: which weights give one of these rows [n, D] the strictly best score of all?"""
-
-    def __init__(self, rows: FloatArray, corral: core.Corral) -> None:
-        width = rows.shape[1]
-        self._rows, self._corral = rows, corral
-        self._offsets = np.array([0, len(rows)])
-        costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
-        self._lists = core.Lists(rows, self._offsets, costs, reach, np.zeros(width), np.empty(0))
-        self._least_norm = core.LeastNorm(self._lists)
-
-    def weights_for(self, k: int, near: FloatArray) -> FloatArray | None:
-        """Return weights [D] for which row k is best, or `None`; near: where the search for them begins."""
-        self._corral.restart(near)
-        verdict = self._least_norm.separate(_ALONE, np.array([k]), 0, self._corral)
-        if verdict == UNDECIDED:
-            return LinOptimizer(self._rows, self._offsets).solve({0: k}).weights
-        return self._corral.point.copy() if verdict == FEASIBLE else None
+def among(rows: FloatArray) -> AttainabilityOracle:
+    """Return what decides which of these rows [n, D] some weights give the strictly best score of all."""
+    return AttainabilityOracle(sorted_lists(rows, np.array([0, len(rows)]), np.zeros(len(rows), dtype=np.int64)))
