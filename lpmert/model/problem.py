@@ -289,6 +289,15 @@ class Problem(BaseProblem):
         found = self._costs.constant + sum(self._costs.costs[selection].tolist())
         return bool(found == self.canonical.constant + cost)
 
+    def far_from_rounding(self, weights: CallerWeights) -> bool:
+        """Whether weights [D] choose alike whichever of them is moved so that equations hold exactly."""
+        if self._on_equations is None or self._reduction is None:
+            return True
+        margin, offsets = self._evaluator.decode(weights).margin, self._evaluator.offsets[:-1]
+        features, steps = self._evaluator.features, self._reduction.rounding(weights)
+        spreads = np.maximum.reduceat(features, offsets) - np.minimum.reduceat(features, offsets)
+        return margin is None or margin > float((spreads * steps).max(initial=0.0))
+
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
         """Return the loss of weights [D] of the caller under a metric that is not additive, exact for a fraction.
 
