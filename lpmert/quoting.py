@@ -60,6 +60,11 @@ def shortened(text: str, most: int = MOST) -> str:
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun, in the plural except for one; many: where it is not the noun with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def number(value: float | None) -> str:
     """Return a number with up to ten digits, whole ones in full; a dash where it is unknown."""
     if value is None:

@@ -392,7 +392,12 @@ _BOX_PLACES = 16
 def _check_cones(problem: Problem) -> None:
     """Raise `MethodError` for problems whose near-optimal weights are not divided into cones."""
     form = problem.canonical
-    if not 0 < form.n_features <= MOST_FEATURES:
+    if not form.n_features:
+        raise MethodError(
+            "there is nothing to choose: no feature that may have a weight tells hypotheses of other losses apart; "
+            "choose other features, or a wider region"
+        )
+    if form.n_features > MOST_FEATURES:
         raise MethodError(
             f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; ask for ranges alone"
         )

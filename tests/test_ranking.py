@@ -472,8 +472,9 @@ def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
 def test_queries_without_a_relevant_document_do_not_count() -> None:
     lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
     assert evaluate(lists, [1.0], "ndcg-exp@2") == 1.0
-    with pytest.raises(DataError, match="no query has a relevant document"):
-        evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
+    for grade, metric, least in ((0, "ndcg-exp@2", "more than 0"), (1, "recall-l2@2", "2 or more")):
+        with pytest.raises(DataError, match=f"no query has .*, with a grade of {least}; check the grades"):
+            evaluate(Judged([[1.0]], [0, 1], [grade]), [1.0], metric)
 
 
 @pytest.mark.parametrize(

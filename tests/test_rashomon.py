@@ -347,7 +347,7 @@ def test_what_has_no_cones_is_refused() -> None:
         lpmert.near_optimal(
             NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3), cones=True
         )
-    with pytest.raises(MethodError, match="0 features matter"):
+    with pytest.raises(MethodError, match=r"nothing to choose: no feature .*; choose other features"):
         lpmert.near_optimal(NBest([[1.0], [1.0]], [0, 2], [[0], [1]]), cones=True)
     with pytest.raises(MethodError, match="take no cosine and no equations"):
         lpmert.near_optimal(_lists(0, 2), cones=True, region=Region(cosine=0.5, around={"a": 1.0, "b": 1.0}))

@@ -18,6 +18,7 @@ from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.solve import line_counter
+from lpmert.quoting import counted
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -164,8 +165,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
         other = None if best.weights is None else values.parse_weights(best.weights, lists.names, "--weights")
-        features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
-        sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
+        sizes = f"{_sizes(len(lists.queries), len(lists.relevance))}, {counted(len(lists.names), 'feature')}"
         out.say(f"{documents.name}: {sizes}; seed {best.seed}")
         if len(lists.names) == 1 and not best.signed:
             say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
@@ -202,6 +202,10 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     return exit_code(found.result.status, stop)
 
 
+def _sizes(queries: int, documents: int) -> str:
+    return f"{counted(queries, 'query', 'queries')}, {counted(documents, 'document')}"
+
+
 def _report(found: Fused) -> str:
     from lpmert.fusion import rounded_up
 
@@ -216,7 +220,7 @@ def _report(found: Fused) -> str:
         ("at most", "" if result.status.proved else rounded_up(result.bound)),
         *((name, _beside(one, result.score)) for name, one in found.others.items()),
         ("on unseen", "" if found.unseen is None else _expected(found.unseen)),
-        ("counted", f"{found.queries:,} queries, {found.documents:,} documents"),
+        ("counted", _sizes(found.queries, found.documents)),
         *(("", note) for note in found.notes),
     ]
     verdict = found.message if found.unseen is None else f"{found.message}; {found.unseen.message}"

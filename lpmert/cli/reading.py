@@ -15,7 +15,7 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
 from lpmert.findings import LOSS
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -365,8 +365,7 @@ def sizes(data: Data) -> str:
     from lpmert.model.nbest import NBest
 
     if isinstance(data, NBest):
-        hypotheses = "hypothesis" if data.n_hypotheses == 1 else "hypotheses"
-        return f"{data.n_lists:,} list{'s' * (data.n_lists != 1)}, {data.n_hypotheses:,} {hypotheses}"
+        return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
 
 

@@ -242,6 +242,8 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
     """Return the documents of a file of LETOR or of a table."""
     if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
         words = _first_words(source)
+        if not words:
+            raise DataError("no documents; write lines 'grade qid:query index:value ...', or a table", path=source)
         if len(words) == 6 and words[1] == "Q0":
             raise DataError("is a run of TREC; give the file of its grades, too: --qrels (qrels)", path=source)
         if len(words) > 1 and _OF_LETOR.fullmatch(words[1]):
@@ -254,6 +256,8 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
         grades = [relevance or "relevance"]
         table = read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
     except DataError as error:
+        if "column " not in error.reason:
+            raise
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error
     return Judged(table.dense_features(), table.offsets, table.statistics[:, 0], table.names, tuple(table.list_ids))

@@ -225,7 +225,8 @@ class RankingMetric:
             if relevant:
                 factors[query] = factor(tuple(sorted(relevant, reverse=True)))
         if not factors:
-            raise DataError("no query has a relevant document")
+            least = f"{self.relevant_from} or more" if self.relevant_from > 1 else "more than 0"
+            raise DataError(f"no query has a relevant document, with a grade of {least}; check the grades")
         merits = np.ones(self.k)
         if self.name == "map":
             merits = np.arange(1.0, self.k + 1)

@@ -387,7 +387,7 @@ _BLOCK = 1 << 10
 
 
 TIMES = 7
-"""How many times as much memory as their features lists take, at least, from here to the report."""
+"""How many times as much memory as their features lists take that are looked at for what may win, at least."""
 
 
 class Rows(NamedTuple):

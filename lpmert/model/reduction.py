@@ -58,6 +58,13 @@ class Reduction:
         products = np.abs(self.equations @ weights)
         return bool((products <= _ROUNDING * (np.abs(self.equations) @ np.abs(weights))).all())
 
+    def rounding(self, weights: FloatArray) -> FloatArray:
+        """Return how far any of weights [D] alone may have to move so that an equation holds exactly."""
+        sizes = np.abs(self.equations)
+        off = len(weights) * _EPSILON * (sizes @ np.abs(weights))
+        each = np.divide(off[:, None], sizes, out=np.zeros(sizes.shape), where=sizes > 0.0)
+        return np.asarray(each.max(axis=0, initial=0.0))
+
     def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
         """Whether weights [D] fulfil the limits and the cosine of the region, in exact arithmetic.
 
@@ -110,9 +117,9 @@ class Reduction:
         return np.asarray(self.basis @ reduced)
 
     def coordinates(self, weights: FloatArray) -> FloatArray:
-        """Return the u [d] whose weights come nearest to weights [D]."""
-        if self.columns is not None:
-            return weights[self.columns]
+        """Return the u [d] whose weights come nearest to weights [D], without rounding where these fulfil equations."""
+        if self.columns is not None or (self.off is None and self.holds(weights)):
+            return weights[self.free]
         return np.asarray(np.linalg.lstsq(self.basis, weights, rcond=None)[0])
 
 

@@ -64,6 +64,10 @@ def in_the_middle(
         return Placed(normalised(initial), margin, True, limiting, normalised(centre))
     found = problem.to_caller(weights)
     centre, margin, limiting = _centred(problem, found)
+    if not problem.far_from_rounding(centre):  # weights as small as features are large leave sums no digits
+        even = normalised(_centred(problem, found, even=True)[0])
+        if problem.attains(even, cost) and problem.far_from_rounding(even):
+            return Placed(even, margin, True, limiting, normalised(centre))
     if problem.attains(normalised(centre), cost):
         return Placed(normalised(centre), margin, True, limiting)
     # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
@@ -130,21 +134,26 @@ def _is_clear(evaluation: Evaluation) -> bool:
     return evaluation.tied_lists == 0 or (low is not None and low == high)
 
 
-def _centred(problem: Problem, found: CallerWeights) -> tuple[CallerWeights, float | None, tuple[str, ...]]:
+def _centred(
+    problem: Problem, found: CallerWeights, *, even: bool = False
+) -> tuple[CallerWeights, float | None, tuple[str, ...]]:
     """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and what limits cut it.
 
-    Where there is no time for that, they are the weights themselves, and no margin.
+    even: in the units of the caller's weights rather than of features scaled alike. Where there is no time for that,
+    they are the weights themselves, and no margin.
     """
     lists = problem.unmerged
     if len(lists.offsets) < 2 or not len(lists.coordinates.columns) or out_of_time():
         return found, None, ()
     start = lists.coordinates.from_caller(found)
     rows = decode(lists.features, lists.offsets, start)
-    optimizer = LinOptimizer(lists.features, lists.offsets)
+    scales = lists.coordinates.scales if even else np.ones(len(start))
+    optimizer = LinOptimizer(lists.features / scales if even else lists.features, lists.offsets)
     try:
         with heeding():
-            inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
-            return lists.coordinates.to_caller(UnmergedWeights(inner)), margin, _limiting(problem, optimizer, rows)
+            inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start * scales)
+            centre = lists.coordinates.to_caller(UnmergedWeights(inner / scales))
+            return centre, margin, _limiting(problem, optimizer, rows)
     except OutOfTime:
         return found, None, ()
 

@@ -66,6 +66,15 @@ def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:
     assert "leaves nothing to choose" not in succeeded("rank", *RUNS, *QRELS).stderr
 
 
+def test_one_query_with_one_document_is_counted_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "judged.txt").write_text("1 qid:1 1:2 2:1\n")
+    done = succeeded("rank", tmp_path / "judged.txt", "--certificate", tmp_path / "proof.json")
+    assert "judged.txt: 1 query, 1 document, 2 features; seed 0" in done.stderr
+    assert "counted       1 query, 1 document\n" in done.stdout
+    verified = succeeded("rank", tmp_path / "judged.txt", "--verify", tmp_path / "proof.json").stdout
+    assert "(1 query, ties: worst order; " in verified
+
+
 def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
     for name, path in zip("ab", RUNS, strict=True):
         (tmp_path / name).mkdir()

@@ -165,7 +165,9 @@ def test_letor_lines_are_read(tmp_path: Path) -> None:
         ("q1 Q0 d1 1 7.5 bm25\n", "is a run of TREC; give the file of its grades, too: --qrels"),
         ("query,grade,x\nq,1,2\n", "no column 'relevance'; the columns are query, grade, x; .*--relevance"),
         ("query,relevance,id,x\nq,1,d,2\n", ":2: column 'id' is 'd', not a number; which columns .*--features"),
-        ("", "empty file"),
+        ("", "no documents; write lines 'grade qid:query index:value ...', or a table$"),
+        ("# nothing\n\n", "no documents; write lines"),
+        ("query,relevance,x\n", "no rows, only names of columns; write one row for each hypothesis$"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:

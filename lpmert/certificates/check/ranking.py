@@ -20,6 +20,7 @@ from lpmert.certificates.format import CertificateReader, RankingHeader, Record,
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.rounding import in_decimals
+from lpmert.quoting import counted
 from lpmert.system.deadline import checkpoint
 
 _ONE = 1 << 80
@@ -57,7 +58,7 @@ class VerifiedRanking(RankingHeader):
         least = "is the largest, to within 1e-11," if self.proved else more
         return (
             f"certificate holds: {self.ranking} {float(self.score):.10g} {least} of {over} "
-            f"({self.queries} queries, ties: worst order; {self.records} records)"
+            f"({counted(self.queries, 'query', 'queries')}, ties: worst order; {counted(self.records, 'record')})"
         )
 
 

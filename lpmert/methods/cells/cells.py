@@ -37,6 +37,7 @@ from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Call, NodeQueue, OpenNode
+from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000
 """Work after which others have their turn."""
@@ -55,6 +56,10 @@ _ALONE = _SLICE
 
 _LOCAL_UNITS = 40
 """Units that the caller does first where workers take long to start: in about a second."""
+
+_ROOT = 3
+"""How many times as much memory as the features the first node takes beside what is kept for the report: as much again.
+"""
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
@@ -303,6 +308,8 @@ class CellsSearch(Combined):
 
     def _prune_root(self) -> None:
         """Let what is left of the next root wait."""
+        if not self._count.nodes:
+            checkpoint(_ROOT * self._loss.lists.rows.nbytes)
         self._take(self._roots.next(self.incumbent))
 
     def _take_answers(self) -> None:
