@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from lpmert.comparing.comparison import BestOf, Comparison, CrossValidation, Difference, Expected, Run
+from lpmert.comparing.comparison import Comparison
 from lpmert.errors import FloatArray
 from lpmert.findings import BY_FEATURE, Cell, told_of
 from lpmert.fusion import Fused
@@ -124,36 +124,11 @@ def _like_result(kind: type[Any], *more: str) -> dict[str, Json]:
     return {**own, **{name: one for name, one in _OF_RESULT.items() if name in (*own, *more)}}
 
 
-_SUMMARY = {**dict.fromkeys(("mean", "best"), _of(float)), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
-_AGAINST = _or_null(_object(_told(Difference)))
-_ENTRY = _object(
-    {
-        "name": _of(str),
-        "settings": _of(str),
-        "runs": {**_of(tuple[Run, ...]), "minItems": 1},
-        "loss": _object({**_SUMMARY, "excess": _MAYBE}),
-        "held_out_loss": _or_null(_object(_SUMMARY)),
-        "wins_by_ties": _of(bool),
-        "seconds": _of(float),
-        "against_first": _object({"training": _AGAINST, "held_out": _AGAINST}),
-        "stability": _object({"pearson": _MAYBE, "spearman": _MAYBE, "best_of": _of(list[BestOf])}),
-    }
-)
-_EXPECTED = _object({**_told(Expected), "fits": _of(int)})
-_CROSS_VALIDATION = _object({**_told(CrossValidation), "methods": {"type": "array", "items": _EXPECTED}})
-
 _SCHEMAS: Mapping[str, Json] = {
     "result": _RESULT,
     "check": _object(_like_result(Check, "schema")),
     "evaluation": _object(_like_result(Evaluation, "schema", "weights", "list_ids", "signature", "fingerprint")),
-    "comparison": _object(
-        {
-            **_told(Comparison),
-            **_VERSION,
-            "methods": {"type": "array", "items": _ENTRY},
-            "cross_validation": _or_null(_CROSS_VALIDATION),
-        }
-    ),
+    "comparison": _object({**_told(Comparison), **_VERSION}),
     "tuning": _object({**_told(Tuned), "recommended": {"enum": [AVERAGED, OPTIMUM]}}),
     "ranking": _object({**_told(RankingResult), **_told(Fused)}),
 }

@@ -227,13 +227,13 @@ def compare(
         found = expected(problem, split, refitted, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
-        entries=tuple(entries),
+        methods=tuple(entries),
         optimum=known,
         complete=complete,
         signature=signature,
         fingerprint=nbest.fingerprint,
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
-        unseen=found,
+        cross_validation=found,
         unit=problem.unit,
         held_out_unit=None if there is None else there.unit,
     )
