@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.solve import line_counter
+from lpmert.cli.solve import line_counter, verified_json
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         if settings.verify is not None:
             counter = line_counter(settings.verify, out)
             verified = verify(settings.verify, lists, str(metric), time_limit=best.time_limit, on_line=counter)
-            deliver(partial(_verified_json, verified), partial(_verified_report, verified))
+            deliver(partial(verified_json, verified), partial(_verified_report, verified))
             return ExitCode.FINISHED
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
@@ -221,14 +220,6 @@ def _report(found: Fused) -> str:
     ]
     verdict = found.message if found.unseen is None else f"{found.message}; {found.unseen.message}"
     return joined(side_by_side(table), labelled(told), verdict_line(verdict, result.status.proved))
-
-
-def _verified_json(found: VerifiedRanking) -> str:
-    document = {
-        **{"score": float(found.score), "bound": float(found.bound), "proved": found.proved, "weights": found.weights},
-        **{"nonnegative": found.nonnegative, "metric": found.ranking, "records": found.records},
-    }
-    return json.dumps(document, indent=2)
 
 
 def _verified_report(found: VerifiedRanking) -> str:

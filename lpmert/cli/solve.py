@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from lpmert.system.memory import Allowance
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.findings import Unit
+    from lpmert.ranking import VerifiedRanking
     from lpmert.result import Callback, Check, Result
 
 
@@ -407,7 +408,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
             **vars(limits),
             on_line=line_counter(claim.certificate, out),
         )
-        deliver(lambda: _verified_json(found), lambda: _verified_report(found))
+        deliver(partial(verified_json, found), partial(_verified_report, found))
 
 
 def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
@@ -422,16 +423,9 @@ def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
     return None
 
 
-def _verified_json(found: lpmert.Verified) -> str:
-    stated = found.limits, found.equations
-    limits, equations = [[dict(zip(found.weights, map(float, row), strict=True)) for row in own] for own in stated]
-    document = {
-        **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
-        **{"weights": found.weights, "limits": limits, "equations": equations},
-        **{"at_most": found.at_most or None, "budget": {name: float(most) for name, most in found.budget.items()}},
-        **{name: getattr(found, name) for name in ("metric", "ties", "found_by", "records")},
-    }
-    return json.dumps(document, indent=2)
+def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
+    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
+    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
 
 
 def _verified_report(found: lpmert.Verified) -> str:
