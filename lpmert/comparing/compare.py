@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from lpmert.api import method_of, optimum_of, problem_of
+from lpmert.api import method_of, problem_of
 from lpmert.comparing import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
@@ -21,7 +21,7 @@ from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run
 from lpmert.comparing.cross_validation import expected, fit_and_judge
 from lpmert.comparing.cross_validation import folds as refits
 from lpmert.comparing.runs import Judge, RunTask, collect, run_once, sources
-from lpmert.errors import MethodError
+from lpmert.errors import DataError, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
@@ -167,7 +167,12 @@ def compare(
     )
     given = [(name, method_of(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
-    known = optimum_of(optimum, problem) if isinstance(optimum, Result) else None
+    known = optimum if isinstance(optimum, Result) else None
+    if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
+        raise DataError(
+            "the given optimum is for other lists, another metric or another region; give one found for "
+            "these, or a method that finds it"
+        )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
     for method in [method for _, method in given] + ([] if solver is None else [solver]):
