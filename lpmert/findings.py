@@ -42,6 +42,23 @@ class Outcome:
         printer.text("..." if cycle else str(self))
 
 
+class Weighted(Outcome):
+    """What a call found with weights for the features."""
+
+    weights: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The weights by the names of their features."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
+    def _lines(self) -> list[str]:
+        """Return the weights as lines of a report."""
+        width = max(map(len, self.names), default=0)
+        return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
+
+
 def told_of(kind: type[Any]) -> list[str]:
     """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""
     own = [one.name for one in fields(kind)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, is_restricted
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted, is_restricted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Result(Outcome):
+class Result(Weighted):
     """What a method found and what it proved. Unknown is `None`.
 
     Parameters
@@ -230,11 +230,6 @@ class Result(Outcome):
     resumed: bool = False
     sums: Mapping[str, float] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
     def success(self) -> bool:
@@ -357,8 +352,7 @@ class Result(Outcome):
 
     def __str__(self) -> str:
         """Return a short report."""
-        width = max((len(name) for name in self.names), default=0)
-        lines = [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
+        lines = self._lines()
         if self.tied_lists:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
         lines += [f"warning: {one.message}" for one in self.warnings]

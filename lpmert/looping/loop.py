@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.api import settings_of
 from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, MethodError, RegionError
-from lpmert.findings import Outcome, Unit
+from lpmert.findings import Unit, Weighted
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
@@ -94,7 +94,7 @@ class Iteration:
 
 
 @dataclass(frozen=True, eq=False)
-class Looped(Outcome):
+class Looped(Weighted):
     """The outcome of a loop: the first iteration whose decoder outputs cost least.
 
     Parameters
@@ -132,11 +132,6 @@ class Looped(Outcome):
     signature: str
 
     @property
-    def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
-
-    @property
     def loss(self) -> float:
         """What the decoder's own outputs cost with these weights."""
         return self.iterations[self.best - 1].loss
@@ -154,13 +149,11 @@ class Looped(Outcome):
     def __str__(self) -> str:
         """Return a short report."""
         first, best = self.iterations[0], self.iterations[self.best - 1]
-        width = max(map(len, self.names))
-        lines = [
+        found = (
             f"{best.unit.name} {best.unit.text(best.loss)} in iteration {self.best} of {len(self.iterations)}, "
             f"{first.unit.text(first.loss)} at first"
-        ]
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
-        return "\n".join([*lines, self.reason, *self.warnings])
+        )
+        return "\n".join([found, *self._lines(), self.reason, *self.warnings])
 
 
 class Output(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
-from lpmert.findings import LOSS, Outcome, Unit
+from lpmert.findings import LOSS, Unit, Weighted
 from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
 from lpmert.result import Result, warned
@@ -75,7 +75,7 @@ class Averaged:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned(Outcome):
+class Tuned(Weighted):
     """Weights for unseen lists, beside the best ones for the lists given.
 
     weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose weights
@@ -100,11 +100,6 @@ class Tuned(Outcome):
     seconds: dict[str, float] = field(default_factory=dict)
     unestimated: str = ""
     held_out_unit: Unit | None = None
-
-    @property
-    def by_name(self) -> dict[str, float]:
-        """The recommended weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
     def optimism(self) -> float | None:
@@ -143,10 +138,8 @@ class Tuned(Outcome):
         """Return a short report."""
         unit = self.optimum.unit or LOSS
         best, own = unit.short(self.optimum.loss), unit.short(self.averaged.loss)
-        lines = [f"{self.recommended} weights; {unit.name} {best} at the optimum, {own} with averaged weights"]
-        width = max((len(name) for name in self.names), default=0)
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
-        return "\n".join([*lines, *self.notes])
+        found = f"{self.recommended} weights; {unit.name} {best} at the optimum, {own} with averaged weights"
+        return "\n".join([found, *self._lines(), *self.notes])
 
 
 FOLDS = 5
