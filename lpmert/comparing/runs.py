@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.comparison import Difference, Run
@@ -28,7 +28,7 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import chosen_statistics, data_of, one_thread
+from lpmert.unseen.estimate import chosen_statistics, corrected_error, data_of, one_thread
 from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
 
@@ -118,22 +118,6 @@ def bootstrap_interval(
         random_state=np.random.default_rng(seed),
     )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
-
-
-def corrected_error(values: FloatArray, ratio: float) -> float:
-    """Return the standard error of the mean of values [J], one for each split of the same lists into two parts.
-
-    ratio: lists held out over lists fitted to. Splits overlap, so that their values are not independent: the variance
-    is 1 / J + ratio of theirs. Source: Nadeau and Bengio, Inference for the Generalization Error, Machine Learning
-    2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of Significance Tests for
-    Comparing Learning Algorithms, PAKDD 2004.
-    """
-    return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
-
-
-def corrected_reach(values: FloatArray, ratio: float, share: float = 0.95) -> float:
-    """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
-    return float(stdtrit(len(values) - 1, (1 + share) / 2)) * corrected_error(values, ratio)
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float:

@@ -10,10 +10,10 @@ import lpmert
 from lpmert import Limits, NBest, Problem
 from lpmert.comparing import cross_validation
 from lpmert.comparing.comparison import OPTIMUM
-from lpmert.comparing.runs import Judge, corrected_error, corrected_reach, corrected_test
+from lpmert.comparing.runs import Judge, corrected_test
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.result_schema import schema_of
-from lpmert.unseen.estimate import Split, folds_of
+from lpmert.unseen.estimate import Split, corrected_error, corrected_reach, folds_of
 
 jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
