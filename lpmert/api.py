@@ -157,7 +157,7 @@ def minimize(
         lists = checked_lists(nbest)
 
         def within(part: Region) -> Problem:
-            return Problem(lists, metric, ties=ties, region=part)
+            return list_problem(lists, metric, ties, part, "a cosine below 0 needs")
 
         with many_searches(limits, backend, jobs) as (deadline, _):
             return warned(solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline))
