@@ -155,7 +155,6 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     weights.beside(out)
-    page.check()
     averaging, search = search.for_method("average")
     from lpmert.api import problem_of
     from lpmert.unseen.tune import tune as tune_weights

@@ -216,7 +216,6 @@ def _run(
     text: Callable[[Data, Result], str] | None = None,
 ) -> int:
     """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
-    page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
             data, seconds = search.load(out)
@@ -345,6 +344,7 @@ def train(lists: _Training, out: ToFile) -> None:
     perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
     `lpmert check --weights` reads them.
     """
+    from lpmert.findings import plain
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
@@ -359,15 +359,8 @@ def train(lists: _Training, out: ToFile) -> None:
         with_base = f"{unit.text(found.loss_before)} with the base feature alone"
         costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
         out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
-        document = {
-            "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
-            "loss": found.loss,
-            "loss_before": found.loss_before,
-            "counters": found.counters,
-            "method": settings,
-            "seed": lists.seed,
-            "fingerprint": data.fingerprint,
-        }
+        about = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
+        document = {**plain(found, data.names), **about}
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
 
 

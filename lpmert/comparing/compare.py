@@ -191,14 +191,7 @@ def compare(
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
     refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
-    counter = count(1)
-
-    def report_run(found: list[tuple[str, Run]]) -> object:
-        return None if on_run is None else on_run(*found[0])
-
-    def report_fold(_: object) -> object:
-        return None if on_stage is None else on_stage("cross-validation", next(counter), len(refitted))
-
+    counter, tell_run, tell_stage = count(1), on_run or (lambda *_: None), on_stage or (lambda *_: None)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
     signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
@@ -206,7 +199,7 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(run_once, judge, tasks, runs, report_run, interrupts, memory)
+        complete = collect(run_once, judge, tasks, runs, lambda found: tell_run(*found[0]), interrupts, memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -217,7 +210,11 @@ def compare(
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
             context = data_of(problem)
-            complete = collect(fit_and_judge, context, refitted, of_folds, report_fold, interrupts, memory)
+            parts = len(refitted)
+            complete = collect(
+                fit_and_judge, context, refitted, of_folds,
+                lambda _: tell_stage("cross-validation", next(counter), parts), interrupts, memory,
+            )  # fmt: skip
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -209,8 +208,10 @@ class Material:
             raise DataError(str(error)) from error
         if data is not None and documents.result.sums:
             raise DataError("the result holds within a budget only, and pictures of the loss are about all weights")
-        problem = None if data is None else problem_of(data, metric, ties_of(documents.result.signature), None)
-        if problem is not None:
+        problem = None
+        if data is not None:
+            ties = next((rule for rule in TIES if f"|ties:{rule}" in documents.result.signature), "first")
+            problem = problem_of(data, metric, ties, None)
             check_same(problem, documents, data_name)
         return cls(documents, problem, given, factor)
 
@@ -318,12 +319,6 @@ def _alike(first: FloatArray, second: FloatArray) -> bool:
     """Whether weights [D] are others times a positive factor, but for rounding."""
     lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
-
-
-def ties_of(signature: str) -> str:
-    """Return which hypothesis counts of several with equal features, from the signature of a result."""
-    found = re.search(r"\|ties:(\w+)", signature)
-    return found[1] if found and found[1] in TIES else "first"
 
 
 def check_same(problem: Problem | LatticeProblem, documents: Documents, data: str) -> None:

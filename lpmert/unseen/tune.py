@@ -285,7 +285,11 @@ def tune(
                 chosen_statistics(judged, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted)
+    average = fitted.average
+    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
+    temperature = average.temperature if isfinite(average.temperature) else None
+    own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
+    averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
     if estimate is None:
         better = _is_too_far(averaged, optimum, fitted, nbest.n_lists)
     else:
@@ -319,12 +323,3 @@ def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) 
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
-
-
-def _averaged(fitted: Fit) -> Averaged:
-    """Return the average with what it costs on the lists of the fit, in the scale of a result."""
-    average = fitted.average
-    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
-    own = {name: value for name, value in vars(average).items() if name not in ("weights", "states", "temperature")}
-    temperature = average.temperature if isfinite(average.temperature) else None
-    return Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
