@@ -160,18 +160,15 @@ class Measure:
             self.unit = unit_of(self.metric, found.statistic_names, {}, found.n_lists)
         return found
 
-    def own(self, decoded: Decoded, measured: NBest, only: Collection[str] | None = None) -> Cost:
-        """Return what the decoder's own outputs cost, all or `only` those of some lists.
-
-        measured: the decoder's lists with their statistics.
-        """
+    def own(self, decoded: Decoded, only: Collection[str] | None = None) -> Cost:
+        """Return what the decoder's own outputs cost, all or `only` those of some lists; its lists have statistics."""
         if self._settings is not None:
             texts = own_texts(decoded)
             rows = [self._counters[name](text) for name, text in texts.items() if only is None or name in only]
         elif decoded.own is not None:
             raise DataError("the decoder's own outputs are texts, for which there are no references")
         else:
-            rows = measured.statistics[measured.offsets[:-1]].tolist()
+            rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
         total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
         loss = self.metric.loss(total)
         score = self.metric.score(total)

@@ -199,7 +199,7 @@ class Inputs:
             self.measure.expect(decoded.ids)
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
-        output = Output(measured, self.measure.own(measured, measured.lists), seconds)
+        output = Output(measured, self.measure.own(measured), seconds)
         if known is None:  # what cannot be used is not kept
             self.journal.keep_decoded(number, self.name, weights, decoded, seconds)
         return output
