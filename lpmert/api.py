@@ -1,38 +1,43 @@
-"""`minimize`, `check`, `evaluate` and `certify`, and what callers pass to them, checked.
-
-Nothing heavy is imported before it is needed, so that the command line starts at once.
-"""
+"""`minimize`, `check`, `evaluate` and `certify`, and what callers pass to them, checked."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lpmert.errors import MethodError, MetricError, RegionError
 from lpmert.findings import ALL_ZERO
-from lpmert.quoting import WARNINGS, listed
+from lpmert.formats.weights import checked_region, given_weights
+from lpmert.model.graphs import WordGraphs
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.nbest import NBest, checked_lists
+from lpmert.model.problem import Problem
+from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.registry import METHODS
+from lpmert.result import Check, warned
+from lpmert.search.checkpoint import CheckpointFile
+from lpmert.search.driver import solve
+from lpmert.search.method import Method
+from lpmert.search.wide_cap import solve_beyond
+from lpmert.system.deadline import Deadline, limited
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.values import checked_limits, whole_number
+from lpmert.workers import checked_backend, using_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
     from numpy.typing import ArrayLike
 
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
-    from lpmert.model.graphs import WordGraphs
-    from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
     from lpmert.model.region import Region
-    from lpmert.result import Callback, Check, Limits, Result
-    from lpmert.search.checkpoint import CheckpointFile
-    from lpmert.search.method import Method
-    from lpmert.system.deadline import Deadline
-    from lpmert.system.interrupts import Interrupts
+    from lpmert.result import Callback, Limits, Result
     from lpmert.values import Weights
 
 logger = logging.getLogger(__name__)
@@ -133,27 +138,32 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
-    from lpmert.errors import RegionError
-    from lpmert.result import warned
-    from lpmert.search.driver import solve
-    from lpmert.workers import using_workers
-
     solver, limits, seed = settings_of(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
-    file = checkpoint_file(checkpoint, resume)
-    region = _checked(region)
+    if checkpoint is None and resume:
+        raise MethodError("resume needs the file of a checkpoint")
+    file = None if checkpoint is None else CheckpointFile(checkpoint, resume)
+    region = checked_region(region)
     if region is not None and region.wide:
         if any(one is not None for one in (initial_weights, node_limit, gap, target, callback, file)):
             raise RegionError(
                 "a cosine below 0 goes with limits of time and memory alone: drop first weights, callback and others"
             )
-        return warned(_beyond(solver, nbest, metric, ties, region, limits, jobs, backend, seed))
+        if isinstance(nbest, WordGraphs):
+            raise RegionError("a cosine below 0 is for N-best lists; make some with lpmert.n_best")
+        if not solver.proves:
+            raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
+        lists = checked_lists(nbest)
+
+        def within(part: Region) -> Problem:
+            return list_problem(lists, metric, ties, part, "a cosine below 0 needs")
+
+        with many_searches(limits, backend, jobs) as (deadline, _):
+            return warned(solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline))
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
-        from lpmert.formats.weights import given_weights
-
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     with using_workers(backend, jobs):
         return warned(solve(solver, problem, limits, callback, seed, initial, started, file))
@@ -206,11 +216,6 @@ def check(
     >>> found.loss, found.optimum.loss, found.excess
     (1.0, 0.0, 1.0)
     """
-    from lpmert.formats.weights import given_weights
-    from lpmert.result import Check, warned
-    from lpmert.search.driver import solve
-    from lpmert.workers import using_workers
-
     solver, limits, seed = settings_of(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
@@ -261,8 +266,6 @@ def evaluate(
     >>> found.loss, found.selection.tolist(), found.tied_lists
     (1.0, [1, 1], 0)
     """
-    from lpmert.formats.weights import given_weights
-
     return evaluated(problem_of(nbest, metric, ties, region), given_weights(weights, "weights"))
 
 
@@ -329,16 +332,9 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
-    from fractions import Fraction
-
     from lpmert.certificates.write.certify import refuse_cosine, write_certificate, write_certificate_of_graphs
-    from lpmert.errors import MethodError
-    from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
-    from lpmert.system.deadline import limited
-    from lpmert.values import checked_limits, whole_number
 
-    refuse_cosine(_checked(region))
+    refuse_cosine(checked_region(region))
     checked_limits(time_limit, None, None, None, memory_limit)
     own: dict[str, Any] = {"at_most": 0 if at_most is None else whole_number(at_most, "at_most", 1), "second": second}
     own["budget"] = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}
@@ -361,45 +357,10 @@ def certify(
             write_certificate_of_graphs(path, problem, result, on_stage=told)
 
 
-def _beyond(
-    solver: Method,
-    data: NBest | WordGraphs,
-    metric: Any,
-    ties: str,
-    region: Region,
-    limits: Limits,
-    jobs: int,
-    backend: str,
-    seed: int,
-) -> Result:
-    """Search a region with a cosine below 0."""
-    from lpmert.errors import MethodError, RegionError
-    from lpmert.model.graphs import WordGraphs
-    from lpmert.model.nbest import checked_lists
-    from lpmert.model.problem import Problem
-    from lpmert.search.wide_cap import solve_beyond
-
-    if isinstance(data, WordGraphs):
-        raise RegionError("a cosine below 0 is for N-best lists; make some with lpmert.n_best")
-    if not solver.proves:
-        raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
-    lists = checked_lists(data)
-    with many_searches(limits, backend, jobs) as (deadline, _):
-
-        def within(part: Region) -> Problem:
-            return Problem(lists, metric, ties=ties, region=part)
-
-        return solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline)
-
-
 def _problem_within(
     limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
 ) -> tuple[Problem | LatticeProblem, float]:
     """Return the problem, made within the limits of time and memory, and when that began."""
-    import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.system.deadline import Deadline
-    from lpmert.system.memory import Allowance
-
     allowance = Allowance(limits.memory_limit)
     with allowance.enforced_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         return problem_of(data, metric, ties, region), deadline.started
@@ -415,17 +376,8 @@ def evaluated(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation
 
 def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
     """Return the problem on lists or lattices, with all arguments checked."""
-    from lpmert.model.graphs import WordGraphs
-
     if not isinstance(data, WordGraphs):
-        from lpmert.model.nbest import checked_lists
-        from lpmert.model.problem import Problem
-
-        return Problem(checked_lists(data), metric, ties=ties, region=_checked(region))
-    from lpmert.errors import MethodError, MetricError
-    from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.quoting import quoted
-
+        return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
     metric = metric or "loss"
     if not isinstance(metric, str) and not hasattr(metric, "counter"):
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
@@ -434,38 +386,15 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
             f"ties={quoted(ties)} is for N-best lists; of paths with the same features the first one counts"
         )
     # Callers have the default "loss", which stands for "wer" where links have no losses.
-    return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, _checked(region))
+    return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, checked_region(region))
 
 
 def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
     """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
-    from lpmert.errors import MethodError
-    from lpmert.model.problem import Problem
-
     problem = problem_of(data, metric, ties, region)
     if not isinstance(problem, Problem):
         raise MethodError(f"{what} N-best lists; make some with lpmert.n_best")
     return problem
-
-
-def optimum_of(optimum: Result, problem: Problem | LatticeProblem) -> Result:
-    """Return a result that was given; raises `DataError` unless it is about this problem."""
-    from lpmert.errors import DataError
-
-    if optimum.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in optimum.signature:
-        raise DataError(
-            "the given optimum is for other lists, another metric or another region; give one found for "
-            "these, or a method that finds it"
-        )
-    return optimum
-
-
-def _checked(region: Region | None) -> Region | None:
-    if region is None:
-        return None
-    from lpmert.formats.weights import checked_region
-
-    return checked_region(region)
 
 
 def settings_of(
@@ -480,9 +409,6 @@ def settings_of(
     gap: float | None = None,
     target: float | None = None,
 ) -> tuple[Method, Limits, int]:
-    from lpmert.values import checked_limits, whole_number
-    from lpmert.workers import checked_backend
-
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = method_of(method)
@@ -495,11 +421,6 @@ def settings_of(
 @contextmanager
 def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Deadline, Interrupts]]:
     """Hold the limits of time and memory, Ctrl-C and workers over a whole call that searches many times."""
-    from lpmert.system.deadline import Deadline
-    from lpmert.system.interrupts import Interrupts
-    from lpmert.system.memory import Allowance
-    from lpmert.workers import using_workers
-
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
@@ -507,21 +428,8 @@ def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Dea
 
 
 def method_of(method: str | Method) -> Method:
-    from lpmert.errors import MethodError
-    from lpmert.quoting import quoted
-    from lpmert.search.method import Method
-
     found = METHODS.build(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
         names = f"one of {listed(METHODS.names())}, or an object of a class derived from lpmert.methods.Method"
         raise MethodError(f"a method must be {names}; got {quoted(method)}")
     return found
-
-
-def checkpoint_file(checkpoint: str | Path | None, resume: bool) -> CheckpointFile | None:
-    from lpmert.errors import MethodError
-    from lpmert.search.checkpoint import CheckpointFile
-
-    if checkpoint is None and resume:
-        raise MethodError("resume needs the file of a checkpoint")
-    return None if checkpoint is None else CheckpointFile(checkpoint, resume)

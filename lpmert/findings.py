@@ -42,6 +42,23 @@ class Outcome:
         printer.text("..." if cycle else str(self))
 
 
+class Weighted(Outcome):
+    """What a call found with weights for the features."""
+
+    weights: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The weights by the names of their features."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
+    def _lines(self) -> list[str]:
+        """Return the weights as lines of a report."""
+        width = max(map(len, self.names), default=0)
+        return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
+
+
 def told_of(kind: type[Any]) -> list[str]:
     """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""
     own = [one.name for one in fields(kind)]
@@ -155,14 +172,12 @@ class Unit:
         factor = self.factor if abs(self.factor) == 1.0 else self.factor * n_lists
         return Unit(self.name, factor, self.offset, self.percent).short(loss)
 
-    def interval(self, low: float | None, high: float | None, *, sign: bool = True) -> str:
-        """Return the interval of a difference between losses, or without signs of losses; nothing if it is unknown."""
+    def interval(self, low: float | None, high: float | None) -> str:
+        """Return the interval of a difference between losses, nothing if it is unknown."""
         if low is None or high is None:
             return ""
         ends = sorted((low, high), key=lambda end: self.factor * end)
-        if sign:
-            return f"[{', '.join(self.difference(end, sign=True) for end in ends)}]"
-        return " to ".join(map(self.short, ends))
+        return f"[{', '.join(self.difference(end, sign=True) for end in ends)}]"
 
     def difference(self, losses: float, *, sign: bool = False) -> str:
         """Return the figure that a difference between losses makes, with its sign if that is asked for."""

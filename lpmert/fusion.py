@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.findings import Outcome, plain
 from lpmert.model.judged import Judged
@@ -19,6 +18,7 @@ from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
 from lpmert.ranking.heuristics import Found, heuristics
 from lpmert.result import Status
 from lpmert.system.deadline import out_of_time, within
+from lpmert.unseen.estimate import corrected_reach
 
 _STEPS = 10
 """Steps of the grid: 11 values a weight, as search engines' tools scan."""

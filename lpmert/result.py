@@ -12,18 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import (
-    DataError,
-    FloatArray,
-    IntArray,
-)
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, is_restricted
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted, is_restricted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
-
     from lpmert.system.deadline import Deadline
 
 SCHEMA = 1
@@ -132,7 +126,7 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Result(Outcome):
+class Result(Weighted):
     """What a method found and what it proved. Unknown is `None`.
 
     Parameters
@@ -239,11 +233,6 @@ class Result(Outcome):
     whole: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
-
-    @property
     def success(self) -> bool:
         """Whether the run ended by itself rather than at a limit."""
         return self.status.finished
@@ -282,31 +271,6 @@ class Result(Outcome):
             return found
         closed = self.gap_abs == 0.0
         return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
-
-    def to_scipy(self) -> OptimizeResult:
-        """Return the result under the names of SciPy's optimisers.
-
-        Returns
-        -------
-        scipy.optimize.OptimizeResult
-            x [D], fun (the loss), success, status, message, nit (search nodes), and as in `scipy.optimize.milp`
-            mip_gap, mip_dual_bound and mip_node_count, which are `None` where nothing is proved.
-        """
-        from scipy.optimize import OptimizeResult
-
-        nodes = self.counters.get("nodes", 0)
-        found: dict[str, Any] = {
-            "x": self.weights.copy(),
-            "fun": self.loss,
-            "success": self.success,
-            "status": self.status.name.lower(),
-            "message": self.message,
-            "nit": nodes,
-            "mip_gap": self.gap_rel,
-            "mip_dual_bound": self.lower_bound,
-            "mip_node_count": None if self.lower_bound is None else nodes,
-        }
-        return OptimizeResult(**found)
 
     def factor_to(self, name: str, value: float) -> float:
         """Return the positive factor that brings the weight of feature `name` to `value`; raises as `scaled_to`."""
@@ -389,8 +353,7 @@ class Result(Outcome):
 
     def __str__(self) -> str:
         """Return a short report."""
-        width = max((len(name) for name in self.names), default=0)
-        lines = [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
+        lines = self._lines()
         if self.tied_lists:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
         lines += [f"warning: {one.message}" for one in self.warnings]

@@ -6,21 +6,20 @@ It is read from their dataclasses, as `plain` tells them: types from the annotat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from inspect import cleandoc
-from itertools import zip_longest
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from lpmert.comparing.comparison import BestOf, Comparison, CrossValidation, Difference, Expected, Run
+from lpmert.comparing.comparison import Comparison
 from lpmert.errors import FloatArray
 from lpmert.findings import BY_FEATURE, Cell, told_of
 from lpmert.fusion import Fused
 from lpmert.model.evaluation import Evaluation
-from lpmert.quoting import quoted
+from lpmert.quoting import shortened, visible
 from lpmert.ranking import RankingResult
 from lpmert.result import SCHEMA, Check, Result
 from lpmert.unseen.tune import AVERAGED, OPTIMUM, Tuned
@@ -124,36 +123,11 @@ def _like_result(kind: type[Any], *more: str) -> dict[str, Json]:
     return {**own, **{name: one for name, one in _OF_RESULT.items() if name in (*own, *more)}}
 
 
-_SUMMARY = {**dict.fromkeys(("mean", "best"), _of(float)), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
-_AGAINST = _or_null(_object(_told(Difference)))
-_ENTRY = _object(
-    {
-        "name": _of(str),
-        "settings": _of(str),
-        "runs": {**_of(tuple[Run, ...]), "minItems": 1},
-        "loss": _object({**_SUMMARY, "excess": _MAYBE}),
-        "held_out_loss": _or_null(_object(_SUMMARY)),
-        "wins_by_ties": _of(bool),
-        "seconds": _of(float),
-        "against_first": _object({"training": _AGAINST, "held_out": _AGAINST}),
-        "stability": _object({"pearson": _MAYBE, "spearman": _MAYBE, "best_of": _of(list[BestOf])}),
-    }
-)
-_EXPECTED = _object({**_told(Expected), "fits": _of(int)})
-_CROSS_VALIDATION = _object({**_told(CrossValidation), "methods": {"type": "array", "items": _EXPECTED}})
-
 _SCHEMAS: Mapping[str, Json] = {
     "result": _RESULT,
     "check": _object(_like_result(Check, "schema")),
     "evaluation": _object(_like_result(Evaluation, "schema", "weights", "list_ids", "signature", "fingerprint")),
-    "comparison": _object(
-        {
-            **_told(Comparison),
-            **_VERSION,
-            "methods": {"type": "array", "items": _ENTRY},
-            "cross_validation": _or_null(_CROSS_VALIDATION),
-        }
-    ),
+    "comparison": _object({**_told(Comparison), **_VERSION}),
     "tuning": _object({**_told(Tuned), "recommended": {"enum": [AVERAGED, OPTIMUM]}}),
     "ranking": _object({**_told(RankingResult), **_told(Fused)}),
 }
@@ -161,55 +135,8 @@ _SCHEMAS: Mapping[str, Json] = {
 
 def fault(document: Any, kind: str) -> str | None:
     """Return what in a document is not as the schema of its kind says, `None` where all is."""
-    return next(_faults(document, _SCHEMAS[kind], ""), None)
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
 
-
-def _faults(value: Any, schema: Json, place: str) -> Iterator[str]:
-    """Yield what is wrong with a value; numbers must be such that float64, or int64, holds them."""
-    if "anyOf" in schema:
-        schema = {} if value is None else schema["anyOf"][1]
-    if "$ref" in schema:
-        schema = _RESULT
-    where = quoted(place) if place else "the whole"
-    if "type" in schema:
-        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        if not any(_IS_OF_TYPE[one](value) for one in kinds):
-            yield f"{where} is {quoted(value)}, not of type {' or '.join(kinds)}"
-            return
-    if "const" in schema and value != schema["const"]:
-        yield f"{where} is {quoted(value)}, and only {schema['const']} is known"
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{where} is {quoted(value)}, none of {', '.join(schema['enum'])}"
-    if "minimum" in schema and value < schema["minimum"]:
-        yield f"{where} is {quoted(value)}, less than {schema['minimum']}"
-    if isinstance(value, dict) and "type" in schema:
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties", {})
-        for name in schema.get("required", ()):
-            if name not in value:
-                yield f"{quoted(f'{place}.{name}' if place else name)} is missing"
-        for name, own in value.items():
-            inner = f"{place}.{name}" if place else name
-            if name not in properties and others is False:
-                yield f"{quoted(inner)} is unknown"
-            else:
-                yield from _faults(own, properties.get(name, others), inner)
-    if isinstance(value, list | tuple) and "type" in schema:
-        least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
-        if not least <= len(value) <= most:
-            yield f"{where} has {len(value)} entries, and {'at least ' * (least < most)}{least} are needed"
-        for number, (own, first) in enumerate(zip_longest(value, schema.get("prefixItems", ())[: len(value)])):
-            yield from _faults(own, first or schema.get("items", {}), f"{place}.{number}")
-
-
-_LARGEST = 1e170
-"""Beyond it are no sums of what lists may hold."""
-
-_IS_OF_TYPE: Mapping[str, Callable[[Any], bool]] = {
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63,
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "array": lambda value: isinstance(value, list | tuple),
-    "object": lambda value: isinstance(value, dict),
-}
+    found = best_match(Draft202012Validator(schema_of(kind)).iter_errors(document))
+    return None if found is None else f"{found.json_path.removeprefix('$.')}: {shortened(visible(found.message))}"

@@ -421,7 +421,7 @@ def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
         optimum="auto",
         replications=10,
     )
-    for entry in compared.entries:
+    for entry in compared.methods:
         for one in entry.runs:
             holds(one.loss, one.weights.tolist(), entry.name)
     optimum = compared.optimum

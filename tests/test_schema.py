@@ -43,7 +43,7 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_documents_fit_their_schema(table: Path, kind: str) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[test]")
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[report]")
     schema = json.loads(run("schema", kind).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)

@@ -181,8 +181,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
             f"Others: {', '.join(solver.name for solver in SOLVERS[1:])}, each alone; och: Powell's method, 20 random "
             "starts. Runs that end sooner keep what they found."
         )
-        headings = ("after", "sets", "loss", "by more than 1%", "bound", "by more than 1%")
-        yield Table("How often another method alone is better", headings, summary, note)
+        counted = ("after", "sets", "loss", "by more than 1%", "bound", "by more than 1%")
+        yield Table("How often another method alone is better", counted, summary, note)
 
 
 def _told(value: float | None, *, worse: bool) -> str:

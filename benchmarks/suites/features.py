@@ -15,13 +15,12 @@ from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.suites.unseen import differences, split
 from benchmarks.tables import Table, seconds
-from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.subsets import best_subsets
-from lpmert.unseen.estimate import folds_of
+from lpmert.unseen.estimate import corrected_reach, folds_of
 
 SPLITS = 4
 FOLDS = 3

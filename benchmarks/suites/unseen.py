@@ -16,7 +16,6 @@ from benchmarks.lists import Solve
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
-from lpmert.comparing.runs import corrected_reach
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.derivative_free import Grid
 from lpmert.methods.heuristic.och import Och
@@ -25,6 +24,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 from lpmert.unseen.averaging import TEMPERATURE, average_weights
+from lpmert.unseen.estimate import corrected_reach
 
 SPLITS = 10
 TIME_LIMIT = 3.0

@@ -117,7 +117,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop, comparison.complete)
-            if not comparison.entries:
+            if not comparison.methods:
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
             if out.output is None and not out.as_json:
@@ -155,7 +155,6 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     weights.beside(out)
-    page.check()
     averaging, search = search.for_method("average")
     from lpmert.api import problem_of
     from lpmert.unseen.tune import tune as tune_weights

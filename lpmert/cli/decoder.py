@@ -19,6 +19,7 @@ import click
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
+from lpmert.cli.report import Picture
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
 from lpmert.cli.search import WeightsOut
@@ -58,7 +59,6 @@ class _Loop:
     memory_limit: int | None = memory_limit("process and decoder")
     seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True)
     jobs: int | None = option("N", "Threads of each search.")
-    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.")
 
     def __post_init__(self) -> None:
         if self.forget and (self.resume or self.folder is not None):
@@ -66,7 +66,7 @@ class _Loop:
 
 
 @command("loop mert.toml --iterations 10 --weights-out weights.txt")
-def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
+def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
@@ -86,10 +86,11 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
-    if own.picture is not None:
-        pictures.check_picture(own.picture)
     folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
-    with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
+    with (
+        logging_to_stderr(out),
+        delivering(out, weights.weights_out, drawn.picture, renews=[weights.updated]) as deliver,
+    ):
         found = read_config(own.config)
         names = ("iterations", "time_limit", "memory_limit", "seed", "jobs")
         given = {name: value for name in names if (value := getattr(own, name)) is not None}
@@ -113,8 +114,7 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
         text = partial(weights.text, looped.names, looped.weights, None)
         deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
         weights.save(text, out)
-        if own.picture is not None:
-            pictures.write_picture(pictures.loop(looped.to_dict()), own.picture)
+        drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 
 

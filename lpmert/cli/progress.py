@@ -159,40 +159,32 @@ class LiveView:
         self._first: Progress | None = None
         self._closing = ExitStack()
         # no refresh thread: it would only wait for compiled code that holds the interpreter
-        self._live: Live | None = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def start(self) -> None:
         """Begin, with what comes before the first report of a search."""
-        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
-        if self._live is not None:
-            self._live.start()
         from rich.text import Text
 
+        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+        self._live.start()
         self._update(Text(self._before, style="cyan", no_wrap=True))
 
     def stop(self) -> None:
-        self._hide()
+        with suppress(OSError):
+            self._live.stop()
         self._closing.close()
 
     def show(self, progress: Progress) -> None:
         if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
             self._first = progress
-        if self._live is not None:
-            columns = self._live.console.width
-            self._update(picture(progress, self._first, self._time_limit, columns, self._unit))
-
-    def _hide(self) -> None:
-        if self._live is not None:
-            with suppress(OSError):
-                self._live.stop()
-            self._live = None
+        self._update(picture(progress, self._first, self._time_limit, self._live.console.width, self._unit))
 
     def _update(self, picture: RenderableType) -> None:
-        if self._live is not None:
-            try:
-                self._live.update(picture, refresh=True)
-            except OSError:  # the terminal is gone
-                self._hide()
+        try:
+            self._live.update(picture, refresh=self._live.is_started)
+        except OSError:  # the terminal is gone
+            with suppress(OSError):
+                self._live.stop()
 
 
 def picture(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,13 +16,12 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.solve import line_counter
-from lpmert.quoting import counted
+from lpmert.cli.solve import line_counter, verified_json
+from lpmert.quoting import counted, duration
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.fusion import Fused, Unseen
-    from lpmert.ranking import VerifiedRanking
+    from lpmert.fusion import Fused
     from lpmert.ranking.heuristics import Found
 
 _NONE = "none"
@@ -146,7 +144,6 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     arithmetic, without a search. If it does not hold, the exit code is 5 and the message says where it fails.
     """
     settings.check(documents, best, out)
-    page.check()
     from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
     from lpmert.ranking import RankingMetric, certify, verify
@@ -172,7 +169,9 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         if settings.verify is not None:
             counter = line_counter(settings.verify, out)
             verified = verify(settings.verify, lists, str(metric), time_limit=best.time_limit, on_line=counter)
-            deliver(partial(_verified_json, verified), partial(_verified_report, verified))
+            table = side_by_side([["feature", *verified.weights], ["weight", *map(repr, verified.weights.values())]])
+            verdict = verdict_line(str(verified), verified.proved)
+            deliver(partial(verified_json, verified), lambda: joined(table, verdict))
             return ExitCode.FINISHED
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
@@ -209,44 +208,29 @@ def _sizes(queries: int, documents: int) -> str:
 def _report(found: Fused) -> str:
     from lpmert.fusion import rounded_up
 
-    result = found.result
+    result, unseen, best = found.result, found.unseen, found.result.score
+
+    def beside(one: Found) -> str:
+        seconds = "" if one.seconds is None else f", {duration(one.seconds)}"
+        return f"{one.score:.{_DECIMALS}f} ({one.score - best:+.{_DECIMALS}f}){seconds}"
+
+    expected = ""
+    if unseen is not None:
+        ends = f"difference {unseen.best - unseen.equal:+.4f} +- {unseen.reach:.4f}"
+        expected = f"about {unseen.best:.4f}, equal weights {unseen.equal:.4f} ({ends}); "
+        expected += f"{unseen.folds}-fold cross-validation"
     table = [
         ["feature", *result.names],
         ["weight", *(repr(weight).removesuffix(".0") for weight in result.weights.tolist())],
         column("alone", list(found.alone.values()), _DECIMALS),
     ]
     told = [
-        (found.metric, f"{result.score:.{_DECIMALS}f}"),
+        (found.metric, f"{best:.{_DECIMALS}f}"),
         ("at most", "" if result.status.proved else rounded_up(result.bound)),
-        *((name, _beside(one, result.score)) for name, one in found.others.items()),
-        ("on unseen", "" if found.unseen is None else _expected(found.unseen)),
+        *((name, beside(one)) for name, one in found.others.items()),
+        ("on unseen", expected),
         ("counted", _sizes(found.queries, found.documents)),
         *(("", note) for note in found.notes),
     ]
-    verdict = found.message if found.unseen is None else f"{found.message}; {found.unseen.message}"
+    verdict = found.message if unseen is None else f"{found.message}; {unseen.message}"
     return joined(side_by_side(table), labelled(told), verdict_line(verdict, result.status.proved))
-
-
-def _verified_json(found: VerifiedRanking) -> str:
-    document = {
-        **{"score": float(found.score), "bound": float(found.bound), "proved": found.proved, "weights": found.weights},
-        **{"nonnegative": found.nonnegative, "metric": found.ranking, "records": found.records},
-    }
-    return json.dumps(document, indent=2)
-
-
-def _verified_report(found: VerifiedRanking) -> str:
-    table = side_by_side([["feature", *found.weights], ["weight", *map(repr, found.weights.values())]])
-    return joined(table, verdict_line(str(found), found.proved))
-
-
-def _beside(one: Found, best: float) -> str:
-    from lpmert.quoting import duration
-
-    seconds = "" if one.seconds is None else f", {duration(one.seconds)}"
-    return f"{one.score:.{_DECIMALS}f} ({one.score - best:+.{_DECIMALS}f}){seconds}"
-
-
-def _expected(found: Unseen) -> str:
-    ends = f"difference {found.best - found.equal:+.4f} +- {found.reach:.4f}"
-    return f"about {found.best:.4f}, equal weights {found.equal:.4f} ({ends}); {found.folds}-fold cross-validation"

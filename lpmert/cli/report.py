@@ -55,8 +55,8 @@ class Page:
 
     report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
 
-    def check(self) -> None:
-        """Raise `MethodError` where nothing can draw: before a long search, not after it."""
+    def __post_init__(self) -> None:
+        """Check that it can be drawn, before anything is searched."""
         if self.report is not None:
             from lpmert.reporting.pictures import check_installed
 

@@ -76,7 +76,6 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
 
-    page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data, arguments, unit = _read(search, out)
         with Interrupts() as stop, naming(search.name):
@@ -103,7 +102,6 @@ def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output)
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
 
-    page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data, arguments, unit = _read(search, out)
         own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
@@ -145,7 +143,6 @@ def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Out
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
 
-    page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data, arguments, unit = _read(search, out)
         arguments = _of_first(arguments)

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from lpmert.system.memory import Allowance
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.findings import Unit
+    from lpmert.ranking import VerifiedRanking
     from lpmert.result import Callback, Check, Result
 
 
@@ -215,7 +216,6 @@ def _run(
     text: Callable[[Data, Result], str] | None = None,
 ) -> int:
     """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
-    page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
             data, seconds = search.load(out)
@@ -344,6 +344,7 @@ def train(lists: _Training, out: ToFile) -> None:
     perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
     `lpmert check --weights` reads them.
     """
+    from lpmert.findings import plain
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
@@ -358,15 +359,8 @@ def train(lists: _Training, out: ToFile) -> None:
         with_base = f"{unit.text(found.loss_before)} with the base feature alone"
         costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
         out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
-        document = {
-            "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
-            "loss": found.loss,
-            "loss_before": found.loss_before,
-            "counters": found.counters,
-            "method": settings,
-            "seed": lists.seed,
-            "fingerprint": data.fingerprint,
-        }
+        about = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
+        document = {**plain(found, data.names), **about}
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
 
 
@@ -407,7 +401,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
             **vars(limits),
             on_line=line_counter(claim.certificate, out),
         )
-        deliver(lambda: _verified_json(found), lambda: _verified_report(found))
+        deliver(partial(verified_json, found), partial(_verified_report, found))
 
 
 def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
@@ -422,16 +416,9 @@ def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
     return None
 
 
-def _verified_json(found: lpmert.Verified) -> str:
-    stated = found.limits, found.equations
-    limits, equations = [[dict(zip(found.weights, map(float, row), strict=True)) for row in own] for own in stated]
-    document = {
-        **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
-        **{"weights": found.weights, "limits": limits, "equations": equations},
-        **{"at_most": found.at_most or None, "budget": {name: float(most) for name, most in found.budget.items()}},
-        **{name: getattr(found, name) for name in ("metric", "ties", "found_by", "records")},
-    }
-    return json.dumps(document, indent=2)
+def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
+    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
+    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
 
 
 def _verified_report(found: lpmert.Verified) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from lpmert.api import method_of, optimum_of, problem_of
+from lpmert.api import method_of, problem_of
 from lpmert.comparing import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
@@ -21,7 +21,7 @@ from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run
 from lpmert.comparing.cross_validation import expected, fit_and_judge
 from lpmert.comparing.cross_validation import folds as refits
 from lpmert.comparing.runs import Judge, RunTask, collect, run_once, sources
-from lpmert.errors import MethodError
+from lpmert.errors import DataError, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
@@ -167,7 +167,12 @@ def compare(
     )
     given = [(name, method_of(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
-    known = optimum_of(optimum, problem) if isinstance(optimum, Result) else None
+    known = optimum if isinstance(optimum, Result) else None
+    if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
+        raise DataError(
+            "the given optimum is for other lists, another metric or another region; give one found for "
+            "these, or a method that finds it"
+        )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
     for method in [method for _, method in given] + ([] if solver is None else [solver]):
@@ -186,14 +191,7 @@ def compare(
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
     refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
-    counter = count(1)
-
-    def report_run(found: list[tuple[str, Run]]) -> object:
-        return None if on_run is None else on_run(*found[0])
-
-    def report_fold(_: object) -> object:
-        return None if on_stage is None else on_stage("cross-validation", next(counter), len(refitted))
-
+    counter, tell_run, tell_stage = count(1), on_run or (lambda *_: None), on_stage or (lambda *_: None)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
     signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
@@ -201,7 +199,7 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(run_once, judge, tasks, runs, report_run, interrupts, memory)
+        complete = collect(run_once, judge, tasks, runs, lambda found: tell_run(*found[0]), interrupts, memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -212,7 +210,11 @@ def compare(
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
             context = data_of(problem)
-            complete = collect(fit_and_judge, context, refitted, of_folds, report_fold, interrupts, memory)
+            parts = len(refitted)
+            complete = collect(
+                fit_and_judge, context, refitted, of_folds,
+                lambda _: tell_stage("cross-validation", next(counter), parts), interrupts, memory,
+            )  # fmt: skip
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
@@ -227,13 +229,13 @@ def compare(
         found = expected(problem, split, refitted, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
-        entries=tuple(entries),
+        methods=tuple(entries),
         optimum=known,
         complete=complete,
         signature=signature,
         fingerprint=nbest.fingerprint,
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
-        unseen=found,
+        cross_validation=found,
         unit=problem.unit,
         held_out_unit=None if there is None else there.unit,
     )

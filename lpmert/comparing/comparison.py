@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-from typing import Any
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.findings import LOSS, Outcome, Unit, plain
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.result import SCHEMA, Result, Status
 from lpmert.unseen.estimate import FEW, Interval
 
@@ -88,19 +87,19 @@ class CrossValidation:
     """
 
     told = ("notes",)
-    untold = ("planned", "n_lists", "entries", "left_out")
+    untold = ("planned", "n_lists", "left_out")
 
     folds: int
     repetitions: int
     planned: int
     groups: int
     n_lists: int
-    entries: tuple[Expected, ...]
+    methods: tuple[Expected, ...]
     left_out: tuple[str, ...]
 
     def __getitem__(self, name: str) -> Expected:
-        """Return the entry of this name; raises `KeyError`."""
-        return {entry.name: entry for entry in self.entries}[name]
+        """Return the method of this name; raises `KeyError`."""
+        return {method.name: method for method in self.methods}[name]
 
     @property
     def notes(self) -> list[str]:
@@ -111,18 +110,14 @@ class CrossValidation:
         if self.groups < FEW:
             few = "lists" if self.groups == self.n_lists else "groups of lists"
             found.append(f"fewer than {FEW} {few}: cross-validation is not worth much")
-        for entry in self.entries:
-            if entry.name == OPTIMUM and entry.proved < len(entry.fits):
-                open_fits = len(entry.fits) - entry.proved
-                found.append(f"{open_fits} of {len(entry.fits)} optima are not proved: the best known are used")
+        for method in self.methods:
+            if method.name == OPTIMUM and method.proved < len(method.fits):
+                open_fits = len(method.fits) - method.proved
+                found.append(f"{open_fits} of {len(method.fits)} optima are not proved: the best known are used")
         if self.left_out:
             names = ", ".join(self.left_out)
             found.append(f"{names}: not fitted here, so not cross-validated; they may have seen the lists held out")
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {**plain(self), "methods": [{**plain(one), "fits": len(one.fits)} for one in self.entries]}
 
 
 BEST_OF = 10
@@ -158,12 +153,30 @@ class BestOf:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """Mean and best of losses, their range Delta and their standard deviation S, `None` for a single one."""
+
+    mean: float
+    best: float
+    delta: float | None
+    deviation: float | None
+
+    @classmethod
+    def of(cls, losses: Sequence[float]) -> Summary:
+        several = len(losses) > 1
+        spread = (max(losses) - min(losses), stdev(losses)) if several else (None, None)
+        return cls(fmean(losses), min(losses), *spread)
+
+
+@dataclass(frozen=True)
 class Entry:
     """A method, or weights from elsewhere, with all runs in the order of their seeds.
 
     settings: the method's name and what differs from its defaults. training and held_out: differences from the first
     method, `None` for itself.
     """
+
+    told = ("loss", "held_out_loss", "seconds", "pearson", "spearman", "best_of")
 
     name: str
     settings: str
@@ -186,6 +199,16 @@ class Entry:
         return [run.held_out_loss for run in self.runs if run.held_out_loss is not None]
 
     @property
+    def loss(self) -> Summary:
+        """What the runs cost on the lists tuned on."""
+        return Summary.of(self.losses)
+
+    @property
+    def held_out_loss(self) -> Summary | None:
+        """The same on the held-out lists, `None` without such lists."""
+        return Summary.of(self.held_out_losses) if self.held_out_losses else None
+
+    @property
     def seconds(self) -> float:
         """Median of the runs' seconds."""
         return median(run.seconds for run in self.runs)
@@ -200,19 +223,20 @@ class Entry:
         """Rank correlation between loss and held-out loss over the runs; `None` where it is undefined."""
         return _correlation(self.losses, self.held_out_losses, ranks=True)
 
-    def best_of(self, *, draws: int = DRAWS, seed: int = 0) -> list[BestOf]:
-        """Return what the best of 1, ..., 10 runs gives, from bootstrapped sets; empty for a single run.
+    @property
+    def best_of(self) -> list[BestOf]:
+        """What the best of 1, ..., 10 runs gives, from bootstrapped sets; empty for a single run.
 
         Source: Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009.
         """
         if len(self.runs) < 2:
             return []
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         losses, held_out = np.array(self.losses), np.array(self.held_out_losses)
         curve = []
         for runs in range(1, BEST_OF + 1):
-            drawn = rng.integers(len(losses), size=(draws, runs))
-            chosen = drawn[np.arange(draws), losses[drawn].argmin(axis=1)]
+            drawn = rng.integers(len(losses), size=(DRAWS, runs))
+            chosen = drawn[np.arange(DRAWS), losses[drawn].argmin(axis=1)]
             mean = float(losses[chosen].mean())
             curve.append(BestOf(runs, mean, float(held_out[chosen].mean()) if len(held_out) else None))
         return curve
@@ -220,31 +244,31 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison(Outcome):
-    """All entries on the same lists, the first method first, and the optimum of these lists or what is known of it.
+    """All methods on the same lists, and the optimum of these lists or what is known of it.
 
-    names [D] of the features. complete: whether every run was made. unseen: the cross-validation, if it was asked for
-    and one repetition at least was made. unit, held_out_unit: how losses on the lists, and on those held out, read in
+    names [D] of the features. complete: whether every run was made. cross_validation: if it was requested and one
+    repetition at least was made. unit, held_out_unit: how losses on the lists, and on those held out, read in
     the unit that users know.
     """
 
     schema = SCHEMA
     told = ("schema", "proved", "lower_bound")
-    untold = ("names", "entries", "unseen")
+    untold = ("names",)
 
     names: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    methods: tuple[Entry, ...]
     optimum: Result | None
     complete: bool
     signature: str
     fingerprint: str
     held_out_fingerprint: str | None
-    unseen: CrossValidation | None = None
+    cross_validation: CrossValidation | None = None
     unit: Unit = LOSS
     held_out_unit: Unit | None = None
 
     def __getitem__(self, name: str) -> Entry:
-        """Return the entry of this name; raises `KeyError`."""
-        return {entry.name: entry for entry in self.entries}[name]
+        """Return the method of this name; raises `KeyError`."""
+        return {method.name: method for method in self.methods}[name]
 
     @property
     def proved(self) -> bool:
@@ -262,55 +286,18 @@ class Comparison(Outcome):
         """
         return None if self.lower_bound is None else run.loss - self.lower_bound
 
-    def wins_by_ties(self, run: Run) -> bool:
-        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
-        excess = self.excess(run)
-        return run.inside and excess is not None and excess < 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        methods = [self._entry(entry) for entry in self.entries]
-        unseen = None if self.unseen is None else self.unseen.to_dict()
-        return {**super().to_dict(), "methods": methods, "cross_validation": unseen}
-
-    def _entry(self, entry: Entry) -> dict[str, Any]:
-        return {
-            "name": entry.name,
-            "settings": entry.settings,
-            "runs": plain(entry.runs, self.names),
-            "loss": {**summary(entry.losses), "excess": self.excess(entry.best)},
-            "held_out_loss": summary(entry.held_out_losses) if entry.held_out_losses else None,
-            "wins_by_ties": self.wins_by_ties(entry.best),
-            "seconds": entry.seconds,
-            "against_first": {"training": plain(entry.training), "held_out": plain(entry.held_out)},
-            "stability": {
-                "pearson": entry.pearson,
-                "spearman": entry.spearman,
-                "best_of": plain(entry.best_of()),
-            },
-        }
-
     def __str__(self) -> str:
         """Return a short report, one line a method."""
         unit, bound = self.unit, "no bound"
         if self.lower_bound is not None:
             proved = " (proved optimum)" if self.proved else ""
             bound = f"{unit.name} {unit.bound} {unit.short(self.lower_bound, bound=True)}{proved}"
-        width = max((len(entry.name) for entry in self.entries), default=0)
-        rows = [(entry.name, unit.short(fmean(entry.losses)), unit.short(entry.best.loss)) for entry in self.entries]
-        lines = [f"  {name:{width}}  {mean} (best {best})" for name, mean, best in rows]
-        return "\n".join([f"{len(self.entries)} methods, {bound}", *lines])
-
-
-def summary(losses: Sequence[float]) -> dict[str, float | None]:
-    """Return mean and best of losses, their range Delta and their standard deviation S, `None` for a single one."""
-    several = len(losses) > 1
-    return {
-        "mean": fmean(losses),
-        "best": min(losses),
-        "delta": max(losses) - min(losses) if several else None,
-        "deviation": stdev(losses) if several else None,
-    }
+        width = max((len(one.name) for one in self.methods), default=0)
+        lines = [
+            f"  {one.name:{width}}  {unit.short(one.loss.mean)} (best {unit.short(one.best.loss)})"
+            for one in self.methods
+        ]
+        return "\n".join([f"{len(self.methods)} methods, {bound}", *lines])
 
 
 def _correlation(first: Sequence[float], second: Sequence[float], *, ranks: bool) -> float | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
-from lpmert.comparing.runs import Judge, Named, Source, corrected_reach, corrected_test, of_method
+from lpmert.comparing.runs import Judge, Named, Source, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
@@ -25,7 +25,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Interval, Material, Split, folds_of, one_thread, shares, summed
+from lpmert.unseen.estimate import Material, Split, folds_of, interval_of, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,11 @@ def expected(
         if first is None:
             first, start = values, loss
         else:
-            difference = _interval(loss - start, values - first, ratio)
+            difference = interval_of(loss - start, values - first, ratio)
             p_value = corrected_test(values - first, ratio)
         here, held_out = (fmean(losses) if losses else None for losses in known.get(name, ((), ())))
-        entries.append(Expected(name, here, _interval(loss, values, ratio), difference, p_value, held_out, tuple(fits)))
+        of_loss = interval_of(loss, values, ratio)
+        entries.append(Expected(name, here, of_loss, difference, p_value, held_out, tuple(fits)))
     return CrossValidation(
         split.folds, done, split.repetitions, split.groups, len(split.group), tuple(entries), tuple(left_out)
     )
@@ -154,8 +155,3 @@ def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[R
         parts = shares(metric, summed(chosen, split.group))
         values += [float(parts[fold == number].mean() * len(fold)) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)
-
-
-def _interval(value: float, values: FloatArray, ratio: float) -> Interval:
-    reach = corrected_reach(values, ratio)
-    return Interval(value, value - reach, value + reach)

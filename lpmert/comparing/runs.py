@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.comparison import Difference, Run
@@ -28,7 +28,7 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import chosen_statistics, data_of, one_thread
+from lpmert.unseen.estimate import chosen_statistics, corrected_error, data_of, one_thread
 from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
 
@@ -81,15 +81,9 @@ def permutation_test(
 
 
 def bootstrap_interval(
-    metric: Metric,
-    first: FloatArray,
-    second: FloatArray,
-    *,
-    replications: int = REPLICATIONS,
-    seed: int = 0,
-    share: float = 0.95,
+    metric: Metric, first: FloatArray, second: FloatArray, *, replications: int = REPLICATIONS, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the interval that holds `share` of the differences in loss, second minus first, over resampled lists.
+    """Return the interval that holds 95 % of the differences in loss, second minus first, over resampled lists.
 
     Statistics [S, K], paired by list; raises `DataError` if the shapes differ. Source: Koehn, Statistical Significance
     Tests for Machine Translation Evaluation, EMNLP 2004.
@@ -114,26 +108,10 @@ def bootstrap_interval(
         method="percentile",
         n_resamples=replications,
         batch=_batch(first),
-        confidence_level=share,
+        confidence_level=0.95,
         random_state=np.random.default_rng(seed),
     )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
-
-
-def corrected_error(values: FloatArray, ratio: float) -> float:
-    """Return the standard error of the mean of values [J], one for each split of the same lists into two parts.
-
-    ratio: lists held out over lists fitted to. Splits overlap, so that their values are not independent: the variance
-    is 1 / J + ratio of theirs. Source: Nadeau and Bengio, Inference for the Generalization Error, Machine Learning
-    2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of Significance Tests for
-    Comparing Learning Algorithms, PAKDD 2004.
-    """
-    return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
-
-
-def corrected_reach(values: FloatArray, ratio: float, share: float = 0.95) -> float:
-    """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
-    return float(stdtrit(len(values) - 1, (1 + share) / 2)) * corrected_error(values, ratio)
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float:
@@ -158,11 +136,8 @@ Function = Callable[["Material", int], Weights]
 """Returns weights for lists or lattices and a seed."""
 
 
-class Given(NamedTuple):
-    """Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
-
-    weights: CallerWeights
-    status: Status | None
+Given = tuple[CallerWeights, Status | None]
+"""Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +182,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
 
     def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
         result = solve(method, problem, limits, None, seed, initial)
-        return Given(CallerWeights(result.weights), result.status)
+        return CallerWeights(result.weights), result.status
 
     return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
 
@@ -215,17 +190,17 @@ def of_method(method: Method, name: str | None = None) -> Source:
 def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
     """Return weights [D] that are there already; raises `DataError` unless they fit."""
     try:
-        given = Given(problem.checked_weights(given_weights(weights, name)), None)
+        given = problem.checked_weights(given_weights(weights, name))
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
-    return Source(name, "weights", False, lambda *_: given, fixed=True)
+    return Source(name, "weights", False, lambda *_: (given, None), fixed=True)
 
 
 def of_function(name: str, function: Function) -> Source:
     """Return a function of lists and seed as a source."""
 
     def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
-        return Given(problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None)
+        return problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None
 
     return Source(name, "function", True, find)
 

@@ -132,51 +132,43 @@ class Measure:
         if self._settings is not None:
             self._settings.counter(("",))  # a package that is missing is told of before anything is decoded
         self._named = metric
-        self._metric: Metric | None = None
+        self.metric: Metric
+        """What sums the statistics, once lists are measured."""
         self.unit = LOSS
         """How users know the loss, once lists are measured."""
         self._by_list: dict[str, tuple[str, ...]] = {}
         self._counters: dict[str, TextCounter] = {}
 
-    @property
-    def metric(self) -> Metric:
-        """What sums the statistics; there is none before the first lists are measured."""
-        if self._metric is None:
-            raise DataError("nothing has been measured yet")
-        return self._metric
-
     def expect(self, ids: Sequence[str]) -> None:
         """Take the references of the decoded inputs; raises `DataError` for missing and for superfluous ones."""
-        if self._references is not None:
+        if self._references is not None and self._settings is not None:
             found = references_by_list(ids, self._references, options=False)
             self._by_list = dict(zip(ids, found, strict=True))
+            self._counters = {name: self._settings.counter(own) for name, own in self._by_list.items()}
 
     def lists(self, lists: NBest) -> NBest:
         """Return lists with their statistics."""
         if self._settings is None:
-            self._metric = metric_of(self._named, lists.statistic_names)
-            rates = rates_of(self._metric, lists.statistics, lists.offsets, 1.0)
-            self.unit = unit_of(self._metric, lists.statistic_names, rates, lists.n_lists)
+            self.metric = metric_of(self._named, lists.statistic_names)
+            rates = rates_of(self.metric, lists.statistics, lists.offsets, 1.0)
+            self.unit = unit_of(self.metric, lists.statistic_names, rates, lists.n_lists)
             return lists
-        found, self._metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
-        if isinstance(self._metric, SumOfLosses):
+        found, self.metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
+        if isinstance(self.metric, SumOfLosses):
             self.unit = text_unit(self._settings, len(self._by_list), self.rate(1.0))
         else:
-            self.unit = unit_of(self._metric, found.statistic_names, {}, found.n_lists)
+            self.unit = unit_of(self.metric, found.statistic_names, {}, found.n_lists)
         return found
 
-    def own(self, decoded: Decoded, measured: NBest, only: Collection[str] | None = None) -> Cost:
-        """Return what the decoder's own outputs cost, all or `only` those of some lists.
-
-        measured: the decoder's lists with their statistics.
-        """
+    def own(self, decoded: Decoded, only: Collection[str] | None = None) -> Cost:
+        """Return what the decoder's own outputs cost, all or `only` those of some lists; its lists have statistics."""
         if self._settings is not None:
             texts = own_texts(decoded)
-            rows = [self._counter(name)(text) for name, text in texts.items() if only is None or name in only]
+            rows = [self._counters[name](text) for name, text in texts.items() if only is None or name in only]
         elif decoded.own is not None:
             raise DataError("the decoder's own outputs are texts, for which there are no references")
         else:
-            rows = measured.statistics[measured.offsets[:-1]].tolist()
+            rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
         total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
         loss = self.metric.loss(total)
         score = self.metric.score(total)
@@ -186,11 +178,6 @@ class Measure:
         """Return a loss as a share of the words or characters of the references, where it is one."""
         length = reference_length(self._settings, [*self._by_list.values()])
         return None if length is None else loss / length
-
-    def _counter(self, name: str) -> TextCounter:
-        if name not in self._counters and self._settings is not None:
-            self._counters[name] = self._settings.counter(self._by_list[name])
-        return self._counters[name]
 
 
 def own_texts(decoded: Decoded) -> dict[str, str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.api import settings_of
 from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, MethodError, RegionError
-from lpmert.findings import Outcome, Unit
+from lpmert.findings import Unit, Weighted
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
@@ -94,7 +94,7 @@ class Iteration:
 
 
 @dataclass(frozen=True, eq=False)
-class Looped(Outcome):
+class Looped(Weighted):
     """The outcome of a loop: the first iteration whose decoder outputs cost least.
 
     Parameters
@@ -132,11 +132,6 @@ class Looped(Outcome):
     signature: str
 
     @property
-    def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
-
-    @property
     def loss(self) -> float:
         """What the decoder's own outputs cost with these weights."""
         return self.iterations[self.best - 1].loss
@@ -154,13 +149,11 @@ class Looped(Outcome):
     def __str__(self) -> str:
         """Return a short report."""
         first, best = self.iterations[0], self.iterations[self.best - 1]
-        width = max(map(len, self.names))
-        lines = [
+        found = (
             f"{best.unit.name} {best.unit.text(best.loss)} in iteration {self.best} of {len(self.iterations)}, "
             f"{first.unit.text(first.loss)} at first"
-        ]
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
-        return "\n".join([*lines, self.reason, *self.warnings])
+        )
+        return "\n".join([found, *self._lines(), self.reason, *self.warnings])
 
 
 class Output(NamedTuple):
@@ -171,32 +164,34 @@ class Output(NamedTuple):
     seconds: float
 
 
+@dataclass
 class Inputs:
     """Inputs that are decoded in each iteration: those that weights are tuned on, or others.
 
     name: under which a journal keeps them. where: what to say of it where it fails, after the iteration.
     """
 
-    def __init__(
-        self, name: str, decoder: Decoder, measure: Measure, n: int, journal: Journal, where: str = ""
-    ) -> None:
-        self.measure, self._where = measure, where
-        self._name, self._decoder, self._n, self._journal = name, decoder, n, journal
-        self._ids: tuple[str, ...] | None = None
+    name: str
+    decoder: Decoder
+    measure: Measure
+    n: int
+    journal: Journal
+    where: str = ""
+    _ids: tuple[str, ...] | None = None
 
     def output(self, number: int, weights: Mapping[str, float]) -> Output:
         """Return what the decoder makes of weights, from the journal if it is there.
 
         Raises `DecoderError`, and `OutOfTime` at the deadline of the loop.
         """
-        known = self._journal.decoded(number, self._name, weights)
+        known = self.journal.decoded(number, self.name, weights)
         if known is None:
             checkpoint()
             started = time.perf_counter()
             try:
-                decoded = checked(self._decoder.decode(dict(weights), self._n), tuple(weights), self._ids)
+                decoded = checked(self.decoder.decode(dict(weights), self.n), tuple(weights), self._ids)
             except DecoderError as error:
-                raise DecoderError(f"iteration {number}{self._where}: {error}") from error
+                raise DecoderError(f"iteration {number}{self.where}: {error}") from error
             seconds = time.perf_counter() - started
         else:
             decoded, seconds = checked(known[0], tuple(weights), self._ids), known[1]
@@ -204,9 +199,9 @@ class Inputs:
             self.measure.expect(decoded.ids)
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
-        output = Output(measured, self.measure.own(measured, measured.lists), seconds)
+        output = Output(measured, self.measure.own(measured), seconds)
         if known is None:  # what cannot be used is not kept
-            self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
+            self.journal.keep_decoded(number, self.name, weights, decoded, seconds)
         return output
 
 
@@ -214,27 +209,23 @@ LEAST_ANGLE = 0.05
 """Degrees; a smaller step is none."""
 
 
+@dataclass
 class Rounds:
     """What a loop has done so far: `done`, and the `reason` why it ended; `finished`, if no limit did that."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        held_out: Inputs | None,
-        stepping: Stepping,
-        pool: Pool,
-        journal: Journal,
-        deadline: Deadline,
-        patience: int,
-        on_iteration: Callable[[Iteration], object] | None,
-    ) -> None:
-        self._inputs, self._held_out, self._stepping, self._pool = inputs, held_out, stepping, pool
-        self._journal, self._deadline, self._patience = journal, deadline, patience
-        self._tell = on_iteration or (lambda _: None)
-        self._told = 0
-        self.done: list[Iteration] = []
-        self.warnings: list[str] = []
-        self.reason, self.finished = "", True
+    inputs: Inputs
+    held_out: Inputs | None
+    stepping: Stepping
+    pool: Pool
+    journal: Journal
+    deadline: Deadline
+    patience: int
+    on_iteration: Callable[[Iteration], object] | None
+    done: list[Iteration] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reason: str = ""
+    finished: bool = True
+    _told: int = 0
 
     @property
     def best(self) -> Iteration:
@@ -249,18 +240,19 @@ class Rounds:
         centre: Iteration | None = None  # the last iteration that was accepted: where steps start
         angle: float | None = None
         for number in range(1, most + 1):
-            output, held_out = self._decoded(number, weights)
+            output = self.inputs.output(number, weights)
+            held_out = None if self.held_out is None else self.held_out.output(number, weights)
             growth, hypotheses, fits = self._merged(number, weights, output)
-            confirmed = centre is None or self._stepping.explores or output.cost.loss <= centre.loss
+            confirmed = centre is None or self.stepping.explores or output.cost.loss <= centre.loss
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
                 loss=output.cost.loss,
                 score=output.cost.score,
                 rate=output.cost.rate,
-                unit=self._inputs.measure.unit,
+                unit=self.inputs.measure.unit,
                 held_out_loss=None if held_out is None else held_out.cost.loss,
-                held_out_unit=None if self._held_out is None else self._held_out.measure.unit,
+                held_out_unit=None if self.held_out is None else self.held_out.measure.unit,
                 accepted=confirmed,
                 hypotheses=hypotheses,
                 new_hypotheses=growth.hypotheses,
@@ -284,7 +276,7 @@ class Rounds:
                 self.done[-1] = replace(
                     iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle, seconds=seconds
                 )
-                self.reason, weights = self._stepping.reason_to_stay(step) if step.stays else "", step.weights
+                self.reason, weights = self.stepping.reason_to_stay(step) if step.stays else "", step.weights
             self._report()
             if self.reason:
                 return
@@ -300,45 +292,42 @@ class Rounds:
         """Tell of the last iteration, if that is still to be done."""
         if self._told < len(self.done):
             self._told = len(self.done)
-            with unheeded():
-                self._tell(self.done[-1])
-
-    def _decoded(self, number: int, weights: Mapping[str, float]) -> tuple[Output, Output | None]:
-        output = self._inputs.output(number, weights)
-        return output, None if self._held_out is None else self._held_out.output(number, weights)
+            if self.on_iteration is not None:
+                with unheeded():
+                    self.on_iteration(self.done[-1])
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
         """Add a decoding to the pool; return what was new, how much there is now, and how the two fit."""
         found = output.decoded.lists
         given = {*found.list_ids}
-        lost = [name for name in self._pool.list_ids if name not in given]
+        lost = [name for name in self.pool.list_ids if name not in given]
         if lost:
             self.warnings.append(
                 f"iteration {number}: the decoder gave no hypotheses of {len(lost)} of {len(output.decoded.ids)} "
                 f"inputs, and some before: {listed(lost)}; see that its output is whole"
             )
-        growth, lists = self._pool.add(found), self._pool.lists()
-        problem = Problem(lists, self._inputs.measure.metric)
-        fits = consistency(self._pool, problem, output.decoded, self._inputs.measure, _vector(weights))
-        said = warning(fits, self._pool.equal_words)
+        growth, lists = self.pool.add(found), self.pool.lists()
+        problem = Problem(lists, self.inputs.measure.metric)
+        fits = consistency(self.pool, problem, output.decoded, self.inputs.measure, _vector(weights))
+        said = warning(fits, self.pool.equal_words)
         if said is not None:
             self.warnings.append(f"iteration {number}: {said}")
         return growth, lists.n_hypotheses, fits
 
     def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
         """Minimise on the pool and select, or take the step from the journal."""
-        method, searching = self._stepping.method, self._stepping.within(angle)
+        method, searching = self.stepping.method, self.stepping.within(angle)
         if method is not None and searching is not None and searching is not method:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
-        step = self._journal.step(number, tuple(start))
+        step = self.journal.step(number, tuple(start))
         if step is None:
             checkpoint()
-            step = self._stepping.step(self._pool.lists(), _vector(start), angle, self._deadline)
+            step = self.stepping.step(self.pool.lists(), _vector(start), angle, self.deadline)
             checkpoint()  # a search that was cut short is not kept
-            self._journal.keep_step(number, step)
-        self._stepping.remember(step, _vector(start))
+            self.journal.keep_step(number, step)
+        self.stepping.remember(step, _vector(start))
         return step
 
     def _ended(self, growth: Growth, angle: float | None) -> str:
@@ -350,8 +339,8 @@ class Rounds:
             return "no list grew"
         held_out = [one.held_out_loss for one in self.done if one.held_out_loss is not None]
         for what, losses in (("", [one.loss for one in self.done]), ("held-out ", held_out)):
-            if losses and len(losses) - 1 - int(np.argmin(losses)) >= self._patience:
-                return f"the {what}loss has not come down for {self._patience} iterations"
+            if losses and len(losses) - 1 - int(np.argmin(losses)) >= self.patience:
+                return f"the {what}loss has not come down for {self.patience} iterations"
         return ""
 
 

@@ -200,7 +200,7 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
         own_differs=differs,
         search_errors=errors,
         pool_loss=found.loss,
-        own_loss=measure.own(decoded, decoded.lists, {*lists.list_ids}).loss,
+        own_loss=measure.own(decoded, {*lists.list_ids}).loss,
         words=pool.n_words,
         equal_words=equal_words,
         spread=spread,

@@ -128,7 +128,11 @@ class Stepping:
         """Return the step from weights [D], at most an angle in degrees away."""
         own = Deadline()
         names = lists.names
-        problem = Problem(lists, self.measure.metric, region=_around(self.region, names, start, angle))
+        region = self.region
+        if angle is not None:
+            around = dict(zip(names, start.tolist(), strict=True))
+            region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
+        problem = Problem(lists, self.measure.metric, region=region)
         before = problem.evaluate(start).loss
         left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
         limits = replace(self.limits, time_limit=min(left) if left else None)
@@ -191,10 +195,3 @@ def angle_between(one: FloatArray, other: FloatArray) -> float:
 def _direction(weights: FloatArray) -> FloatArray:
     norm = float(np.linalg.norm(weights))
     return weights / norm if norm else weights
-
-
-def _around(region: Region | None, names: Sequence[str], start: FloatArray, angle: float | None) -> Region | None:
-    if angle is None:
-        return region
-    around = dict(zip(names, start.tolist(), strict=True))
-    return replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -29,6 +28,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
 from lpmert.quoting import listed, quoted
 from lpmert.reporting.lines import Lines, Profile, Surface, Window, lines_of, profile, surface, windows
+from lpmert.reporting.pictures import check_installed
 from lpmert.reporting.tables import best_run, unit_in
 from lpmert.result import Result
 from lpmert.result_schema import fault
@@ -49,6 +49,9 @@ _ALONG = 1e-9
 """Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 _SAME = 1e-12
 """By how much weights of length 1 may differ through rounding."""
+
+_LARGEST = 1e170
+"""Beyond it are no sums of what lists may hold."""
 
 _MOST_METHODS = 8
 """Methods of a comparison whose best weights are set beside the others."""
@@ -116,17 +119,26 @@ def documents(sources: Iterable[Source]) -> Documents:
 
 def _read(source: Source, place: int) -> Document:
     if not isinstance(source, str | os.PathLike):
-        return _document(source.to_dict(), f"number {place}")
+        return _document(source.to_dict(), f"number {place}", lambda *_: None)
+    check_installed("jsonschema")
     try:
-        content = json.loads(read_text(source))
+        content = json.loads(read_text(source), parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); pass what `lpmert solve -o` writes", path=source) from error
     if not isinstance(content, dict):
         raise DataError("not an outcome of lpmert; pass what `lpmert solve -o` writes", path=source)
-    return _document(content, os.fspath(source))
+    return _document(content, os.fspath(source), fault)
 
 
-def _document(content: dict[str, Any], name: str) -> Document:
+def _number(text: str) -> float:
+    """Return a number of a document; raises `ValueError` for what is none, and where sums would overflow."""
+    value = float(text)
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"{quoted(text)} is no number below {_LARGEST:g}")
+    return value if "." in text or "e" in text.lower() else int(text)
+
+
+def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], str | None]) -> Document:
     kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= content.keys()), None)
     if kind is None:
         raise DataError(
@@ -159,6 +171,7 @@ def _weights(content: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str
     if kind == "tuning":
         yield "averaged.weights", content["averaged"]["weights"]
     for entry in content["methods"] if kind == "comparison" else ():
+        best_run(entry)  # raises where there is none
         for run in entry["runs"]:
             yield f"the weights of {entry['name']}", run["weights"]
 
@@ -195,8 +208,10 @@ class Material:
             raise DataError(str(error)) from error
         if data is not None and documents.result.sums:
             raise DataError("the result holds within a budget only, and pictures of the loss are about all weights")
-        problem = None if data is None else problem_of(data, metric, ties_of(documents.result.signature), None)
-        if problem is not None:
+        problem = None
+        if data is not None:
+            ties = next((rule for rule in TIES if f"|ties:{rule}" in documents.result.signature), "first")
+            problem = problem_of(data, metric, ties, None)
             check_same(problem, documents, data_name)
         return cls(documents, problem, given, factor)
 
@@ -304,12 +319,6 @@ def _alike(first: FloatArray, second: FloatArray) -> bool:
     """Whether weights [D] are others times a positive factor, but for rounding."""
     lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
-
-
-def ties_of(signature: str) -> str:
-    """Return which hypothesis counts of several with equal features, from the signature of a result."""
-    found = re.search(r"\|ties:(\w+)", signature)
-    return found[1] if found and found[1] in TIES else "first"
 
 
 def check_same(problem: Problem | LatticeProblem, documents: Documents, data: str) -> None:

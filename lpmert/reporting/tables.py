@@ -135,7 +135,7 @@ class Compared:
             best = best_run(entry)
             if not best["inside"]:
                 found.append(f"{entry['name']}: these weights lie outside the region")
-            elif entry["wins_by_ties"]:
+            elif (bound := self._content["lower_bound"]) is not None and best["loss"] < bound:
                 found.append(f"{entry['name']}: below the optimum only by ties, in {best['tied_lists']:,} lists")
             elif best["tied_lists"]:
                 found.append(f"{entry['name']}: {best['tied_lists']:,} lists are tied at its best weights")
@@ -159,12 +159,13 @@ class Compared:
     def _methods(self) -> Table:
         distance = "to optimum" if self._content["proved"] else "to bound"
         rows = []
+        bound = self._content["lower_bound"]
         for entry in self._runs:
-            loss, apart, against = entry["loss"], entry["held_out_loss"], entry["against_first"]
-            tested = against["training"] if against["held_out"] is None else against["held_out"]
+            loss, apart, tested = entry["loss"], entry["held_out_loss"], entry["held_out"] or entry["training"]
             rows.append([
                 entry["name"], str(len(entry["runs"])), *(self._of(loss[name]) for name in ("mean", "best")),
-                *(self._by(loss[name]) for name in ("delta", "deviation", "excess")),
+                *(self._by(loss[name]) for name in ("delta", "deviation")),
+                self._by(None if bound is None else best_run(entry)["loss"] - bound),
                 self._there(None if apart is None else apart["mean"]),
                 "-" if tested is None else f"{tested['p_value']:.3f}", duration(entry["seconds"]),
             ])  # fmt: skip
@@ -175,11 +176,10 @@ class Compared:
         """Return what several runs are worth; no rows if no method made several."""
         rows = []
         for entry in self._runs:
-            own = entry["stability"]
-            curve = {point["runs"]: point for point in own["best_of"]}
+            curve = {point["runs"]: point for point in entry["best_of"]}
             if not curve:
                 continue
-            correlations = ["-" if own[name] is None else f"{own[name]:.3f}" for name in ("pearson", "spearman")]
+            correlations = ["-" if entry[name] is None else f"{entry[name]:.3f}" for name in ("pearson", "spearman")]
             points = [curve.get(n, {"loss": None, "held_out_loss": None}) for n in _BEST_OF]
             rows.append([entry["name"], *(self._of(point["loss"]) for point in points), *correlations])
             if entry["held_out_loss"] is not None:

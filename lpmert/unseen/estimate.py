@@ -265,15 +265,17 @@ def _fitted_without(context: _Context, number: int, left: float | None) -> list[
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
     """Return losses, their difference and intervals from statistics [S, K] of the lists decoded with either."""
-    first, second = (summed(statistics, group) for statistics in (optimum, averaged))
     losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
-    own, other = shares(metric, first), shares(metric, second)
+    own, other = (shares(metric, summed(statistics, group)) for statistics in (optimum, averaged))
+    count = len(own)
+    # the weights of a fold are fitted to lists that those of others are fitted to as well
+    ratio = 0.0 if folds < 2 else folds / (folds - 1) / count
     return Estimate(
-        optimum=_interval(losses[0], own),
-        averaged=_interval(losses[1], other),
-        difference=_interval(losses[1] - losses[0], other - own, _refits(folds)),
+        optimum=interval_of(losses[0], count * own, 0.0),
+        averaged=interval_of(losses[1], count * other, 0.0),
+        difference=interval_of(losses[1] - losses[0], count * (other - own), ratio),
         n_lists=len(optimum),
-        groups=len(first),
+        groups=count,
         folds=folds,
     )
 
@@ -285,20 +287,25 @@ def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
     return found
 
 
-def _refits(folds: int) -> float:
-    """Return by how much an interval is wider because the weights of so many folds are fitted to lists that they share.
+def corrected_error(values: FloatArray, ratio: float) -> float:
+    """Return the standard error of the mean of values [J], one for each split of the same lists into two parts.
 
-    The variance of a mean over J lists becomes (1 / J + test / train) J times as large, of which each fold is one
-    (Nadeau and Bengio, Inference for the Generalization Error, Machine Learning 52, 2003).
+    ratio: lists held out over lists fitted to. Splits overlap, so that their values are not independent: the variance
+    is 1 / J + ratio of theirs. Source: Nadeau and Bengio, Inference for the Generalization Error, Machine Learning
+    2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of Significance Tests for
+    Comparing Learning Algorithms, PAKDD 2004.
     """
-    return 1.0 if folds < 2 else float(np.sqrt(1.0 + folds / (folds - 1)))
+    return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
 
 
-def _interval(value: float, parts: FloatArray, wider: float = 1.0) -> Interval:
-    """Return the interval of a value to which G groups contribute these parts [G], by Student's t, so much wider."""
-    count = len(parts)
-    if count < 2:
+def corrected_reach(values: FloatArray, ratio: float) -> float:
+    """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
+    return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * corrected_error(values, ratio)
+
+
+def interval_of(value: float, values: FloatArray, ratio: float) -> Interval:
+    """Return the interval of a mean of values [J] of overlapping splits, unknown for a single one."""
+    if len(values) < 2:
         return Interval(value, None, None)
-    error = wider * float(np.sqrt(count) * parts.std(ddof=1))
-    reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
+    reach = corrected_reach(values, ratio)
     return Interval(value, value - reach, value + reach)

@@ -52,8 +52,10 @@ class LeftOut(Outcome):
         Time taken.
     """
 
+    told = ("loss", "complete")
+
     optimum: Result
-    list_ids: tuple[Any, ...]
+    list_ids: tuple[str, ...]
     fitted: FloatArray
     least: FloatArray
     most: FloatArray
@@ -73,13 +75,6 @@ class LeftOut(Outcome):
     def n_changed(self) -> int:
         """How many lists surely cost more when left out."""
         return int((self.least > self.fitted).sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        columns = zip(self.list_ids, self.fitted.tolist(), self.least.tolist(), self.most.tolist(), strict=True)
-        keys = ("list", "fitted", "least", "most")
-        own = {"loss": self.loss, "complete": self.complete, "seconds": self.seconds}
-        return {"optimum": self.optimum.to_dict(), **own, "lists": [dict(zip(keys, c, strict=True)) for c in columns]}
 
 
 def leave_one_out(

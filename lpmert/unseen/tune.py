@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
-from lpmert.findings import LOSS, Outcome, Unit
+from lpmert.findings import LOSS, Unit, Weighted
 from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
 from lpmert.result import Result, warned
@@ -75,7 +75,7 @@ class Averaged:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned(Outcome):
+class Tuned(Weighted):
     """Weights for unseen lists, beside the best ones for the lists given.
 
     weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose weights
@@ -100,11 +100,6 @@ class Tuned(Outcome):
     seconds: dict[str, float] = field(default_factory=dict)
     unestimated: str = ""
     held_out_unit: Unit | None = None
-
-    @property
-    def by_name(self) -> dict[str, float]:
-        """The recommended weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
     def optimism(self) -> float | None:
@@ -143,10 +138,8 @@ class Tuned(Outcome):
         """Return a short report."""
         unit = self.optimum.unit or LOSS
         best, own = unit.short(self.optimum.loss), unit.short(self.averaged.loss)
-        lines = [f"{self.recommended} weights; {unit.name} {best} at the optimum, {own} with averaged weights"]
-        width = max((len(name) for name in self.names), default=0)
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
-        return "\n".join([*lines, *self.notes])
+        found = f"{self.recommended} weights; {unit.name} {best} at the optimum, {own} with averaged weights"
+        return "\n".join([found, *self._lines(), *self.notes])
 
 
 FOLDS = 5
@@ -292,7 +285,11 @@ def tune(
                 chosen_statistics(judged, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted)
+    average = fitted.average
+    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
+    temperature = average.temperature if isfinite(average.temperature) else None
+    own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
+    averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
     if estimate is None:
         better = _is_too_far(averaged, optimum, fitted, nbest.n_lists)
     else:
@@ -326,12 +323,3 @@ def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) 
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
-
-
-def _averaged(fitted: Fit) -> Averaged:
-    """Return the average with what it costs on the lists of the fit, in the scale of a result."""
-    average = fitted.average
-    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
-    own = {name: value for name, value in vars(average).items() if name not in ("weights", "states", "temperature")}
-    temperature = average.temperature if isfinite(average.temperature) else None
-    return Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)

@@ -202,7 +202,7 @@ class TestCommand:
         outcome = succeeded("verify", certificate, table, *COLUMNS)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
         found = json_of("verify", certificate, table, *COLUMNS)
-        assert (found["loss"], found["lower_bound"], found["proved"]) == (2.0, 2.0, True)
+        assert (found["loss"], found["bound"], found["proved"]) == (2.0, 2.0, True)
 
     def test_a_ratio_is_certified_and_checked(self, tmp_path: Path) -> None:
         table, certificate = tmp_path / "counts.tsv", tmp_path / "cert.json"

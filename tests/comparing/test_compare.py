@@ -31,6 +31,7 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.quoting import visible
 from lpmert.registry import METHODS
+from lpmert.reporting.tables import Compared
 from lpmert.result import Limits, Status
 from lpmert.search.method import Comparator, Found
 
@@ -53,9 +54,9 @@ def test_each_run_has_the_loss_that_decoding_gives(kind):
     found = lpmert.compare(
         nbest, FAST, metric=kind, seeds=3, held_out=held_out, weights={"given": [1, 2, -1]}, optimum=None
     )
-    assert [entry.name for entry in found.entries] == ["och", "random", "grid", "given"]
-    assert [len(entry.runs) for entry in found.entries] == [3, 3, 1, 1]
-    for entry in found.entries:
+    assert [entry.name for entry in found.methods] == ["och", "random", "grid", "given"]
+    assert [len(entry.runs) for entry in found.methods] == [3, 3, 1, 1]
+    for entry in found.methods:
         for run in entry.runs:
             assert (run.loss, run.score) == (here.evaluate(run.weights).loss, here.evaluate(run.weights).score)
             assert run.held_out_loss == there.evaluate(run.weights).loss
@@ -71,9 +72,8 @@ def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
     for seed in range(3):
         found = lpmert.compare(random_nbest(seed, lists=6, integers=True), named, seeds=1)
         assert found.proved
-        for entry in found.entries:
+        for entry in found.methods:
             assert all(found.excess(run) >= 0 for run in entry.runs), entry.name
-            assert not found.wins_by_ties(entry.best)
 
 
 def test_given_weights_that_win_by_ties_are_said_to():
@@ -81,8 +81,7 @@ def test_given_weights_that_win_by_ties_are_said_to():
     found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
     assert found.optimum.loss == found["och"].best.loss == 1.0
     assert found["tied"].best.loss == 0.0
-    assert found.wins_by_ties(found["tied"].best)
-    assert not found.wins_by_ties(found["och"].best)
+    assert Compared(found.to_dict()).notes == ["tied: below the optimum only by ties, in 2 lists"]
 
 
 def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
@@ -99,13 +98,13 @@ def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
 
 def test_methods_that_use_no_chance_run_once():
     found = lpmert.compare(random_nbest(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
-    assert [len(entry.runs) for entry in found.entries] == [1, 1, 1, 2]
-    assert [entry.runs[0].seed for entry in found.entries] == [None, None, None, 0]
+    assert [len(entry.runs) for entry in found.methods] == [1, 1, 1, 2]
+    assert [entry.runs[0].seed for entry in found.methods] == [None, None, None, 0]
 
 
 def test_methods_take_part_as_names_or_objects_and_are_named_after_their_settings():
     found = lpmert.compare(random_nbest(), ["grid", Grid(points=3), Och(restarts=1)], seeds=1, optimum=None)
-    assert [entry.name for entry in found.entries] == ["grid", "grid(points=3)", "och(restarts=1)"]
+    assert [entry.name for entry in found.methods] == ["grid", "grid(points=3)", "och(restarts=1)"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ def test_a_true_answer_stops_the_comparison_with_the_runs_so_far():
     assert seen == [("och", 0), ("och", 1), ("random", 0)]
     assert not found.complete
     assert found.optimum is None
-    assert [len(entry.runs) for entry in found.entries] == [2, 1]
+    assert [len(entry.runs) for entry in found.methods] == [2, 1]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -219,7 +218,7 @@ def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path, fresh_mem
 def test_a_run_that_the_memory_limit_may_have_cut_short_does_not_count():
     found = lpmert.compare(random_nbest(), FAST, seeds=1, memory_limit=1)
     assert not found.complete
-    assert found.entries == ()
+    assert found.methods == ()
 
 
 def test_time_limits_are_for_single_runs():
@@ -231,7 +230,7 @@ def test_the_region_holds_for_methods_and_is_told_of_given_weights():
     region = Region(nonnegative=True)
     weights = {"inside": [1, 2, 3], "outside": [1, 2, -3]}
     found = lpmert.compare(random_nbest(5), FAST, seeds=1, region=region, weights=weights)
-    assert {entry.name: entry.best.inside for entry in found.entries} == {
+    assert {entry.name: entry.best.inside for entry in found.methods} == {
         **dict.fromkeys(FAST, True),
         "inside": True,
         "outside": False,
@@ -304,9 +303,9 @@ def test_statistics_of_other_lists_are_refused():
 def test_differences_are_those_of_the_best_runs():
     nbest, held_out = random_nbest(7, lists=40), random_nbest(8, lists=40)
     found = lpmert.compare(nbest, FAST, seeds=2, held_out=held_out, optimum=None)
-    first = found.entries[0].best
-    assert found.entries[0].training is None
-    for entry in found.entries[1:]:
+    first = found.methods[0].best
+    assert found.methods[0].training is None
+    for entry in found.methods[1:]:
         assert entry.training.loss == entry.best.loss - first.loss
         assert entry.held_out.loss == entry.best.held_out_loss - first.held_out_loss
         one, two = (
@@ -345,7 +344,7 @@ def test_the_best_of_more_runs_is_expected_to_be_better():
     rng = np.random.default_rng(0)
     losses = rng.normal(10, 1, 8)
     held_out = losses + rng.normal(0, 1, 8)
-    curve = entry_of(losses, held_out).best_of()
+    curve = entry_of(losses, held_out).best_of
     assert [point.runs for point in curve] == list(range(1, BEST_OF + 1))
     assert curve[0].loss == pytest.approx(losses.mean(), abs=0.15)
     # the least of n draws with replacement: sum over ranks of loss times the chance to be the least
@@ -354,7 +353,7 @@ def test_the_best_of_more_runs_is_expected_to_be_better():
     assert curve[4].loss == pytest.approx(ordered @ chances, abs=0.1)
     for one, more in pairwise(curve):
         assert more.loss <= one.loss + 0.05
-    assert entry_of([1.0], [2.0]).best_of() == []
+    assert entry_of([1.0], [2.0]).best_of == []
 
 
 # the command

@@ -42,13 +42,13 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
     found = lpmert.compare(
         here, FAST, metric=metric, seeds=2, held_out=there, weights={"mine": [1, -1, 2]}, optimum_limits=None
     )
-    assert [(entry.name, len(entry.runs)) for entry in found.entries] == [*((name, 2) for name in FAST), ("mine", 1)]
+    assert [(entry.name, len(entry.runs)) for entry in found.methods] == [*((name, 2) for name in FAST), ("mine", 1)]
     assert found.optimum.status is Status.OPTIMAL
     assert found.optimum.loss == lpmert.minimize(here, metric=metric).loss
     settings = TEXT_METRICS[metric]
     summed = settings.metric("")
     rows = {}
-    for entry in found.entries:
+    for entry in found.methods:
         for run in entry.runs:
             assert run.loss == lpmert.evaluate(here, run.weights, metric=metric).loss >= found.optimum.loss
             assert run.held_out_loss == lpmert.evaluate(there, run.weights, metric=metric).loss
@@ -56,7 +56,7 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
             counted = [settings.counter(own)(text) for own, text in zip(here.references, best.texts or (), strict=True)]
             assert run.chosen.tolist() == counted
         rows[entry.name] = entry.best.held_out_chosen
-    for entry in found.entries[1:]:
+    for entry in found.methods[1:]:
         assert entry.held_out.p_value == permutation_test(summed, rows["och"], rows[entry.name])
 
 
@@ -76,8 +76,8 @@ def test_a_comparison_of_lattices_is_that_of_lists_of_all_their_paths() -> None:
 def test_lattices_are_cross_validated() -> None:
     lattices = drawn(4, 8)
     found = lpmert.compare(lattices, {"och": Och(restarts=0)}, seeds=1, cv=4, repeat=1)
-    assert [entry.name for entry in found.unseen.entries] == ["och", "optimum"]
-    for entry in found.unseen.entries:
+    assert [entry.name for entry in found.cross_validation.methods] == ["och", "optimum"]
+    for entry in found.cross_validation.methods:
         losses = [run.held_out_loss for run in entry.fits]
         assert entry.loss.value == sum(losses)  # the folds hold each lattice once
         assert all(run.loss >= 0 for run in entry.fits)

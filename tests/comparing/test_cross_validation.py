@@ -10,10 +10,10 @@ import lpmert
 from lpmert import Limits, NBest, Problem
 from lpmert.comparing import cross_validation
 from lpmert.comparing.comparison import OPTIMUM
-from lpmert.comparing.runs import Judge, corrected_error, corrected_reach, corrected_test
+from lpmert.comparing.runs import Judge, corrected_test
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.result_schema import schema_of
-from lpmert.unseen.estimate import Split, folds_of
+from lpmert.unseen.estimate import Split, corrected_error, corrected_reach, folds_of
 
 jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
@@ -24,7 +24,7 @@ FEW_NODES = Limits(node_limit=20)
 def fold_by_fold(nbest, **settings):
     """The weights of every fit by method, one repetition of three folds."""
     found = lpmert.compare(nbest, seeds=1, cv=3, repeat=1, optimum_limits=FEW_NODES, **settings)
-    return {entry.name: [fit.weights for fit in entry.fits] for entry in found.unseen.entries}
+    return {entry.name: [fit.weights for fit in entry.fits] for entry in found.cross_validation.methods}
 
 
 def leaking(nbest, methods=FAST, **settings):
@@ -78,8 +78,10 @@ def test_initial_weights_are_no_starts_of_folds():
 def test_noise_costs_half_of_the_lists_whatever_it_is_fitted_with():
     values, here = [], []
     for seed in range(6):
-        found = lpmert.compare(noise(seed, lists=40, dimension=4), FAST, seeds=1, cv=4, repeat=2, optimum=None).unseen
-        values.append([entry.loss.value for entry in found.entries])
+        found = lpmert.compare(
+            noise(seed, lists=40, dimension=4), FAST, seeds=1, cv=4, repeat=2, optimum=None
+        ).cross_validation
+        values.append([entry.loss.value for entry in found.methods])
         here.append(found["och"].here)
         assert found["och"].optimism > 0.1
     deviation = np.sqrt(40 / 4 / 6)  # of the mean of six sums of 40 fair coins
@@ -102,7 +104,7 @@ def test_the_loss_is_that_of_all_folds_decoded_apart(kind):
         optimum_limits=FEW_NODES,
         held_out=random_nbest(6, kind=kind),
     )
-    for entry in found.unseen.entries:
+    for entry in found.cross_validation.methods:
         losses = []
         for repetition in range(3):
             fold, total = folds_of(np.arange(17), 4, 3 + repetition), 0.0
@@ -118,22 +120,22 @@ def test_the_loss_is_that_of_all_folds_decoded_apart(kind):
             assert entry.here == np.mean(found[entry.name].losses)
             assert entry.held_out == np.mean(found[entry.name].held_out_losses)
         assert entry.optimism == pytest.approx(1 - entry.here / entry.loss.value)
-    first = found.unseen.entries[0]
-    for entry in found.unseen.entries[1:]:
+    first = found.cross_validation.methods[0]
+    for entry in found.cross_validation.methods[1:]:
         assert entry.difference.value == pytest.approx(entry.loss.value - first.loss.value)
         assert (entry.p_value < 0.05) == (not entry.difference.low <= 0.0 <= entry.difference.high)
 
 
 def test_the_optimum_of_a_fold_is_never_worse_than_the_methods_on_the_lists_fitted_to():
-    found = lpmert.compare(random_nbest(2), FAST, seeds=1, cv=3, repeat=2, optimum_limits=FEW_NODES).unseen
+    found = lpmert.compare(random_nbest(2), FAST, seeds=1, cv=3, repeat=2, optimum_limits=FEW_NODES).cross_validation
     for place, fit in enumerate(found[OPTIMUM].fits):
-        assert fit.loss <= min(entry.fits[place].loss for entry in found.entries)
+        assert fit.loss <= min(entry.fits[place].loss for entry in found.methods)
     assert found[OPTIMUM].proved == sum(fit.status.proved for fit in found[OPTIMUM].fits)
 
 
 def test_fits_of_folds_are_the_intervals_data():
     nbest = random_nbest(5, lists=17)
-    found = lpmert.compare(nbest, FAST, seeds=1, cv=4, repeat=2, optimum=None).unseen
+    found = lpmert.compare(nbest, FAST, seeds=1, cv=4, repeat=2, optimum=None).cross_validation
     och, grid = ([fit.held_out_loss for fit in found[name].fits] for name in ("och", "grid"))
     sizes = [np.sum(folds_of(np.arange(17), 4, seed) == number) for seed in (0, 1) for number in range(4)]
     values = 17 * (np.array(grid) - np.array(och)) / sizes
@@ -171,7 +173,7 @@ def test_intervals_of_repeated_splits_hold_what_they_promise_and_naive_ones_do_n
 def test_lists_of_a_source_are_held_out_together():
     nbest = random_nbest(5, lists=18)
     groups = [name % 6 for name in range(18)]
-    found = lpmert.compare(nbest, FAST, seeds=1, cv=3, repeat=2, groups=groups, optimum=None).unseen
+    found = lpmert.compare(nbest, FAST, seeds=1, cv=3, repeat=2, groups=groups, optimum=None).cross_validation
     assert found.groups == 6
     split = Split(np.array(groups), 3, 0, 2)
     for repetition in range(2):
@@ -185,8 +187,8 @@ def test_lists_of_a_source_are_held_out_together():
 
 def test_weights_that_are_given_are_left_out_and_it_is_said():
     found = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
-    assert [entry.name for entry in found.unseen.entries] == list(FAST)
-    assert any(note.startswith("mine: not fitted here") for note in found.unseen.notes)
+    assert [entry.name for entry in found.cross_validation.methods] == list(FAST)
+    assert any(note.startswith("mine: not fitted here") for note in found.cross_validation.notes)
 
 
 def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
@@ -194,10 +196,10 @@ def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
         random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda _, done, parts: done == 5 < parts
     )
     assert not found.complete
-    assert (found.unseen.repetitions, found.unseen.planned) == (2, 3)
-    assert "only 2 of 3 repetitions were made" in found.unseen.notes
+    assert (found.cross_validation.repetitions, found.cross_validation.planned) == (2, 3)
+    assert "only 2 of 3 repetitions were made" in found.cross_validation.notes
     early = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda *_: True)
-    assert early.unseen is None
+    assert early.cross_validation is None
 
 
 @pytest.mark.parametrize(

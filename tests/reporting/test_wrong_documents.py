@@ -43,14 +43,14 @@ def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
 def test_what_is_wrong_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
     check = json.loads((outcomes / "check.json").read_text())
     (tmp_path / "c.json").write_text(json.dumps({**check, "excess": "1"}))
-    assert "c.json: not a check of this version of lpmert ('excess' is '1', not of type number); write" in refusal(
+    assert "c.json: not a check of this version of lpmert (excess: '1' is not of type 'number'); write" in refusal(
         "report", tmp_path / "c.json", "-o", tmp_path / "page.html"
     )
     comparison = json.loads((outcomes / "compare.json").read_text())
     del comparison["methods"][0]["seconds"]
     (tmp_path / "m.json").write_text(json.dumps(comparison))
     outcome = run("report", tmp_path / "m.json", "-o", tmp_path / "page.html")
-    assert "'methods.0.seconds' is missing); write it again with `lpmert compare -o`" in outcome.stderr
+    assert "(methods[0]: 'seconds' is a required property); write it again with `lpmert compare -o`" in outcome.stderr
     assert not (tmp_path / "page.html").exists()
 
 
