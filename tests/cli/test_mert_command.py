@@ -172,7 +172,8 @@ def test_scores_are_those_of_moses_and_no_random_weights_beat_them(
     )  # fmt: skip
     put(here, nbest)
     assert (here / "scores").read_text().split()[4] == kind
-    outcome = succeeded(*FLAGS[:6], "-s", kind, "-v", "0", *flags)
+    named = [] if kind == "BLEU" else ["-s", kind]  # mert-moses.pl leaves it out
+    outcome = succeeded(*FLAGS[:6], *named, "-v", "0", *flags)
 
     def score_of(weights: np.ndarray) -> float:
         chosen = decoded(nbest.dense_features(), nbest.offsets, weights)
@@ -190,11 +191,18 @@ def test_runs_are_merged(here: Path) -> None:
     first, second = lists(1, n_lists=4), lists(2, n_lists=4)
     put(here, first, "run1.")
     put(here, second, "run2.")
-    files = ["--ffile", "run1.features,run2.features", "--scfile", "run1.scores,run2.scores"]
-    outcome = succeeded("-d", "3", *files, "-s", "WER", "-v", "0")
+    # the words of mert-moses.pl
+    files = ["--ffile", "run1.features,run2.features", "--scfile", "run1.scores,run2.scores", "--ifile", "init.opt"]
+    call = ["-d", "3", "--scconfig", "case:true", *files, "-n", "20", "--sctype", "WER"]
+    outcome = succeeded(*call)
     merged = first.merge(second)
     assert f"{merged.n_hypotheses} different hypotheses" in outcome.stderr
-    assert lpmert.Problem(errors_only(merged)).evaluate(written(here)).loss == least_errors(merged)
+    best = written(here).tolist()
+    assert lpmert.Problem(errors_only(merged)).evaluate(best).loss == least_errors(merged)
+    # the script ends where a run that starts from the last weights leaves all of them as they are
+    (here / "weights.txt").rename(here / "init.opt")
+    succeeded(*call)
+    assert written(here).tolist() == best
 
 
 @pytest.mark.parametrize(
@@ -206,6 +214,7 @@ def test_runs_are_merged(here: Path) -> None:
         [*FLAGS, "--rseed", "5", "--ntry", "1", "--nrandom", "2", "--nr", "2", "--type", "powell", "--threads", "1"],
         [*FLAGS, "--random-restarts", "3", "--verbose", "0", "--scconfig", "case:true,regtype:none,regwin:3"],
         [*FLAGS, "-T", "1", "-c", "reflen:closest", "--time-limit", "5"],
+        [*FLAGS, "-n", "20", "-r", "1000", "-m", "50", "-t", "random-direction", "--threads", "2"],
         [*FLAGS, "--shard-count", "3", "--shard-size", "0.5", "-r", "-1", "-o", "d_0,lm_0", "-c", "case:false"],
     ],
 )
