@@ -665,14 +665,6 @@ def test_damaged_files_are_read_whole_or_refused_with_their_name(
             )
 
 
-def test_the_line_is_found_far_into_a_large_file(tmp_path: Path) -> None:
-    rows = [f"{number // 10}\t1\t2\t3\n" for number in range(40_000)]
-    rows[39_000] = "3900\t1\tx\t3\n"
-    put(tmp_path, {"dev.tsv": HEAD + "".join(rows)})
-    with pytest.raises(DataError, match=r"dev.tsv:39002: column 'lm' is 'x'"):
-        KINDS["tsv"].read(tmp_path)
-
-
 @pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
 def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: str) -> None:
     packed = PACKINGS[packing]((HEAD + GOOD * 1000).encode())
