@@ -401,34 +401,6 @@ class TestWeights:
             write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            ("", "weights: no weights"),
-            ("# nothing\n", "weights: no weights"),
-            ("[weight]\n", "weights: no weights"),
-            ("[weight]\n0.5 1\n", "weights:2: a weight without the name"),
-            ("a=1\n0.5 1\n", "weights:2: a weight without the name"),
-            ("a= 1\na= 2\n", "weights:2: a second weight for 'a_0'"),
-            ("a b 1\n", "weights:1: a weight is 'a', not a number"),
-            ("a= \n", "weights:1: no number after 'a='"),
-            ("a=1 2\n", "weights:1: two numbers for feature 'a'"),
-            ("a= nan\n", "weights:1: a weight is 'nan', not a finite number"),
-            ("1e400\n", "weights:1: a weight is '1e400', not a finite number"),
-            ("{", "weights: not JSON"),
-            ('{"a": 1, "a": 2}', "weights: not JSON .the key 'a' occurs twice"),
-            ("{}", "weights: weights must be an object of numbers by name"),
-            ('{"weights": "1"}', "weights: weights must be an object"),
-            ('[1, "2"]', "weights:1: weight 2 is '2', not a number"),
-            ('{"a": true}', "weights:1: the weight of 'a' is True, not a number"),
-            ('{"a": NaN}', "weights:1: the weight of 'a' is nan, not a finite number"),
-        ],
-    )
-    def test_what_is_wrong_is_named_with_its_line(self, tmp_path: Path, content: str, message: str) -> None:
-        (tmp_path / "weights").write_text(content)
-        with pytest.raises(DataError, match=message):
-            read_weights(tmp_path / "weights")
-
     @examples(200)
     @given(content=st.lists(st.sampled_from(WORDS)))
     def test_any_content_is_read_or_refused(self, tmp_path: Path, content: list[str]) -> None:
