@@ -69,13 +69,14 @@ def test_a_huge_argument_is_not_echoed(table: str, command: str) -> None:
             assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
 
 
-@pytest.mark.parametrize("place", ["header", "key", "number", "name"])
+@pytest.mark.parametrize("place", ["header", "key", "number", "name", "names"])
 def test_a_huge_cell_is_not_echoed(tmp_path: Path, place: str) -> None:
     content = {
         "header": TABLE.replace("errors", HUGE),
         "key": TABLE.replace("u1", HUGE) + f"{HUGE}\t1\t1\t1\n",
         "number": TABLE.replace("2\t1\t1", f"{HUGE}\t1\t1"),
         "name": TABLE.replace("am\t", f"{HUGE}\t"),
+        "names": TABLE.replace("am\tlm", f"{HUGE}\t{HUGE}"),
     }[place]
     (tmp_path / "dev.tsv").write_text(content)
     outcome = run("solve", *columns(str(tmp_path / "dev.tsv")))
