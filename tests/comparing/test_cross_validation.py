@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from commands import json_of, refusal, run
+from commands import json_of, run
 from late import Late
 from problems import changed_in, noise, random_nbest
 
@@ -190,19 +190,6 @@ class TestCommands:
         jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
-    @pytest.mark.parametrize(
-        ("options", "said"),
-        [
-            (("compare", "--source", "a"), "--source needs --cv"),
-            (("compare", "--cv", "1"), "--cv"),
-            (("compare", "--cv", "5", "--source", "no such id"), "does not match the list id"),
-            (("compare", "--cv", "5", "--source", "("), "not a regular expression"),
-        ],
-    )
-    def test_wrong_usage_is_told(self, table, options, said):
-        assert said in refusal(options[0], table, *options[1:], code=2)
-
     def test_tune_takes_options_of_the_average(self, table):
         found = json_of("tune", table, "--quick", "--set", "average.temperature=10")["averaged"]
         assert found["temperature"] == pytest.approx(10 * found["unit"])
-        assert "lpmert methods average" in refusal("tune", table, "--quick", "--set", "average.warmth=1", code=2)

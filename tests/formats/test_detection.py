@@ -300,34 +300,6 @@ def test_folders_and_manifests_are_told_by_their_first_file(tmp_path: Path) -> N
     assert detect({"am": "x"}) == "scores"
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--segment", "x"], "--segment does not apply to reading npz"),
-        (["--last-field"], "--last-field does not apply to reading npz"),
-        (["--scores", "x"], "--scores does not apply to reading npz"),
-        (["--from", "srilm"], "--references is needed for reading srilm"),
-        (["--set", "metric.tokenize=none"], "--set applies to texts, with --references"),
-        (["--metric", "wer"], "--metric applies to texts, with --references"),
-        (
-            ["--references", "r", "--metric", "wer", "--set", "metric.tokenize=none"],
-            "metric 'wer' has no option 'tokenize'",
-        ),
-        (["--references", "r", "--metric", "x"], "no metric 'x'; choose one of loss"),
-        (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
-        (["--losses", "x"], "'x' is not NAME=FILE"),
-        (["--scales", "x=y"], "'x=y' is neither a file that is there, nor finite numbers"),
-        (["--nothing"], "No such option"),
-    ],
-)
-def test_wrong_flags_are_wrong_usage(tmp_path: Path, flags: list[str], message: str) -> None:
-    write(small(), tmp_path / "x.npz")
-    outcome = convert(tmp_path / "x.npz", tmp_path / "y", *([] if "--to" in flags else ["--to", "best-of-n"]), *flags)
-    assert outcome.exit_code == 2
-    assert message in " ".join(outcome.stderr.split())
-    assert not (tmp_path / "y").exists()
-
-
 def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("0 ||| a ||| L= 1 ||| 1\n")
     (tmp_path / "two").write_text("0 ||| a ||| L= 1 ||| 1\n0 ||| b ||| L= 1 ||| 1\n1 ||| b ||| L= 1 ||| 1\n")
