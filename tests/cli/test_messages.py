@@ -1,6 +1,5 @@
 """Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
 
-import ast
 import json
 import os
 import shlex
@@ -79,31 +78,6 @@ def test_a_huge_cell_is_not_echoed(tmp_path: Path, place: str) -> None:
     assert outcome.exit_code == 1
     assert str(tmp_path / "dev.tsv") in outcome.stderr
     assert len(outcome.output) < 2 * LONGEST_MESSAGE
-
-
-def test_every_value_in_an_error_is_quoted_through_one_function() -> None:
-    """`!r` and `join` have no limit: errors are written with `quoted` and `listed`, but for our own constants."""
-    found = []
-    for path in (ROOT / "lpmert").rglob("*.py"):
-        if path.name in ("quoting.py", "lazy.py"):
-            continue
-        for raised in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(raised, ast.Raise):
-                continue
-            for node in ast.walk(raised):
-                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-                if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and node.format_spec is None:
-                    found.append(f"{place} {ast.unparse(node)}")
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Attribute)
-                    and node.func.attr == "join"
-                    and ast.unparse(node.func.value) == "', '"
-                    and isinstance(node.args[0], ast.Name | ast.Attribute)
-                    and not ast.unparse(node.args[0]).rpartition(".")[2].isupper()
-                ):
-                    found.append(f"{place} {ast.unparse(node)}")
-    assert not found
 
 
 @pytest.mark.parametrize(
