@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, run, succeeded
 from late import Late
-from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, optimum, small
 
 from lpmert import DataError, read, write
@@ -238,29 +237,6 @@ def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_pa
     parquet.write_table(table.replace_schema_metadata({b"lpmert": b"[1"}), path)
     with pytest.raises(ColumnsNeeded):
         read(path)
-
-
-SHARED_TABLES = {
-    "csmt-normalisation/nbest-pool.tsv.xz": (1014, 45149),
-    "librispeech-asr-30best/dev_other.nbest.tsv.xz": (2864, 85920),
-    "portage-hansard-100best/dev2.nbest.tsv.xz": None,
-    "realsumm-cnndm/abs.tsv.xz": None,
-    "unieval-topicalchat/topical_chat.tsv.xz": None,
-}
-
-
-@needs_shared
-@pytest.mark.parametrize("name", SHARED_TABLES)
-def test_real_tables_say_what_they_need(name: str) -> None:
-    assert SHARED_DATA is not None
-    with pytest.raises(ColumnsNeeded) as caught:
-        read(SHARED_DATA / name)
-    assert {"segment", "features"} <= set(caught.value.suggestion)
-    sizes = SHARED_TABLES[name]
-    if sizes is not None:
-        suggestion = {option: value for option, value in caught.value.suggestion.items() if option != "metric"}
-        nbest = read(SHARED_DATA / name, **suggestion)
-        assert (nbest.n_lists, nbest.n_hypotheses) == sizes
 
 
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mutations import examples
 from scipy import sparse
 from searches import peak_of
-from written_lists import DIALECTS, FILES, LISTS, PACKINGS, frame, optimum, same, small
+from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
@@ -188,23 +188,6 @@ def test_the_same_lists_in_other_words_are_the_same(tmp_path: Path, dialect: str
         for ending in (".json", ".jsonl"):  # whatever the ending says of the form
             (tmp_path / f"x{ending}").write_text(content)
             assert same(read(tmp_path / f"x{ending}", **options), LISTS, named=False)
-
-
-COLUMNS = {
-    "utt": ["u1", "u1", "u2"],
-    "am": [-1.5, -2.25, 3.0],
-    "lm": [2.0, 0.001, -4.0],
-    "errors": [0, 1, 2],
-    "hyp": ['the "cat', "", "a cat"],
-}
-
-
-@pytest.mark.parametrize("kind", ["mapping", "pyarrow", "pandas", "polars", "file"])
-def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
-    if kind == "file":
-        pyarrow.parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "x.parquet")
-    table = tmp_path / "x.parquet" if kind == "file" else frame(kind, COLUMNS)
-    assert same(read(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
 
 
 READ_BY_CONTENT = [kind for kind in FORMATS if kind != "json"]
