@@ -219,3 +219,29 @@ def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(se
             own = [row for row in chosen if begin <= row < end]
             assert len(own) == 1
             assert scores[own[0]] == scores[begin:end].max()
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("capped", [False, True])
+def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
+    rng = np.random.default_rng(seed)
+    w, v = np.linalg.qr(rng.normal(size=(4, 2)))[0].T.copy()
+    basis = rng.normal(size=(4, 4))
+    limits = rng.normal(size=(3, 4))
+    limits *= np.sign(limits @ w)[:, None]
+    middle = basis @ w + 0.3 * rng.normal(size=4)
+    middle /= np.linalg.norm(middle)
+    cosine = 0.6 * float(middle @ (basis @ w)) / float(np.linalg.norm(basis @ w))
+    if cosine <= 0:
+        middle, cosine = -middle, -cosine
+    unit = middle if capped else np.empty(0)
+    low, high = core.arc_within((limits, basis, unit, cosine), w, v)
+    for t in np.linspace(-np.pi, np.pi, 2001):
+        if min(abs(t - low), abs(t - high)) < 1e-6:
+            continue
+        x = np.cos(t) * w + np.sin(t) * v
+        given = basis @ x
+        within = bool((limits @ x > 0).all())
+        if capped:
+            within = within and float(middle @ given) >= cosine * float(np.linalg.norm(given))
+        assert within == (low < t < high)
