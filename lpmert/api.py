@@ -290,7 +290,7 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER.
+        Those of the run. The metric is a sum, a fraction of sums, BLEU or chrF; the region has no cosine.
     at_most : int, optional
         For a result of `best_subsets`: how many weights may be other than 0. There is a proof for each set of so many
         features; the region may hold signs and zeros, and ties count at their worst.
@@ -331,13 +331,14 @@ def certify(
     """
     from fractions import Fraction
 
-    from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
+    from lpmert.certificates.write.certify import refuse_cosine, write_certificate, write_certificate_of_graphs
     from lpmert.errors import MethodError
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.system.deadline import limited
     from lpmert.values import checked_limits, whole_number
 
+    refuse_cosine(_checked(region))
     checked_limits(time_limit, None, None, None, memory_limit)
     own: dict[str, Any] = {"at_most": 0 if at_most is None else whole_number(at_most, "at_most", 1), "second": second}
     own["budget"] = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}

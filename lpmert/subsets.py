@@ -291,30 +291,21 @@ class _Selection:
 
     def _search_set(self, names: _Set, seconds: float | None) -> tuple[float, bool]:
         """Search a set for less than the best loss; return a bound on its loss, and whether its search ended."""
-        problem = self._problem_of(names)
-        if problem is None:
+        given = self.region or Region()
+        zero = {name: 0.0 for name in self.useful if name not in names}
+        if any(given.fixed.get(name) for name in zero):
             return inf, True
+        region = replace(given, fixed={**given.fixed, **zero}) if zero else self.region
         limits = replace(self.limits, time_limit=seconds)
         try:
+            problem = Problem(self.nbest, self.metric, ties=self.ties, region=region)
             found = search_below(problem, inf if self.best is None else self.best.loss, self.method, limits, self.seed)
-        except RegionError:
+        except RegionError:  # which these weights at 0 leave empty
             return inf, True
         self._met[names] = found.least_met
         if found.result is not None:
             self.best = found.result
         return found.bound, found.ended
-
-    def _problem_of(self, names: _Set) -> Problem | None:
-        """Return the problem with all other features at 0; `None` where the region forbids it."""
-        given = self.region or Region()
-        zero = {name: 0.0 for name in self.useful if name not in names}
-        if any(given.fixed.get(name) for name in zero):
-            return None
-        region = replace(given, fixed={**given.fixed, **zero}) if zero else self.region
-        try:
-            return Problem(self.nbest, self.metric, ties=self.ties, region=region)
-        except RegionError:
-            return None
 
     def _promise(self, names: _Set) -> float:
         """Return the least loss met in a set with a feature less."""

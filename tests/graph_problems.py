@@ -14,7 +14,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import oracle
 from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
@@ -163,12 +162,6 @@ class Drawn:
                 losses.append(edits(said, reference.split()))
             offsets.append(len(features))
         return features, offsets, losses
-
-
-def least_loss(drawn: Drawn, limits: list[list[int]]) -> int | None:
-    features, offsets, losses = drawn.listed()
-    found = oracle.attainable(features, offsets, limits)
-    return min((sum(losses[row] for row in rows) for rows in found), default=None)
 
 
 def texts_of(drawn: Drawn) -> list[str]:

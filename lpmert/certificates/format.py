@@ -26,12 +26,13 @@ BOXES = "boxes"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
+Node = TypeVar("Node")
 
 _PARSED = 25
 """Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
 
 SCHEMA_KEY = "lpmert certificate"
-OPTIONAL = ("equations", "sums", "around", "cosine", "facets", "at_most", "budget")
+OPTIONAL = ("equations", "sums", "at_most", "budget")
 TREE = ', "tree": ['
 END = "]}"
 
@@ -46,9 +47,8 @@ class Header:
     product with them. exponents: for the features that boxes span, the powers of two by which they are multiplied
     first; all others depend on these. equations [E, D]: weights count if their product with each is 0; not in the file
     if there are none. sums: for a metric that is no sum over lists, those at which it is the bound; else empty, and not
-    in the file. around [D], cosine: weights count if they have at least this cosine with these, if any are given;
-    facets [F, D]: limits that all such weights keep to, by which the tree proves what it does. at_most: how many
-    weights may be other than 0, if that is limited. budget: for the name of a second sum, what it is at most.
+    in the file. at_most: how many weights may be other than 0, if that is limited. budget: for the name of a second
+    sum, what it is at most.
     """
 
     fingerprint: str
@@ -62,9 +62,6 @@ class Header:
     exponents: dict[str, int]
     equations: list[list[Fraction]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
-    around: list[float] = field(default_factory=list)
-    cosine: Fraction = Fraction(0)
-    facets: list[list[int]] = field(default_factory=list)
     at_most: int = 0
     budget: dict[str, Fraction] = field(default_factory=dict)
 
@@ -102,7 +99,14 @@ class CertificateReader:
 
     @contextmanager
     def checking(self, time_limit: float | None, memory_limit: int | None) -> Iterator[None]:
-        """Hold the limits of a check; its errors name the file, and the line where there is one."""
+        """Hold the limits of a check; its errors name the file, and the line where there is one.
+
+        Raises `MethodError` for what are no limits.
+        """
+        if time_limit is not None or memory_limit is not None:
+            from lpmert.values import checked_limits
+
+            checked_limits(time_limit, None, None, None, memory_limit)
 
         def placed(message: str) -> str:
             return f"{self.path}{f':{self.line}' if self.line else ''}: {message}"
@@ -150,6 +154,24 @@ class CertificateReader:
         self._on_line(self.line)
         checkpoint(_PARSED * len(text))
         return text
+
+
+def depth_first(roots: Iterator[Node], visit: Callable[[Node], Iterator[Node]]) -> None:
+    """Visit nodes and, after each, those that the visit leaves open, each made when it is its turn."""
+    waiting = [roots]
+    while waiting:
+        node = next(waiting[-1], None)
+        if node is None:
+            waiting.pop()
+        else:
+            waiting.append(visit(node))
+
+
+def agreeing(*claims: tuple[str, object, object]) -> None:
+    """Raise `CertificateError` unless what a certificate states, by name, is what the caller has."""
+    for what, stated, own in claims:
+        if stated != own:
+            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
 
 
 def typed(value: object, kind: type[Kind]) -> Kind:

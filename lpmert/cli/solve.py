@@ -95,8 +95,8 @@ def solve(
         for name, value in own.items():
             if value is not None:
                 raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
-    if search.wide and proof.certificate is not None:
-        raise click.UsageError("--certificate is for a single search, without a --cosine below 0.")
+    if search.cosine and proof.certificate is not None:
+        raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert.api import minimize

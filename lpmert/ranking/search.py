@@ -243,20 +243,21 @@ class Maximizing:
         self.deadline = within(checked_limits(self.time_limit, None, None, None, None).time_limit)
         self.parts = self.metric.parts(lists)
         self.features = in_decimals(lists.features)
+        self._dimensions = lists.features.shape[1]
         largest = np.abs(self.features).max(axis=0)
         self.exponents = np.where(largest > 0, np.frexp(largest)[1], 0)
         self.scaled = np.ascontiguousarray(np.ldexp(self.features, -self.exponents))
         if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
-        least = 0.99 * float(least_lead(self.scaled)) if len(self.exponents) != 2 else 0.0  # a sweep needs none
+        least = 0.99 * float(least_lead(self.scaled)) if self._dimensions != 2 else 0.0  # a sweep needs none
         self.core = core.Ranking(
             self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, least
         )
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
         self.best = -1.0
-        self.weights = np.zeros(lists.features.shape[1])
+        self.weights = np.zeros(self._dimensions)
         self._planes: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         self.pending = self.unreached = self.settled = self.exact_nodes = 0
         self.starts: Iterator[tuple[FloatArray, int]] = iter(())
@@ -264,12 +265,11 @@ class Maximizing:
         self.leaves: dict[int, list[Record]] = {}
 
     def run(self) -> RankingResult:
-        dimensions = self.lists.features.shape[1]
         curve, ended = None, None
-        if dimensions == 2:
+        if self._dimensions == 2:
             curve = self._sweep()
         else:
-            for weights in [*np.eye(dimensions), np.ones(dimensions)]:
+            for weights in [*np.eye(self._dimensions), np.ones(self._dimensions)]:
                 self._consider(weights)
             ended = self.divide()
         unproved = self._bound_units() > self.units + self.closing
@@ -283,7 +283,7 @@ class Maximizing:
     def records(self) -> Iterator[Record]:
         """Yield the records of the tree into which cones were divided, each before those of its parts."""
         rows = {row[0]: i for i, row in enumerate(self.splits.tolist())}
-        waiting = list(range(len(roots(len(self.exponents), self.nonnegative))))[::-1]
+        waiting = list(range(len(roots(self._dimensions, self.nonnegative))))[::-1]
         while waiting:
             number = waiting.pop()
             if number not in rows:
@@ -352,23 +352,21 @@ class Maximizing:
 
     def divide(self) -> Status | None:
         """Search all cones; return what ended the search early."""
-        ended = self._search(len(self.exponents))
+        ended = self._search()
         self.bound = self._reached()[1]
         self.splits, self.shares = self.core.recorded()
         return ended
 
-    def _search(self, dimensions: int) -> Status | None:
+    def _search(self) -> Status | None:
         self.unreached = int(self.parts.n_queries * _UNIT)  # until all cones are open
         try:
-            for signs in product((1.0, -1.0), repeat=dimensions):
-                if self.nonnegative and min(signs) < 0:
-                    continue
+            for signs in roots(self._dimensions, self.nonnegative):
                 if self.core.open_nodes and self.deadline.expired:
                     return Status.TIME_LIMIT
-                self.core.open(np.array(signs))
+                self.core.open(np.array(signs, dtype=np.float64))
             self.unreached = 0
-            if dimensions != 2:  # or else the best weights are known
-                self._start(dimensions)
+            if self._dimensions != 2:  # or else the best weights are known
+                self._start()
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
                     return Status.TIME_LIMIT
@@ -383,17 +381,17 @@ class Maximizing:
                     self._consider(found)
                 if self.core.needs_exact:
                     self.pending = self.core.open_bound
-                    if not self._settle(dimensions):
+                    if not self._settle():
                         return Status.TIME_LIMIT
                     self.pending = 0
         except KeyboardInterrupt:
             return Status.INTERRUPTED
         return None
 
-    def _start(self, dimensions: int) -> None:
+    def _start(self) -> None:
         """Begin with the best of random weights, each improved by line searches along its coordinates."""
         random = np.random.default_rng(self.seed)
-        drawn = random.normal(size=(_SAMPLES, dimensions))
+        drawn = random.normal(size=(_SAMPLES, self._dimensions))
         drawn = np.abs(drawn) if self.nonnegative else drawn
         reached = list[int]()
         for weights in drawn:
@@ -439,11 +437,11 @@ class Maximizing:
             found = self._planes[document, rival] = tuple(x // shared for x in normal), side
         return found
 
-    def _settle(self, dimensions: int) -> bool:
+    def _settle(self) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
         links, shares, own, undecided, ahead, rest, number = self.core.take_leaf()
         records: list[Record] = []
-        rays = _exact_rays(links, shares, own, dimensions)
+        rays = _exact_rays(links, shares, own, self._dimensions)
         queries = {query for query, *_ in undecided.tolist()}
         planes: dict[tuple[int, ...], _Pairs] = {}
         tied: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -469,12 +467,12 @@ class Maximizing:
             total = rest + sum(self.core.worth(query, known) for query in queries)
             if total > self.units + self.closing and not open_planes:
                 self._consider_inside(rays)
-                if total > self.units + self.closing:
-                    self.unreached = max(self.unreached, total)
-                    records.append(_CLOSED)
-                    continue
-            if total <= self.units + self.closing:
+            closed = total <= self.units + self.closing
+            if closed:
                 self.settled = max(self.settled, total)
+            elif not open_planes:
+                self.unreached = max(self.unreached, total)
+            if closed or not open_planes:
                 records.append(_CLOSED)
                 continue
             leads, normal = open_planes[0]

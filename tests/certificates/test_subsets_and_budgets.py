@@ -141,7 +141,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
     "a budget": (_put("budget", {"a": "5"}), "a budget|no proof with"),
-    "a cosine": (lambda d: d.update(around=[(1.0).hex()] * 4, cosine="1/2"), "cosine"),
+    "a cosine": (lambda d: d.update(around=[(1.0).hex()] * 4, cosine="1/2"), "needs a header"),
     "no exponents": (lambda d: d["tree"].__delitem__(0), "dict expected, not None"),
     "exponents that are no numbers": (lambda d: d["tree"][0].update(exponents={"a": "0"}), "the exponents of a tree"),
     "exponents of fewer features": (lambda d: d["tree"][0]["exponents"].popitem(), "exponent"),
@@ -153,7 +153,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
 def _order(document: Document) -> Document:
     """Bring the keys of a header to the order of the format."""
     keys = ["lpmert certificate", "fingerprint", "metric", "ties", "found_by", "loss", "bound", "weights", "limits"]
-    keys += ["exponents", "equations", "sums", "around", "cosine", "facets", "at_most", "budget", "zeros", "tree"]
+    keys += ["exponents", "equations", "sums", "around", "cosine", "at_most", "budget", "zeros", "tree"]
     return {key: document[key] for key in keys if key in document}
 
 
@@ -289,7 +289,6 @@ def test_what_cannot_be_certified_is_said(few: tuple[NBest, str], tmp_path: Path
 
     refused("no proof with", ties="first")
     refused("signs and zeros", region=Region(total=1.0))
-    refused("no cosine", region=Region(cosine=0.5, around=dict.fromkeys("abcd", 1.0)))
     refused("cannot be combined", budget={"a": 1.0})
     refused("1 may be", at_most=1)
     refused("other weights lose less", at_most=4)

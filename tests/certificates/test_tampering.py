@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import Document, base, document, layout, random_nbest
-from problems import around, lists_in_a_cap
 
 import lpmert
-from lpmert import CertificateError, MetricError, NBest, Region, verify
+from lpmert import CertificateError, MetricError, NBest, verify
 from lpmert.certificates.check.ratio import Ratio
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
@@ -24,20 +23,7 @@ Change = Callable[[Document], object]
 SUMS = ("few boxes", "selections", "pairs")
 TREES = ("selections", "pairs")
 RATIOS = ("bleu boxes", "bleu selections")
-CAP, CORES = "within a cosine", "boxes closed by cores"
-
-
-@pytest.fixture(scope="module")
-def capped(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
-    """Lists and a certificate within a cosine, with several facets."""
-    place = tmp_path_factory.mktemp("cosine") / "c.json"
-    for seed in range(48):
-        lists, centre, cosine = lists_in_a_cap(seed)
-        region = Region(cosine=cosine, around=around(lists, centre))
-        write_certificate(place, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind="boxes")
-        if len(json.loads(place.read_text())["facets"]) > 2 and len(centre) > 2:
-            return lists.nbest, place.read_text()
-    raise AssertionError("no case with several facets")
+CORES = "boxes closed by cores"
 
 
 @pytest.fixture(scope="module")
@@ -225,19 +211,6 @@ def all_prices(to: list[int] | None) -> Change:
     return apply
 
 
-def facet_that_cuts(found: Document) -> None:
-    """A facet at a right angle to the centre, which passes through the middle of the cap."""
-    facet = np.array(found["facets"][1], dtype=float)
-    centre = np.array([float.fromhex(text) for text in found["around"]])
-    moved = facet - (facet @ centre) / (centre @ centre) * centre
-    found["facets"][1] = [int(value) for value in moved / np.abs(moved).max() * 2**40]
-
-
-def outside_the_cap(found: Document) -> None:
-    names = dict.fromkeys(found["weights"])
-    found["weights"] = dict(zip(names, negated(dict(zip(names, found["around"], strict=True))), strict=True))
-
-
 def several_cores(found: Document) -> Any:
     """The cores of the first record that closes a box by three or more."""
     return next(one["cores"] for one in found["tree"] if one.keys() == {"cores"} and len(one["cores"]) > 2)
@@ -392,20 +365,6 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
             1, 1 + saying("out")(found)["out"][0].pop(1)
         ),
     },
-    (CAP,): {
-        "outside": outside_the_cap,
-        "facet turned round": lambda found: found["facets"].append([-value for value in found["facets"].pop(1)]),
-        "facet that cuts": facet_that_cuts,
-        "facet of zeros": lambda found: found["facets"].append([0 for _ in found["facets"].pop(1)]),
-        "facet too short": drop("facets", 1, -1),
-        "facets dropped": drop("facets", slice(1, None)),
-        "facets without a cosine": lambda found: [found.pop(key) for key in ("cosine", "around")],
-        "no centre": drop("around"),
-        "cosine lowered": lambda found: found.update(cosine=str(Fraction(found["cosine"]) / 2)),
-        "cosine of one": put("cosine", to="1"),
-        "cosine negative": lambda found: found.update(cosine="-" + found["cosine"]),
-        "centre moved": lambda found: found["around"].reverse(),
-    },
     (CORES,): {
         "core dropped": lambda found: several_cores(found).pop(),
         "core turned round": lambda found: several_cores(found)[0].insert(2, -several_cores(found)[0].pop(2)),
@@ -424,8 +383,7 @@ CASES = [(name, what) for bases, changes in CHANGES.items() for name in bases fo
 
 class TestRefuses:
     def text(self, name: str, request: pytest.FixtureRequest) -> tuple[NBest, str]:
-        own = {CAP: "capped", CORES: "boxed"}
-        found: tuple[NBest, str] = request.getfixturevalue(own[name]) if name in own else base(name)
+        found: tuple[NBest, str] = request.getfixturevalue("boxed") if name == CORES else base(name)
         return found
 
     def test_there_are_more_than_a_hundred_kinds_of_changes(self) -> None:

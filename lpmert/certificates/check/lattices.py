@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.certificates.check.regions import Equations, Whole, basis_of
-from lpmert.certificates.format import Header
+from lpmert.certificates.format import Header, agreeing
 from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
@@ -93,8 +93,7 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
             f"rule for ties: {quoted(header.ties)} in the certificate, but on lattices the first counts"
         )
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
-    if list(header.weights) != list(graphs.names):
-        raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
+    agreeing(("features", list(header.weights), list(graphs.names)))
     if any(len(row) != len(graphs.names) or not any(row) for row in header.limits):
         raise CertificateError(f"every limit must have {len(graphs.names)} numbers, not all 0")
     lost = lost_on_paths(problem, header.equations, list(header.weights.values()))

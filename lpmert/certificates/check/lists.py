@@ -35,6 +35,16 @@ class Price(NamedTuple):
     target: int
     forbidden: int = 0
 
+    @classmethod
+    def within(cls, slopes: list[int], target: int, low: Sums, high: Sums) -> Price:
+        """Return a price that holds between two ends; raises `CertificateError` if it is too large for 64 bits."""
+        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(slopes, low, high, strict=True))
+        price = cls(slopes, target, reach + max(0, target - cls(slopes, target).of(low)))
+        sizes = sum(abs(slope) * max(1, abs(a), abs(b)) for slope, a, b in zip(slopes, low, high, strict=True))
+        if sizes + price.forbidden >= _LARGEST:
+            raise CertificateError(f"prices {slopes!r:.60} are too large")
+        return price
+
     def of(self, sums: Sums) -> int:
         return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
@@ -88,7 +98,7 @@ class Claim:
 
 
 class BudgetClaim(Claim):
-    """That no sums with a second one within a budget undercut a bound: R8. Both are sums of decimals as they print."""
+    """That no sums with a second one within a budget undercut a bound: R7. Both are sums of decimals as they print."""
 
     several = True
 
@@ -109,15 +119,7 @@ class BudgetClaim(Claim):
         """Return the prices of loss and second sum that a record names."""
         if at[0] < 1 or at[1] < 0:
             raise CertificateError(f"prices of a loss and a second sum are positive, not {at!r:.60}")
-        target = at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1
-        ends = [sum(price * x for price, x in zip(at, corner, strict=True)) for corner in (low, high)]
-        forbidden = ends[1] - ends[0] + max(0, target - ends[0])
-        if (
-            sum(price * max(1, abs(a), abs(b)) for price, a, b in zip(at, low, high, strict=True)) + forbidden
-            >= _LARGEST
-        ):
-            raise CertificateError(f"prices at {at!r:.60} are too large")
-        return Price([*at], target, forbidden)
+        return Price.within([*at], at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1, low, high)
 
 
 def _whole(values: FloatArray) -> tuple[list[int], Fraction]:
@@ -151,8 +153,7 @@ class ProofLists:
     lists, linear combinations of these. features [m, d]: the same, rounded and divided by 2**bits, so that none is
     above 1. Once the claim is known: target, the least cost that a claim of one sum allows; worth [K, m]: whole
     numbers, int64 or, where sums could overflow, Python's; lists of two with parallel differences are charged to the
-    first of them. What the claim sums is constant [K] + step * the summed worth, exactly. cap: whether a sum of
-    differences of `given` has no negative product with any weights within a cosine.
+    first of them. What the claim sums is constant [K] + step * the summed worth, exactly.
 
     Raises `CertificateError` if limits, equations or exponents do not fit.
     """
@@ -160,7 +161,6 @@ class ProofLists:
     worth: IntArray
     constant: list[int]
     step: int
-    cap: Callable[[Whole], bool] | None = None
 
     def __init__(
         self,
@@ -170,10 +170,9 @@ class ProofLists:
         exponents: Mapping[str, int],
         limits: Sequence[Sequence[float]] = (),
         equations: Sequence[Sequence[Fraction]] = (),
-        facets: Sequence[Sequence[int]] = (),
     ) -> None:
         self.n_lists, self.claim = nbest.n_lists, claim
-        given, bounds, self.free = rows_with_limits(nbest, limits, equations, facets)
+        given, bounds, self.free = rows_with_limits(nbest, limits, equations)
         numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         seen: dict[tuple[int, ...], int] = {}
         named = zip(numbers.tolist(), given.tolist(), strict=True)
@@ -292,13 +291,10 @@ class ProofLists:
 
 
 def rows_with_limits(
-    nbest: NBest,
-    limits: Sequence[Sequence[float]],
-    equations: Sequence[Sequence[Fraction]] = (),
-    facets: Sequence[Sequence[int]] = (),
+    nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]] = ()
 ) -> tuple[Whole, IntArray, list[int]]:
-    """Return rows [M, d], up to a factor, of the caller's lists and, after them, of one {a, 0} for each limit and facet
-    a; their offsets; and which features are left by equations.
+    """Return rows [M, d], up to a factor, of the caller's lists and, after them, of one {a, 0} for each limit a; their
+    offsets; and which features are left by equations.
     """
     width = nbest.n_features
     for k, limit in enumerate(limits):
@@ -307,12 +303,8 @@ def rows_with_limits(
     features = np.concatenate([in_decimals(nbest.dense_features()), np.array(limits).reshape(-1, width)])
     checkpoint(ROW_BYTES * nbest.n_hypotheses)
     given = rational.to_integers(features)
-    pairs = [row for limit in [*given[nbest.n_hypotheses :], *facets] for row in (limit, [0] * width)]
+    pairs = [row for limit in given[nbest.n_hypotheses :] for row in (limit, [0] * width)]
     whole = np.array([*given[: nbest.n_hypotheses], *pairs], dtype=object).reshape(-1, width)
-    if facets:  # as doubles, rows should be of about the same size
-        first = len(whole) - 2 * len(facets)
-        bits = [int(np.abs(rows).max(initial=0)).bit_length() for rows in (whole[:first], whole[first:])]
-        whole[:first] = by_blocks(lambda rows: rows << max(0, bits[1] - bits[0]), whole[:first])
     offsets = np.concatenate([nbest.offsets, np.arange(nbest.n_hypotheses + 2, len(whole) + 1, 2)])
     if not equations:
         return whole, offsets, list(range(width))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpmert.certificates.format import CertificateReader, RankingHeader, Record, integers
+from lpmert.certificates.format import CertificateReader, RankingHeader, Record, agreeing, depth_first, integers
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.rounding import in_decimals
@@ -96,8 +96,8 @@ def verify(
         If it does not hold; the message names the file and the line where it breaks.
     LimitError
         If a limit ended the check first.
-    DataError
-        If there is no such file.
+    DataError, MethodError
+        If there is no such file, or a limit cannot be used.
 
     Notes
     -----
@@ -110,14 +110,12 @@ def verify(
 
 def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> VerifiedRanking:
     header = reader.header(RankingHeader)
-    for what, stated, own in (
+    agreeing(
         ("metric", header.ranking, metric or header.ranking),
         ("features", list(header.weights), list(lists.names)),
         ("features of the tree", list(header.exponents), list(lists.names)),
         ("fingerprint of the documents", header.fingerprint, lists.fingerprint),
-    ):
-        if stated != own:
-            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
+    )
     if header.nonnegative and min(header.weights.values()) < 0:
         raise CertificateError("a weight is negative, but the claim is about weights that are not")
     try:
@@ -383,16 +381,14 @@ def _length(ray: Ray) -> int:
 def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Fraction:
     """Check a whole tree, and return the largest bound of its leaves."""
     largest = 0
-    waiting: list[Iterator[Cone]] = [map(cones.whole_cone, roots(cones.dimensions, nonnegative))]
-    while waiting:
-        cone = next(waiting[-1], None)
-        if cone is None:
-            waiting.pop()
-            continue
+
+    def visit(cone: Cone) -> Iterator[Cone]:
+        nonlocal largest
         record = reader.record()
-        if record:
-            waiting.append(iter(cones.parts(cone, record)))
-        elif not cone.empty:
+        if not record and not cone.empty:
             largest = max(largest, cone.total)
+        return iter(cones.parts(cone, record) if record else ())
+
+    depth_first(map(cones.whole_cone, roots(cones.dimensions, nonnegative)), visit)
     reader.end()
     return Fraction(largest, cones.measure.parts.n_queries * _ONE**2)

@@ -1,9 +1,8 @@
-"""Regions of weights in whole numbers: the boxes that a tree divides, equations, and a cosine."""
+"""Regions of weights in whole numbers: the boxes that a tree divides, and equations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
@@ -11,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.format import BOXES, Header, Record, integers
+from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import BoolArray, CertificateError, FloatArray
-from lpmert.numeric import rational
 from lpmert.system.deadline import checked
 
 Whole = NDArray[np.object_]
@@ -97,18 +95,12 @@ def _faces(n_features: int, record: Record) -> list[Box]:
 Equations = Sequence[Sequence[Fraction]]
 
 
-def weights_on_equations(equations: Equations, weights: Sequence[float]) -> list[Fraction]:
-    """Return weights that fulfil equations, up to a factor, each of which sets the last weight that it can.
-
-    Raises `CertificateError` unless those given do so but for rounding.
-    """
-    basis, free = basis_of(equations, len(weights))
+def check_equations(equations: Equations, weights: Sequence[float]) -> None:
+    """Raise `CertificateError` unless weights fulfil equations but for rounding."""
     for k, row in enumerate(equations):
         terms = [a * Fraction(w) for a, w in zip(row, weights, strict=True)]
         if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
             raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
-    found: list[Fraction] = (basis @ np.array([Fraction(weights[d]) for d in free], dtype=object)).tolist()
-    return found
 
 
 def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
@@ -134,66 +126,3 @@ def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
     for d, row in table:
         basis[d] = [int(-row[k] * common) for k in free]
     return basis, free
-
-
-Vector = Sequence[Fraction] | Whole
-
-
-def cap_of(header: Header) -> Cap | None:
-    """Return the test whether a sum of differences of features, the set ones added to the free ones, has no negative
-    product with any weights in the cap that fulfil the equations: G3, in these by G6; `None` without a cosine.
-
-    Raises `CertificateError` unless the weights fulfil the equations, are in the cap and every facet is positive on it.
-    """
-    around = header.around or header.cosine or header.facets
-    if header.equations or around:
-        meant = weights_on_equations(header.equations, list(header.weights.values()))
-    if not around:
-        return None
-    centre, square = list(map(Fraction, header.around)), header.cosine**2
-    if len(centre) != len(header.weights) or not any(centre) or not 0 < header.cosine < 1:
-        raise CertificateError("a cosine between 0 and 1 goes with as many numbers as there are weights, not all 0")
-    if not near(meant, centre, square):
-        raise CertificateError("the weights break the cosine")
-    for k, row in enumerate(header.facets):
-        facet = list(map(Fraction, row))
-        if len(facet) != len(centre) or not any(facet) or not near(facet, centre, 1 - square, strictly=True):
-            raise CertificateError(f"facet {k} cuts off weights within the cosine")
-    basis = basis_of(header.equations, len(centre))[0] if header.equations else None
-    whole = np.array(rational.to_integers([header.around])[0], dtype=object)
-    middle = lifted(basis, whole if basis is None else whole @ basis)
-    return Cap(basis, middle, 1 - square * _product(whole, whole) / _product(middle, middle))
-
-
-@dataclass(frozen=True)
-class Cap:
-    """What tells of a sum of differences of features whether it has no negative product with any weights of a cap.
-
-    basis [D, d]: spans the weights that fulfil the equations, if there are any; middle [D]: of the cap, among these;
-    square: of the cosine that the sum needs at least.
-    """
-
-    basis: Whole | None
-    middle: Vector
-    square: Fraction
-
-    def __call__(self, vector: Whole) -> bool:
-        return near(lifted(self.basis, vector), self.middle, self.square)
-
-
-def lifted(basis: Whole | None, vector: Whole) -> Vector:
-    """Return the projection on the span of a basis [D, d], `None` for all, of what has these products [d] with it."""
-    if basis is None:
-        return vector
-    gram = (basis.T @ basis).tolist()
-    return np.asarray(basis @ np.array(rational.solve_integers(gram, vector.tolist()), dtype=object))
-
-
-def near(first: Vector, second: Vector, square: Fraction, *, strictly: bool = False) -> bool:
-    """Whether the cosine of two vectors is positive, and its square at least, or strictly more than, a number."""
-    excess = _product(first, second) ** 2 - square * _product(first, first) * _product(second, second)
-    return _product(first, second) > 0 and (excess > 0 or (excess == 0 and not strictly))
-
-
-def _product(first: Vector | Sequence[int], second: Vector | Sequence[int]) -> Fraction:
-    return sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))

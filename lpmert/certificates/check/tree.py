@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.format import CertificateReader, Record, integers, typed
+from lpmert.certificates.format import CertificateReader, Record, depth_first, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
@@ -87,7 +87,7 @@ class Part(NamedTuple):
         self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
     ) -> BoolArray:
         """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
-        multipliers, add up to what is nowhere negative inside the box, or within the cosine.
+        multipliers, add up to what is nowhere negative inside the box.
         """
         # What is not a number is not clear.
         times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
@@ -97,14 +97,11 @@ class Part(NamedTuple):
         doubt = lists.errors(points)[:, None] + EPSILON * (len(chosen) + 8) * np.abs(leads)
         totals, doubts = (np.add.reduceat(times * each, starts, axis=1) for each in (leads, 2.0 * doubt))
 
-        def exact(k: int, rows: Whole = lists.whole) -> Whole:
-            own = slice(starts[k], [*starts, None][k + 1])
+        def exact(k: int) -> Whole:
+            own, rows = slice(starts[k], [*starts, None][k + 1]), lists.whole
             return np.asarray(np.array(multipliers[own], dtype=object) @ (rows[others[own]] - rows[chosen[own]]))
 
-        balanced = self.shape.none_negative(totals, doubts, exact)
-        if lists.cap is not None:
-            balanced |= [sure or lists.cap(exact(k, lists.given)) for k, sure in enumerate(balanced.tolist())]
-        return balanced
+        return self.shape.none_negative(totals, doubts, exact)
 
 
 def whole_part(lists: ProofLists) -> Part:
@@ -300,22 +297,22 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
 
 
 def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
-    """Check a whole tree, and return the least excess over the target, infinite if nothing can be attained at all.
+    """Check a whole tree about a claim whose bound is known, and return the least excess over the target, infinite if
+    nothing can be attained at all.
 
     Raises `CertificateError` where something is not shown.
     """
     least = inf
-    waiting: list[Iterator[Part]] = [iter([whole_part(lists)])]  # what is open beside every part on the way
-    while waiting:
-        part = next(waiting[-1], None)
-        if part is None:
-            waiting.pop()
-            continue
+    lists.weigh()
+
+    def visit(part: Part) -> Iterator[Part]:
+        nonlocal least
         record = reader.record()
-        if part.take is None and record.keys() & {"split", "corners"}:
-            waiting.append(map(partial(narrowed, lists, part), part.shape.parts(record)))
-            continue
+        if part.take is None and "split" in record:
+            return map(partial(narrowed, lists, part), part.shape.parts(record))
         excess, open_parts = closed(lists, part, record)
         least = min(least, excess)
-        waiting.append(open_parts)
+        return open_parts
+
+    depth_first(iter([whole_part(lists)]), visit)
     return least

@@ -5,7 +5,7 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.certificates.check.lists import BudgetClaim, Claim, ProofLists
-from lpmert.certificates.check.regions import basis_of, cap_of
+from lpmert.certificates.check.regions import basis_of, check_equations
 from lpmert.certificates.check.tree import check_tree
-from lpmert.certificates.format import CertificateReader, Header, typed
+from lpmert.certificates.format import CertificateReader, Header, agreeing, typed
 from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
@@ -41,14 +41,13 @@ class Verified(Header):
     """What a certificate proves.
 
     Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits`, the product 0 with every one of the `equations` and at
-    least the `cosine` with the weights `around`, if there are any.
-    Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64. Weights are
-    those near the ones given that fulfil the equations: each of these sets the last weight that it can. With `at_most`,
-    weights count that have no more entries other than 0, and products with limits may be 0; hypotheses that such
-    weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum that it
-    names to its number. `records` counts the parts of the tree. Limits, equations and `around` have a number for each
-    of the weights, in their order; what there is not is empty or 0.
+    that have a positive product with every one of the `limits` and the product 0 with every one of the `equations`, if
+    there are any. Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64.
+    Weights are those near the ones given that fulfil the equations: each of these sets the last weight that it can.
+    With `at_most`, weights count that have no more entries other than 0, and products with limits may be 0; hypotheses
+    that such weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum
+    that it names to its number. `records` counts the parts of the tree. Limits and equations have a number for each of
+    the weights, in their order; what there is not is empty or 0.
     """
 
     records: int = 0
@@ -62,7 +61,6 @@ class Verified(Header):
         """Return one sentence."""
         parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
         named = [f"{count} {what if count > 1 else what[:-1]}" for count, what in parts if count]
-        named += [f"a cosine of {float(self.cosine):g}"] if self.cosine else []
         named += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
         within = f" within {' and '.join(named)}" if named else ""
         within = f" with at most {self.at_most} features{within}" if self.at_most else within
@@ -132,10 +130,6 @@ def verify(
     >>> found.loss, found.proved
     (Fraction(912, 1), True)
     """
-    if time_limit is not None or memory_limit is not None:
-        from lpmert.values import checked_limits
-
-        checked_limits(time_limit, None, None, None, memory_limit)
     reader = CertificateReader(certificate, on_line)
     with reader.checking(time_limit, memory_limit):
         return _verified(reader, nbest, metric, ties, second)
@@ -153,20 +147,17 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     check_statistics(measure, nbest.statistics, nbest.offsets)
     ties = "worst" if header.at_most and ties == "first" else ties
     claim = claim_of(measure, nbest, ties, header.budget, second)
-    for what, stated, own in (
+    agreeing(
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
         ("features", list(header.weights), list(nbest.names)),
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
-    ):
-        if stated != own:
-            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
-    cap = cap_of(header)
+    )
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
-    zeros: Iterable[list[str]] = zeros_of(header, nbest)[1] if header.at_most else ()
-    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
-    lists.cap = cap
+    zeros = zeros_of(header, nbest)[1] if header.at_most else None
+    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
+    check_equations(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
@@ -176,24 +167,18 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
         raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
-    for zero in zeros:
+    for zero in zeros or ():
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)
         if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
             raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
-        limits, equations = with_zeros(header, zero)
-        part = ProofLists(nbest, claim, ties, exponents, limits, equations)
-        part.weigh()
-        check_tree(reader, part)
-    if header.at_most:
-        reader.end()
-        return Verified(**vars(header), records=reader.line - 2)
-    lists.weigh()
-    least = check_tree(reader, lists)
+        check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
+    if zeros is None:
+        least = check_tree(reader, lists)
+        reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+        if not header.budget and not claim.reached(reached):
+            raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     reader.end()
-    reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
-    if not header.budget and not claim.reached(reached):
-        raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(**vars(header), records=reader.line - 2)
 
 
@@ -203,8 +188,8 @@ def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
     There is one for each set of so many of the features that vary within lists, in the order of `combinations`. Raises
     `CertificateError` for a claim that has no such proof.
     """
-    if header.around or header.ties != "worst" or header.budget or header.at_most < 1:
-        raise CertificateError("of at most so many features, there is no proof with a cosine, a budget or other ties")
+    if header.ties != "worst" or header.budget or header.at_most < 1:
+        raise CertificateError("of at most so many features, there is no proof with a budget or other ties")
     limits = [[*map(Fraction, row)] for row in header.limits]
     places = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
     if any(len(own) != 1 for own in places):

@@ -17,7 +17,7 @@ import numpy as np
 
 from lpmert.certificates.check.lattices import lists_of, lost_on_paths
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
-from lpmert.certificates.check.regions import basis_of, cap_of
+from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import claim_of, with_zeros, zeros_of
 from lpmert.certificates.format import (
@@ -31,8 +31,8 @@ from lpmert.certificates.format import (
     RankingHeader,
     Record,
 )
-from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
-from lpmert.certificates.write.tree import BoxTree, SelectionTree, Undercut
+from lpmert.certificates.write.attainability import Anywhere
+from lpmert.certificates.write.tree import Undercut, grow_boxes, grow_selections
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_of
@@ -41,7 +41,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.presolve import column_scales, independent_columns
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
@@ -78,14 +77,14 @@ def write_certificate(
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES or SELECTIONS, by default what suits the shape of the
-    problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it takes.
-    at_most: how many weights may be other than 0, if that is limited; budget, second: what a second sum is at most, by
-    its name, and the numbers of that.
-    on_stage: gets a stage, and how much of it is done, of how much where that is known.
-    Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
-    bound below the loss.
+    problem. at_most: how many weights may be other than 0, if that is limited; budget, second: what a second sum is at
+    most, by its name, and the numbers of that. on_stage: gets a stage, and how much of it is done, of how much where
+    that is known. Where the run rounded losses, or the best weights are too fine for double precision, the certificate
+    states a bound below the loss.
+
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
+    limits, equations = certified_limits(region, nbest.names)
     measure = metric_of(metric, nbest.statistic_names)
     try:
         claim = claim_of(measure, nbest, ties, dict(budget or {}), second)
@@ -94,7 +93,6 @@ def write_certificate(
     _check_result(result, nbest.fingerprint)
     if kind not in (None, BOXES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES} or {SELECTIONS}")
-    limits, equations, cap = certified_limits(region, nbest.names)
     room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     header = Header(
         fingerprint=nbest.fingerprint,
@@ -114,12 +112,10 @@ def write_certificate(
     def spanned(zero: Sequence[str] = ()) -> tuple[dict[str, int], ProofLists]:
         """Return the exponents and lists of weights of which some are 0."""
         own, equal = with_zeros(header, zero)
-        exponents = _exponents(nbest, own, header.facets, equal, cap)
-        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal, header.facets)
+        exponents = _exponents(nbest, own, equal)
+        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal)
 
     try:
-        if at_most and cap is not None:
-            raise MethodError("certificates of at most so many features take no cosine")
         n_sets, zeros = zeros_of(header, nbest) if at_most else (0, iter(()))
         exponents, lists = spanned([name for name, weight in header.weights.items() if at_most and not weight])
         sums = lists.attained(result.weights.tolist())
@@ -136,55 +132,28 @@ def write_certificate(
                 lists.weigh()
                 write({"exponents": exponents})
                 try:
-                    _grow(header, lists, _suitable_kind(lists), None, write)
+                    _grow(lists, _suitable_kind(lists), write)
                 except Undercut as found:
                     raise MethodError(_CHEAPER) from found
         return
     lists.weigh()
-    if not exponents or (cap is not None and equations):
-        kind = SELECTIONS
-    kind = kind or _suitable_kind(lists)
-    if cap is not None:
-        header = replace(header, around=cap.centre.tolist(), cosine=Fraction(cap.cosine))
-        if kind != SELECTIONS:  # which need no facets
-            header = replace(header, facets=rational.to_integers(cap.centre[None]))
-            header = replace(header, exponents=spanned()[0])
+    kind = (kind or _suitable_kind(lists)) if exponents else SELECTIONS
     told = partial(on_stage, "records of the certificate")
     while True:
-        if cap is not None:
-            lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
-            try:
-                lists.cap = cap_of(header)
-            except CertificateError as error:
-                raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
-        claim.take(header.sums, header.bound)
-        lists.weigh()
         try:
             with certificate_writer(path, header, told) as write:
-                _grow(header, lists, kind, cap, write)
-        except Undercut as found:
-            facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
-            if facet is not None:
-                header = replace(header, facets=[*header.facets, facet])
-            elif budget:
-                raise MethodError(_CHEAPER) from found
-            else:
-                header = replace(header, **_restated(lists, found))
-                logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
-        else:
+                _grow(lists, kind, write)
             return
+        except Undercut as found:
+            if budget:
+                raise MethodError(_CHEAPER) from found
+            header = replace(header, **_restated(lists, found))
+            logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+            claim.take(header.sums, header.bound)
+            lists.weigh()
 
 
 _CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
-
-
-def _weights(header: Header, found: Undercut) -> list[Fraction]:
-    """Return the weights of a selection that undercuts what was claimed, as the caller's features take them."""
-    least = min(header.exponents.values())
-    by_name = dict(zip(header.exponents, map(Fraction, found.weights), strict=True))
-    return [
-        by_name.get(name, Fraction(0)) * (1 << (header.exponents.get(name, least) - least)) for name in header.weights
-    ]
 
 
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
@@ -213,7 +182,7 @@ def write_certificate_of_graphs(
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
-    limits, equations, _ = certified_limits(problem.region, graphs.names)
+    limits, equations = certified_limits(problem.region, graphs.names)
     try:
         lost_on_paths(problem, equations, result.weights.tolist())
     except CertificateError as error:
@@ -234,16 +203,20 @@ def _check_result(result: Result, fingerprint: str) -> None:
         raise MethodError("the result is that of other lists")
 
 
-def certified_limits(
-    region: Region | None, names: Sequence[str]
-) -> tuple[list[list[float]], list[list[Fraction]], Cap | None]:
-    """Return the limits [k, D], the equations [e, D] and the cap of a region; raises `MethodError` for one that
-    certificates do not know.
+def refuse_cosine(region: Region | None) -> None:
+    """Raise `MethodError` for a region with a cosine; one of 0 is a linear limit."""
+    if region is not None and region.cosine:
+        raise MethodError("certificates cover no cosine; search a region of bounds or linear limits instead")
+
+
+def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
+    """Return the limits [k, D] and the equations [e, D] of a region; raises `MethodError` for one that certificates do
+    not know.
     """
     if region is None:
-        return [], [], None
+        return [], []
+    refuse_cosine(region)
     limits = limits_of(region, names)
-    cap = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
     basis, _ = basis_of(limits.exact_equations, len(names))
     used = [k for k, row in enumerate(limits.exact_rows) if (np.array(row, dtype=object) @ basis).any()]
     rows: list[list[float]] = limits.rows[used].tolist()
@@ -253,38 +226,26 @@ def certified_limits(
             "certificates hold limits in double precision, and these need more, relative to the weight or sum that is "
             "fixed; give numbers with fewer digits, such as 0.25 for 0.3"
         )
-    return rows, [list(row) for row in limits.exact_equations], cap
+    return rows, [list(row) for row in limits.exact_equations]
 
 
-def _grow(header: Header, lists: ProofLists, kind: str, cap: Cap | None, add: Callable[[Record], None]) -> None:
+def _grow(lists: ProofLists, kind: str, add: Callable[[Record], None]) -> None:
     """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
     if kind == SELECTIONS:
-        feasible: Feasibility = Anywhere(lists)
-        if cap is not None:
-            exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
-            feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
-        SelectionTree(lists, whole_part(lists), feasible, add).grow()
+        grow_selections(lists, whole_part(lists), Anywhere(lists), add)
     else:
-        BoxTree(lists, add).grow()
+        grow_boxes(lists, add)
 
 
-def _exponents(
-    nbest: NBest,
-    limits: list[list[float]],
-    facets: list[list[int]],
-    equations: list[list[Fraction]],
-    cap: Cap | None,
-) -> dict[str, int]:
-    """Return for features that span all others the power of two that brings their spread within lists to about 1;
-    within a cosine for all that vary.
-    """
+def _exponents(nbest: NBest, limits: list[list[float]], equations: list[list[Fraction]]) -> dict[str, int]:
+    """Return for features that span all others the power of two that brings their spread within lists to about 1."""
     try:
-        whole, offsets, free = rows_with_limits(nbest, limits, equations, facets)
+        whole, offsets, free = rows_with_limits(nbest, limits, equations)
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)
     columns = varying_columns(rows, offsets)
-    if not equations and cap is None:  # else rows are rounded, or all features count
+    if not equations:  # else rows are rounded
         columns = columns[independent_columns(rows[:, columns], offsets)]
     scales = column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()

@@ -9,6 +9,7 @@ and these say which nodes come next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import exp, gcd
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from lpmert.certificates.check.lists import BudgetClaim, ProofLists
 from lpmert.certificates.check.regions import Box
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
-from lpmert.certificates.format import BOXES, Record
+from lpmert.certificates.format import BOXES, Record, depth_first
 from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore
 from lpmert.core import box_charges
 from lpmert.errors import CertificateError, FloatArray, IntArray
@@ -27,8 +28,6 @@ _SHARPNESS = 2.0
 _CORE_PREFERENCE = 3.0
 _MOST_POINTS = 3
 
-Alive = dict[int, tuple[int, ...]]
-
 
 class Undercut(Exception):
     """A selection that undercuts the claim is attainable, at these weights; cost: of a claim of one sum."""
@@ -38,32 +37,24 @@ class Undercut(Exception):
         self.cost, self.weights = cost, weights
 
 
-class SelectionTree:
-    """The tree below a part; `feasible` answers for the weights inside its box."""
+def grow_selections(lists: ProofLists, root: Part, feasible: Feasibility, add: Callable[[Record], None]) -> None:
+    """Add the records of the tree over selections below a part; `feasible` answers for the weights inside its box.
 
-    def __init__(self, lists: ProofLists, root: Part, feasible: Feasibility, add: Callable[[Record], None]) -> None:
-        self.lists = lists
-        self.feasible = feasible
-        self._root = root
-        self._add = add
+    Raises `Undercut` if something is attainable below the target.
+    """
 
-    def grow(self) -> None:
-        """Add all records of the tree; raises `Undercut` if something is attainable below the target."""
-        waiting: list[tuple[Iterator[Part], list[Choices]]] = [(iter([self._root]), [])]
-        while waiting:
-            checkpoint()
-            parts, witnesses = waiting[-1]
-            part = next(parts, None)
-            if part is None:
-                waiting.pop()
-                continue
-            if part.take is not None:
-                number, row = part.take
-                witnesses = [witness for witness in witnesses if witness[number] == row]
-            record = _Work(self, part, witnesses).record()
-            _, children = closed(self.lists, part, record)
-            self._add(record)
-            waiting.append((children, witnesses))
+    def grow(node: tuple[Part, list[Choices]]) -> Iterator[tuple[Part, list[Choices]]]:
+        checkpoint()
+        part, witnesses = node
+        if part.take is not None:
+            number, row = part.take
+            witnesses = [witness for witness in witnesses if witness[number] == row]
+        record = _Work(lists, feasible, part, witnesses).record()
+        _, children = closed(lists, part, record)
+        add(record)
+        return ((child, witnesses) for child in children)
+
+    depth_first(iter([(root, list[Choices]())]), grow)
 
 
 class _Work:
@@ -73,10 +64,8 @@ class _Work:
     that is settled; target: what closes it. left: what cores can still charge to each list.
     """
 
-    def __init__(self, tree: SelectionTree, part: Part, witnesses: list[Choices]) -> None:
-        self._tree = tree
-        self._part = part
-        self._see(part)
+    def __init__(self, lists: ProofLists, feasible: Feasibility, part: Part, witnesses: list[Choices]) -> None:
+        self._lists, self._decide, self._part = lists, feasible, part
         self._witnesses = witnesses
         self._empty = False
         self._out: list[tuple[int, int, list[int]]] = []
@@ -86,14 +75,15 @@ class _Work:
         self._charged: set[int] = set()
 
     def _see(self, part: Part) -> None:
-        lists, price = self._tree.lists, part.price
-        self._cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
-        alive: dict[int, list[int]] = {}
-        for row, number in zip(self._cost, lists.numbers[part.rows].tolist(), strict=True):
-            if number not in part.chosen:  # where limits are
-                alive.setdefault(number, []).append(row)
-        self._alive: Alive = {s: tuple(sorted(rows, key=self._cost.__getitem__)) for s, rows in alive.items()}
-        self._fixed, self._target = price.of(part.fixed.tolist()), price.target
+        rows, numbers = part.rows.tolist(), self._lists.numbers[part.rows[part.starts]].tolist()
+        self._cost = dict(zip(rows, part.costs(self._lists).tolist(), strict=True))
+        lists = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
+        self._alive: dict[int, tuple[int, ...]] = {
+            s: tuple(rows[a:b])
+            for s, (a, b) in lists
+            if s not in part.chosen  # as limits are
+        }
+        self._fixed, self._target = part.price.of(part.fixed.tolist()), part.price.target
 
     @property
     def _cheapest(self) -> dict[int, int]:
@@ -101,14 +91,14 @@ class _Work:
 
     def record(self) -> Record:
         """Return the record that closes the node or says where to branch."""
-        part, places = self._part, self._tree.lists.places
+        part, places = self._part, self._lists.places
         record: Record = {} if part.take is None else {"take": list(places[part.take[1]])}
         at = self._weigh()
         self._close_if_infeasible()
         self._exclude()
         if self._out:
             record["out"] = [[*places[row], *core] for _, row, core in self._out]
-            if self._tree.lists.claim.several and not self._empty:
+            if self._lists.claim.several and not self._empty:
                 self._part = part.only(~np.isin(part.rows, [row for _, row, _ in self._out]))
                 at = self._weigh()
         if at and not self._empty:
@@ -125,7 +115,7 @@ class _Work:
 
     def _weigh(self) -> list[int]:
         """Set the bound and return the sums whose prices it is at, none where it needs no prices or the node closes."""
-        lists, part = self._tree.lists, self._part
+        lists, part = self._lists, self._part
         self._see(part)
         at: list[int] = []
         self._shut = False
@@ -177,7 +167,7 @@ class _Work:
                 else:
                     self._out = [entry for entry in self._out if entry[0] == number]
                     self._empty = True
-        if self._closed and not self._empty and not self._tree.lists.claim.several:
+        if self._closed and not self._empty and not self._lists.claim.several:
             self._restore()
 
     def _restore(self) -> None:
@@ -228,14 +218,11 @@ class _Work:
 
     def _undercuts(self) -> bool:
         """Whether the cheapest choices do: prices are no more than a bound of what several sums lose."""
-        lists = self._tree.lists
-        if not lists.claim.several:
-            return True
         worth = self._worth(self._cheapest)
-        return may_undercut(lists, worth, worth)
+        return not self._lists.claim.several or may_undercut(self._lists, worth, worth)
 
     def _worth(self, cheapest: Choices) -> list[int]:
-        worth: list[int] = (self._part.fixed + self._tree.lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
+        worth: list[int] = (self._part.fixed + self._lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
         return worth
 
     def _branch(self) -> int:
@@ -251,7 +238,7 @@ class _Work:
         return min(several or self._alive, key=weight)
 
     def _feasible(self, chosen: Mapping[int, int]) -> SelectionOrCore:
-        answer = self._tree.feasible(chosen)
+        answer = self._decide(chosen)
         if answer.selection is not None:
             self._witnesses.append(answer.selection)
         return answer
@@ -315,73 +302,56 @@ _LARGEST_STEPS = 1 << 60
 """What the steps of all lists together may come to in the core."""
 
 
-class BoxTree:
-    def __init__(self, lists: ProofLists, add: Callable[[Record], None]) -> None:
-        self._lists = lists
-        self._add = add
-        self._n_features = lists.features.shape[1]
+def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:
+    """Add the records of the tree over boxes; raises `Undercut` if something attainable undercuts."""
 
-    def grow(self) -> None:
-        """Add the records of the tree; raises `Undercut` if something attainable undercuts."""
-        root: Record = {"split": BOXES}
-        self._add(root)
-        everywhere = whole_part(self._lists)
-        waiting: list[tuple[Part, Box, int]]
-        waiting = [(everywhere, shape, -1) for shape in reversed([*everywhere.shape.parts(root)])]
-        while waiting:
-            checkpoint()
-            whole, shape, stalled = waiting.pop()
-            part = narrowed(self._lists, whole, shape)
-            stalled = stalled + 1 if len(part.starts) >= 0.9 * len(whole.starts) else 0
-            record = self._close(part, stalled)
-            if record is not None:
-                self._add(record)
-                waiting += [(part, own, stalled) for own in reversed([*part.shape.parts(record)])]
-
-    def _close(self, part: Part, stalled: int) -> Record | None:
-        """Close a box, or return the record that divides it."""
-        lists = self._lists
+    def grow(node: tuple[Part, Box, int]) -> Iterator[tuple[Part, Box, int]]:
+        checkpoint()
+        whole, shape, stalled = node
+        part = narrowed(lists, whole, shape)
+        stalled = stalled + 1 if len(part.starts) >= 0.9 * len(whole.starts) else 0
         scores = part.scores(lists)
-        costs, records = self._closing(part, scores)
-        for record in records:
-            self._add(record)
-        if records:
-            return None
-        if len(part.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * self._n_features:
-            SelectionTree(lists, part, Inside(lists, part), self._add).grow()
-            return None
-        return {"split": [_axis(part, scores, costs)]}
+        costs, record = (_closed_by_prices if lists.claim.several else _closed_by_cores)(lists, part, scores)
+        if record is not None:
+            add(record)
+        elif len(part.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * lists.features.shape[1]:
+            grow_selections(lists, part, Inside(lists, part), add)
+        else:
+            record = {"split": [_axis(part, scores, costs)]}
+            add(record)
+            return ((part, own, stalled) for own in part.shape.parts(record))
+        return iter(())
 
-    def _closing(self, part: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
-        """Return what the hypotheses of a box cost [n], and the records that close it at once, if any do."""
-        lists = self._lists
-        if lists.claim.several:
-            return _closing_by_prices(lists, part, scores)
-        costs = lists.worth[0][part.rows]
-        needed = lists.target - int(part.fixed[0] + costs[part.starts].sum())
-        costs = costs.astype(np.float64)
-        if needed <= 0:
-            return costs, [{}]
-        if not len(part.starts):
-            return costs, []
-        found = box_conflicts(lists, part, scores, needed)
-        if not found:
-            return costs, []
-        record: Record = {"cores": found}
-        try:
-            closed(lists, part, record)
-        except CertificateError:
-            return costs, []  # what was found in floating point is not so
-        return costs, [record]
+    root: Record = {"split": BOXES}
+    add(root)
+    everywhere = whole_part(lists)
+    depth_first(((everywhere, shape, -1) for shape in everywhere.shape.parts(root)), grow)
 
 
-def _closing_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
+def _closed_by_cores(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, Record | None]:
+    """Return what the hypotheses of a box cost [n], and the record that closes it at once, if there is one."""
+    whole = lists.worth[0][part.rows]
+    needed = lists.target - int(part.fixed[0] + whole[part.starts].sum())
+    costs = whole.astype(np.float64)
+    if needed <= 0:
+        return costs, {}
+    record: Record = {"cores": box_conflicts(lists, part, scores, needed) if len(part.starts) else []}
+    if not record["cores"]:
+        return costs, None
+    try:
+        closed(lists, part, record)
+    except CertificateError:
+        return costs, None  # what was found in floating point is not so
+    return costs, record
+
+
+def _closed_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, Record | None]:
     """Try the sums at the centre of a box, then those that are cheapest at their prices, and so on."""
     costs = np.zeros(len(part.rows))
     if not may_undercut(lists, *part.box(lists)):
-        return costs, [{}]
+        return costs, {}
     if not len(part.starts):
-        return costs, []
+        return costs, None
     worth = lists.worth[:, part.rows]
     values = scores[0]
     seen: list[list[int]] = []
@@ -397,15 +367,16 @@ def _closing_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tup
         all_costs = weighed.costs(lists)
         least = int(np.minimum.reduceat(all_costs, part.starts).sum())
         if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
-            return costs, [{"at": at}]
+            return costs, {"at": at}
         costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
         values = -all_costs.astype(np.float64)
-    return costs, []
+    return costs, None
 
 
-def _shares(part: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
-    [m].
+def _axis(part: Part, scores: FloatArray, costs: FloatArray) -> int:
+    """Return the axis of a box along which most cost is at stake between two hypotheses.
+
+    That is so between the first of some lists and the others, by how their differences vary along the axes.
     """
     first = np.repeat(part.starts, part.sizes)
     stride = max(1, len(part.starts) // _SAMPLED_LISTS)
@@ -415,14 +386,8 @@ def _shares(part: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArr
     reach = np.abs(gains).sum(axis=0)
     rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
     stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(part.sizes, part.sizes)[rows]
-    return (gains / reach).T, stakes
-
-
-def _axis(part: Part, scores: FloatArray, costs: FloatArray) -> int:
-    """Return the axis of a box along which most cost is at stake between two hypotheses."""
-    shares, stakes = _shares(part, scores, costs)
     lengths = np.abs(part.shape.points).max(axis=1)
-    return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * lengths[1:] / lengths[0]))
+    return 1 + int(np.argmax(stakes @ np.abs((gains / reach).T) + 1e-3 * lengths[1:] / lengths[0]))
 
 
 def box_conflicts(lists: ProofLists, part: Part, scores: FloatArray, needed: int) -> list[list[int]]:
