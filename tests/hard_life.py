@@ -29,15 +29,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
-import numpy as np
 import zstandard
 from commands import run
 from shared import ROOT
-from written_lists import DIALECTS
+from written_lists import DIALECTS, Content, content_of, put, small
 
 import lpmert
 from lpmert.cli.loop_file import read_config
 from lpmert.cli.main import COMMANDS
+from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.registry import Registry
 
@@ -45,6 +45,7 @@ sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "format
 _certificates: Any = import_module("test_certificate_fuzz")
 _graphs: Any = import_module("test_lattice_formats")
 _weights: Any = import_module("test_weights")
+KINDS = import_module("test_malformed").KINDS
 
 LONGEST = 10.0
 """Seconds of processor time that no small input may take."""
@@ -166,126 +167,88 @@ def packed(rng: random.Random, content: bytes) -> bytes:
     return mutate(rng, content) if rng.random() < 0.5 else content
 
 
-def small_lists() -> lpmert.NBest:
-    """Three lists that every format can hold."""
-    features = [[1, 0.25], [-0.5, 2], [0.5, 1 / 3], [2, 1e-3], [-1, 3.5], [0.125, -7]]
-    texts = ["a cat", "", "the cat", "x", "y", "das Tier"]
-    return lpmert.NBest(
-        np.array(features), [0, 3, 5, 6], [2, 0, 1, 3, 1, 0], names=["am_0", "lm_0"], list_ids=["b", "a", "c"],
-        texts=texts, statistic_names=["errors"],
-    )  # fmt: skip
-
-
 def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
-    """Every format with its seeds, read as what it is or as what it looks like; mutants keep the seed's other files."""
-    given = folder / "seeds"
-    given.mkdir()
-    nbest = small_lists()
-    references = dict.fromkeys(("x", "b", "a", "c", "one", "two", *map(str, range(12))), "the cat")
+    """Every kind of files with its seeds, read as what it is or what it looks like; of several files one is changed."""
+    references = dict.fromkeys(("x", "u01", *map(str, range(12))), "the cat")
 
-    def lists(name: str, **options: Any) -> Callable[[Path], object]:
-        return lambda path: lpmert.read(path, name, **options)
+    def lattices(**options: Any) -> Callable[[Path], object]:
+        return lambda place: lpmert.load_lattices(place / "x", references, partial=True, **options)
 
-    columns = {"segment": "list", "features": "am_0,lm_0", "loss": "errors", "text": "text"}
-    kinds: dict[str, tuple[float, list[bytes], Callable[[Path], object]]] = {}
-    for name, share in (("tsv", 2), ("csv", 2), ("jsonl", 2), ("json", 2), ("moses", 2), ("best-of-n", 2)):
-        lpmert.write(nbest, given / name, name)
-        options = columns if name in ("tsv", "csv", "jsonl", "json") else {}
-        kinds[name] = (share, [(given / name).read_bytes()], lists(name, **options))
-    for name, share in (("parquet", 0.3), ("npz", 0.5)):
-        lpmert.write(nbest, given / f"x.{name}", name)
-        kinds[name] = (share, [(given / f"x.{name}").read_bytes()], lists(name))
-    lpmert.write(nbest, given / "run1.features.dat", "mert", score_type="own")
-    scores = next(path for path in given.iterdir() if "scores" in path.name)
-    kinds["mert features"] = (1, [(given / "run1.features.dat").read_bytes()], lists("mert", scores=scores))
-    features = given / "run1.features.dat"
-    kinds["mert scores"] = (1, [scores.read_bytes()], lambda path: lpmert.read(features, "mert", scores=path))
-    for name, (content, options) in DIALECTS.items():
-        kinds[name] = (0.2, [content.encode()], lambda path, options=options: lpmert.read(path, **options))
-    for name, content in _graphs.KINDS.items():
-        kinds[name] = (
-            1,
-            [content.encode()],
-            lambda path, name=name: lpmert.load_lattices(path, references, format=name, partial=True),
-        )
-    speech = ROOT / "examples" / "speech"
-    small = (
+    slf = (
         b"VERSION=1.0\nUTTERANCE=x\nN=3 L=3\nI=0 W=!NULL\nI=1 W=the\nI=2 W=cat v=1\n"
         b"J=0 S=0 E=1 a=-1.5 l=-2\nJ=1 S=1 E=2 a=-3 l=0.5\nJ=2 S=0 E=2 a=-9 l=-1\n"
     )
-    kinds["slf"] = (1.5, [small], lambda path: lpmert.load_lattices(path, references, format="slf", partial=True))
     members = io.BytesIO()
     with tarfile.open(fileobj=members, mode="w") as archive:
         for name in ("x.slf", "sub/a.slf"):
             member = tarfile.TarInfo(name)
-            nameless = small.replace(b"UTTERANCE=x\n", b"")
+            nameless = slf.replace(b"UTTERANCE=x\n", b"")
             member.size = len(nameless)
             archive.addfile(member, io.BytesIO(nameless))
-    kinds["archives"] = (
-        1,
-        [members.getvalue()[:5120]],
-        lambda path: lpmert.load_lattices(path, references, partial=True),
-    )
-    whole = gzip.decompress((speech / "lattices" / "u01.slf.gz").read_bytes())
-    kinds["slf, examples"] = (
-        0.1,
-        [whole],
-        lambda path: lpmert.load_lattices(path, {"u01": "a b", "x": "a"}, partial=True),
-    )
-    asr = gzip.decompress((ROOT / "examples" / "asr" / "nbest.tsv.gz").read_bytes())
-    asr = b"".join(asr.splitlines(keepends=True)[:40])
-    chosen = {"segment": "utterance", "features": "am,lm,words", "loss": "errors"}
-    kinds["tsv, examples"] = (0.5, [asr], lambda path: lpmert.read(path, **chosen))
-    candidates = (ROOT / "examples" / "best_of_n" / "candidates.jsonl").read_bytes().splitlines(keepends=True)
-    kinds["best-of-n, examples"] = (0.3, [b"".join(candidates[:2])], lambda path: lpmert.read(path))
-    utterance = gzip.decompress((speech / "srilm" / "u01.nbest.gz").read_bytes())
-    srilm = [utterance, b"(-12.5) the cat\n(-13) a cat\n", b"-1.5 -2 3 the cat sat\n-2 -1 2 a cat\n"]
-
-    def in_folder(path: Path) -> object:
-        (folder / "one").mkdir(exist_ok=True)
-        os.replace(path, folder / "one" / "x")
-        return lpmert.read(folder / "one", "srilm", references=references, partial=True)
-
-    kinds["srilm"] = (1, srilm, in_folder)
-    kinds["scores"] = (
-        1,
-        [b"b-1 1\nb-2 0.5\na-1 2\na-2 -7\n"],
-        lambda path: lpmert.read({"am": path, "lm": path}, losses={"errors": path}),
-    )
-    kinds["references"] = (
-        1,
-        [b"b the cat\na a cat\nc x\n", b"the cat (b)\na cat (a)\nx (c)\n", b"utterance\treference\nb\tx\na\ty\nc\tz\n"],
-        lambda path: lpmert.read(given / "x.npz", references=path),
-    )
-    kinds["weights"] = (
-        3,
-        [value.encode() for name, value in vars(_weights).items() if name.isupper() and isinstance(value, str)]
-        + [b"am_0 1\nlm_0 -2.5\n", b"1 2 3\n", b'{"weights": {"am_0": 1, "lm_0": 2}}'],
-        lambda path: read_weights(path).values,
-    )
     loop = (
-        b'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
-        b'[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
-        b'[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
+        'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
+        '[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
+        '[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
     )
-    kinds["loop"] = (1, [loop], lambda path: read_config(path).closing.close())
-    everything = [seed for _, seeds, _ in kinds.values() for seed in seeds]
-    kinds["told by content"] = (3, everything, lambda path: lpmert.read(path))
-    for name, (share, seeds, read) in kinds.items():
-        yield name, _of_files(folder / "x", share, seeds, everything, read)
+    examples = ROOT / "examples"
+    asr = gzip.decompress((examples / "asr" / "nbest.tsv.gz").read_bytes()).splitlines(keepends=True)[:40]
+    candidates = (examples / "best_of_n" / "candidates.jsonl").read_bytes().splitlines(keepends=True)[:2]
+    utterance = gzip.decompress((examples / "speech" / "srilm" / "u01.nbest.gz").read_bytes())
+    columns = {"segment": "utterance", "features": "am,lm,words", "loss": "errors"}
+    kinds: dict[str, tuple[float, list[dict[str, Content]], Callable[[Path], object]]] = {
+        **{name: (0.2 if name in DIALECTS else 1, [kind.files], kind.read) for name, kind in KINDS.items()},
+        **{name: (1, [{"x": text}], lattices(format=name)) for name, text in _graphs.KINDS.items()},
+        "slf of all fields": (1.5, [{"x": slf}], lattices(format="slf")),
+        "archives": (1, [{"x": members.getvalue()[:5120]}], lattices()),
+        "slf, examples": (
+            0.1,
+            [{"x": gzip.decompress((examples / "speech" / "lattices" / "u01.slf.gz").read_bytes())}],
+            lattices(),
+        ),
+        "tsv, examples": (0.5, [{"x": b"".join(asr)}], lambda place: lpmert.read(place / "x", **columns)),
+        "best-of-n, examples": (0.3, [{"x": b"".join(candidates)}], lambda place: lpmert.read(place / "x")),
+        "srilm, other forms": (
+            0.6,
+            [{"lists/x": utterance}, {"lists/x": "(-12.5) the cat\n(-13) a cat\n"}],
+            lambda place: lpmert.read(place / "lists", "srilm", references=references, partial=True),
+        ),
+        "references, other forms": (
+            0.7,
+            [{"x": "the cat (b)\na cat (a)\nx (c)\n"}, {"x": "utterance\treference\nb\tx\na\ty\nc\tz\n"}],
+            lambda place: read_transcripts(place / "x"),
+        ),
+        "weights of all forms": (
+            3,
+            [{"x": text} for text in _weights.FORMS.values()],
+            lambda place: read_weights(place / "x").values,
+        ),
+        "loop": (1, [{"x": loop}], lambda place: read_config(place / "x").closing.close()),
+    }
+    everything = [content_of(one) for _, seeds, _ in kinds.values() for files in seeds for one in files.values()]
+    kinds["told by content"] = (3, [{"x": one} for one in everything], lambda place: lpmert.read(place / "x"))
+    for number, (name, (share, seeds, read)) in enumerate(kinds.items()):
+        yield name, _of_files(folder / str(number), share, seeds, everything, read)
 
 
 def _of_files(
-    path: Path, share: float, seeds: Sequence[bytes], others: Sequence[bytes], read: Callable[[Path], object]
+    folder: Path,
+    share: float,
+    seeds: Sequence[dict[str, Content]],
+    others: Sequence[bytes],
+    read: Callable[[Path], object],
 ) -> EntryPoint:
     def draw(rng: random.Random) -> tuple[str, bytes]:
-        content = packed(rng, mutate(rng, rng.choice(seeds), others))
-        return repr(content), content
+        seed = rng.randrange(len(seeds))
+        name = rng.choice(sorted(seeds[seed]))
+        content = packed(rng, mutate(rng, content_of(seeds[seed][name]), others))
+        return f"{name}: {content!r}", f"{seed} {name}\n".encode() + content
 
     def take(content: bytes) -> bool:
-        path.write_bytes(content)
+        head, _, changed = content.partition(b"\n")
+        seed, name = head.decode().split(" ", 1)
+        place = put(folder / seed, {**seeds[int(seed)], name: changed})
         try:
-            read(path)
+            read(place)
         except lpmert.LpmertError as error:
             _check_message(str(error))
             return False
@@ -380,11 +343,7 @@ def command_lines(folder: Path) -> EntryPoint:
 
 def _fill(place: Path) -> None:
     place.mkdir()
-    nbest = small_lists()
-    nbest = lpmert.NBest(
-        nbest.features, nbest.offsets, nbest.statistics, names=["am", "lm"], list_ids=nbest.list_ids,
-        texts=nbest.texts, statistic_names=["errors"],
-    )  # fmt: skip
+    nbest = small(offsets=[0, 3, 5, 6], list_ids=["b", "a", "c"], names=["am", "lm"], statistic_names=["errors"])
     for name in ("t.tsv", "t.jsonl", "t.npz"):
         lpmert.write(nbest, place / name)
     lpmert.write(nbest, place / "p.jsonl", "best-of-n")

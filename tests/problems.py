@@ -711,6 +711,14 @@ def noise(seed: int, lists: int = 24, dimension: int = 2) -> NBest:
     return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
 
 
+def changed_in(nbest: NBest, chosen: Array) -> NBest:
+    """The same lists, but for other features and losses of those chosen: what is fitted to them is another."""
+    features, losses, rows = nbest.dense_features().copy(), nbest.statistics.copy(), chosen[nbest.list_index]
+    features[rows] *= [1000.0, -0.001, 7.0][: nbest.n_features]
+    losses[rows] = 5.0 - 3.0 * losses[rows]
+    return NBest(features, nbest.offsets, losses)
+
+
 COSINES = (0.2, 0.6, 0.84, 0.95, 0.99, 0.9999)
 
 

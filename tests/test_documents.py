@@ -75,20 +75,6 @@ def test_a_command_prints_what_the_document_shows(command: str, output: list[str
     assert not missing, out
 
 
-def test_the_iterations_of_the_loop_are_those_of_its_example(tmp_path: Path) -> None:
-    for entry in ROOT.iterdir():
-        (tmp_path / entry.name).symlink_to(entry)
-    code, _, log = finished("loop", "examples/loop/lists.toml", "--forget", cwd=tmp_path)
-    assert code == 0, log
-    shown = blocks(ROOT / "docs" / "loop.md", "text")[0]
-    rows = [
-        [line.split()[:-1] for line in text.splitlines() if line.endswith("s") and line.split()[0].isdigit()]
-        for text in (shown, log)
-    ]
-    assert rows[0] == rows[1]
-    assert len(rows[0]) > 1
-
-
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[path.name for path in DOCUMENTS])
 def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -31,15 +31,6 @@ def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:
     assert len(taken & refused) > 30  # each entry point lets some through and stops some
 
 
-def test_intact_seeds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hard_life, "mutate", lambda _rng, content, _others=(): content)
-    monkeypatch.setattr(hard_life, "packed", lambda _rng, content: content)
-    kinds = ["tsv", "moses", "weights", "loop", "slf", "archives"]
-    outcomes, failures = hard_life.try_entry_points(3000, 1, tmp_path, kinds)
-    assert failures == []
-    assert {outcome for _, outcome in outcomes} == {"taken"}
-
-
 @pytest.mark.parametrize("name", [f"a{BARRED}", "a\u202eb", "a\rb", "a\u2028b", "a\x85b"])
 def test_names_in_messages_command_no_terminal(tmp_path: Path, name: str) -> None:
     nbest = lpmert.NBest([[1.0], [2.0]], [0, 2], [0, 1], names=[name])

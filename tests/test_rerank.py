@@ -150,21 +150,6 @@ class TestReading:
         assert wrong.exit_code != 0
         assert "ver" in wrong.stderr
 
-    @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-    def test_data_frames(self, kind: str) -> None:
-        columns = {"q": list("aaabb"), "answer": list(LISTS.texts or ())}
-        columns |= {name: LISTS.dense_features()[:, k].tolist() for k, name in enumerate(LISTS.names)}
-        module: Any = pytest.importorskip(kind)
-        frame = module.table(columns) if kind == "pyarrow" else module.DataFrame(columns)
-        lists = lpmert.read(frame, segment="q", features=["lm", "ver"], text="answer", references=False)
-        assert lists.fingerprint == LISTS.fingerprint
-        assert lists.texts == LISTS.texts
-
-    def test_references_take_the_place_of_losses_in_sets_of_candidates(self, tmp_path: Path) -> None:
-        (tmp_path / "x.jsonl").write_text(SETS)
-        lists = lpmert.read(tmp_path / "x.jsonl", references={"a": "4", "b": "y"})
-        assert lists.statistics[:, 0].tolist() == [0, 1, 0, 1, 0]
-
 
 def test_groups_keep_the_names_of_a_data_frame() -> None:
     pandas: Any = pytest.importorskip("pandas")

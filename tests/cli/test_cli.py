@@ -201,64 +201,6 @@ class TestRegions:
         assert "inside by" in outcome.stdout
         assert "am >= 0" in outcome.stdout
 
-    @pytest.mark.parametrize(
-        ("options", "code", "message"),
-        [
-            (["--bounds", "lm"], 2, "lm:0.."),
-            (["--bounds", "lm:0..,lm:..1"], 2, "twice"),
-            (["--bounds", "lm:.."], 2, "lm:0.."),
-            (["--fix", "lm"], 2, "ac=1"),
-            (["--linear", "lm:0.."], 2, "ac=1"),
-            (["--linear", "lm=1"], 2, "is not a limit on a sum"),
-            (["--cosine", "0.5"], 2, "--around"),
-            (["--cosine", "0.5", "--around", "1,1", "--certificate", "c.json"], 2, "covers no --cosine; use --bounds"),
-            (["--cosine", "-0.5", "--around", "1,1", "--certificate", "c.json"], 2, "covers no --cosine; use --bounds"),
-            (["--cosine", "-0.5", "--around", "1,1", "--at-most", "1"], 1, "lpmert.minimize"),
-            (["--cosine", "-1.5", "--around", "1,1"], 1, "above -1"),
-            (["--bounds", "lm:0..1"], 1, "reference"),
-            (["--bounds", "xx:0.."], 1, "no feature 'xx'"),
-            (["--nonnegative", "--linear", "am=1,lm=1:..0"], 1, "no inside"),
-        ],
-    )
-    def test_a_region_without_sense_is_refused(self, table: str, options: list[str], code: int, message: str) -> None:
-        outcome = run("solve", table, *COLUMNS, *options)
-        assert outcome.exit_code == code
-        assert message in outcome.stderr
-
-
-class TestWrongUse:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--no-such-flag"], "no-such-flag"),
-            (["--method", "guess"], "exhaustive"),
-            (["--method", "beam", "--set", "beam=0"], "at least 1"),
-            (["--time-limit", "-1"], "below 0"),
-            (["--time-limit", "nan"], "finite"),
-            (["--gap", "much"], "finite"),
-            (["--target", "inf"], "finite"),
-            (["--node-limit", "1.5"], "1.5"),
-            (["--memory-limit", "lots"], "2GiB"),
-            (["--memory-limit", "0"], "at least one byte"),
-            (["--jobs", "0"], "jobs"),
-            (["--scale", "am"], "am=1"),
-            (["--scale", "am=0"], "other than 0"),
-            (["--scale", "xx=1"], "am, lm"),
-            (["--statistics", "errors"], "--loss"),
-            (["--features", "am,,lm"], "empty name"),
-            (["--features", "am,lm,am"], "'am' is given twice"),
-            (["--fix", "am=1", "--fix", "lm=2"], "--fix is given twice; name all at once, with commas."),
-            (["--initial-weights", "1,2,3"], "3 numbers for 2 features (am, lm)"),
-        ],
-    )
-    def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
-        self, table: str, arguments: list[str], message: str
-    ) -> None:
-        outcome = run("solve", table, *COLUMNS, *arguments)
-        assert outcome.exit_code == 2
-        assert message in outcome.stderr
-        assert outcome.stdout == ""
-
 
 class TestFailures:
     @pytest.mark.parametrize(

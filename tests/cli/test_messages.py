@@ -1,8 +1,9 @@
 """Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
 
-import ast
 import json
 import os
+import shlex
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, run, succeeded
 from shared import ROOT
+from written_lists import small
 
 import lpmert
 from lpmert import DataError
@@ -49,13 +51,6 @@ def test_help_shows_no_default_that_is_nothing(command: str) -> None:
     assert '[default: ""]' not in " ".join(shown.stdout.split())
 
 
-def test_names_that_are_mistyped_are_told_what_they_may_be(table: str) -> None:
-    assert "No such command 'slove'. Did you mean solve?" in refusal("slove", table, code=2)
-    assert "sentence-bleu, sentence-chrf, ter, sentence-ter" in refusal(
-        "solve", *columns(table), "--metric", "tre", code=2
-    )
-
-
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
 def test_a_huge_argument_is_not_echoed(table: str, command: str) -> None:
     known = main.get_command(click.Context(main), command)
@@ -69,44 +64,20 @@ def test_a_huge_argument_is_not_echoed(table: str, command: str) -> None:
             assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
 
 
-@pytest.mark.parametrize("place", ["header", "key", "number", "name"])
+@pytest.mark.parametrize("place", ["header", "key", "number", "name", "names"])
 def test_a_huge_cell_is_not_echoed(tmp_path: Path, place: str) -> None:
     content = {
         "header": TABLE.replace("errors", HUGE),
         "key": TABLE.replace("u1", HUGE) + f"{HUGE}\t1\t1\t1\n",
         "number": TABLE.replace("2\t1\t1", f"{HUGE}\t1\t1"),
         "name": TABLE.replace("am\t", f"{HUGE}\t"),
+        "names": TABLE.replace("am\tlm", f"{HUGE}\t{HUGE}"),
     }[place]
     (tmp_path / "dev.tsv").write_text(content)
     outcome = run("solve", *columns(str(tmp_path / "dev.tsv")))
     assert outcome.exit_code == 1
     assert str(tmp_path / "dev.tsv") in outcome.stderr
     assert len(outcome.output) < 2 * LONGEST_MESSAGE
-
-
-def test_every_value_in_an_error_is_quoted_through_one_function() -> None:
-    """`!r` and `join` have no limit: errors are written with `quoted` and `listed`, but for our own constants."""
-    found = []
-    for path in (ROOT / "lpmert").rglob("*.py"):
-        if path.name in ("quoting.py", "lazy.py"):
-            continue
-        for raised in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(raised, ast.Raise):
-                continue
-            for node in ast.walk(raised):
-                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-                if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and node.format_spec is None:
-                    found.append(f"{place} {ast.unparse(node)}")
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Attribute)
-                    and node.func.attr == "join"
-                    and ast.unparse(node.func.value) == "', '"
-                    and isinstance(node.args[0], ast.Name | ast.Attribute)
-                    and not ast.unparse(node.args[0]).rpartition(".")[2].isupper()
-                ):
-                    found.append(f"{place} {ast.unparse(node)}")
-    assert not found
 
 
 @pytest.mark.parametrize(
@@ -125,15 +96,9 @@ def test_errors_about_lists_name_their_file(table: str, given: list[str]) -> Non
     assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {table}:")
 
 
-class TestGap:
-    @pytest.mark.parametrize("text", ["5", "1.01", "150%"])
-    def test_more_than_the_whole_is_refused_with_the_remedy(self, table: str, text: str) -> None:
-        assert "for 5 % give 0.05 or 5%" in refusal("solve", *columns(table), "--gap", text, code=2)
-        assert run("compare", *columns(table), "--gap", text).exit_code == 2
-
-    @pytest.mark.parametrize("text", ["0.05", "5%", "1", "100%", "0"])
-    def test_shares_and_percentages_are_taken(self, table: str, text: str) -> None:
-        assert run("solve", *columns(table), "--gap", text).exit_code == 0
+@pytest.mark.parametrize("text", ["0.05", "5%", "1", "100%", "0"])
+def test_gaps_are_shares_or_percentages(table: str, text: str) -> None:
+    assert run("solve", *columns(table), "--gap", text).exit_code == 0
 
 
 class TestOverwriting:
@@ -326,27 +291,126 @@ def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: P
     assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {path}: the lists have the statistics x, y:")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["methods", "celles"], "[METHOD]': no method 'celles'; choose one of auto, cells"),
-        (["solve", "--seed", "x"], "'x' is not a valid integer."),
-        (["solve", "--fix", "am=1,c=2"], "fixed weights: no feature 'c'; the features are am, lm"),
-        (["solve", "--bounds", "am:3..1"], "limits of am: the least, 3, is above the most, 1; swap them"),
-        (["solve", "--metric", "ter"], "metric 'ter' is of texts; give the references (--references)"),
-        (["solve", "--metric", "wer"], "2 statistics columns, errors and the length of the reference, or texts with"),
-        (["solve", "--from", "csv"], r"one column only, 'utt\tam\tlm\terrors': give its format (--from, format)"),
-        (["check", "--weights", '{"am": 1, "lm": "x"}'], "Invalid value for --weights: the weight of 'lm' is 'x'"),
-        (["evaluate", "--weights", "1,0", "--set", "restarts=2"], "--set 'restarts': no method searches here"),
-        (["train", "--method", "cells"], "--method: cells does not train on sparse features; give msr"),
-    ],
-)
-def test_a_message_names_what_is_wrong_once_and_the_remedy(table: str, given: list[str], message: str) -> None:
-    outcome = run(given[0], *(columns(table) if given[0] != "methods" else []), *given[1:])
-    assert outcome.exit_code in (1, 2)
-    said = " ".join(outcome.stderr.split())
-    assert message in said
-    assert said.count("exhaustive") <= 1
+# fmt: off
+REFUSED = [  # command lines, in which DATA is lists with their columns; exit codes, and what is said
+    *((f"solve DATA {words}", code, said) for words, code, said in [
+        ("--bounds lm", 2, "lm:0.."),
+        ("--bounds lm:0..,lm:..1", 2, "twice"),
+        ("--bounds lm:..", 2, "lm:0.."),
+        ("--bounds am:3..1", 1, "limits of am: the least, 3, is above the most, 1; swap them"),
+        ("--bounds lm:0..1", 1, "reference"),
+        ("--bounds xx:0..", 1, "no feature 'xx'"),
+        ("--fix lm", 2, "ac=1"),
+        ("--fix am=1,c=2", 1, "fixed weights: no feature 'c'; the features are am, lm"),
+        ("--fix am=1 --fix lm=2", 2, "--fix is given twice; name all at once, with commas."),
+        ("--linear lm:0..", 2, "ac=1"),
+        ("--linear lm=1", 2, "is not a limit on a sum"),
+        ("--nonnegative --linear am=1,lm=1:..0", 1, "no inside"),
+        ("--cosine 0.5", 2, "--around"),
+        ("--cosine 0.5 --around 1,1 --certificate c.json", 2, "covers no --cosine; use --bounds"),
+        ("--cosine -0.5 --around 1,1 --certificate c.json", 2, "covers no --cosine; use --bounds"),
+        ("--cosine -0.5 --around 1,1 --at-most 1", 1, "lpmert.minimize"),
+        ("--cosine -1.5 --around 1,1", 1, "above -1"),
+        ("--no-such-flag", 2, "no-such-flag"),
+        ("--method guess", 2, "exhaustive"),
+        ("--method beam --set beam=0", 2, "at least 1"),
+        ("--time-limit -1", 2, "below 0"),
+        ("--time-limit nan", 2, "finite"),
+        ("--gap much", 2, "finite"),
+        ("--gap 5", 2, "for 5 % give 0.05 or 5%"),
+        ("--gap 1.01", 2, "for 5 % give 0.05 or 5%"),
+        ("--gap 150%", 2, "for 5 % give 0.05 or 5%"),
+        ("--target inf", 2, "finite"),
+        ("--node-limit 1.5", 2, "1.5"),
+        ("--memory-limit lots", 2, "2GiB"),
+        ("--memory-limit 0", 2, "at least one byte"),
+        ("--jobs 0", 2, "jobs"),
+        ("--seed x", 2, "'x' is not a valid integer."),
+        ("--scale am", 2, "am=1"),
+        ("--scale am=0", 2, "other than 0"),
+        ("--scale xx=1", 2, "am, lm"),
+        ("--statistics errors", 2, "--loss"),
+        ("--features am,,lm", 2, "empty name"),
+        ("--features am,lm,am", 2, "'am' is given twice"),
+        ("--initial-weights 1,2,3", 2, "3 numbers for 2 features (am, lm)"),
+        ("--metric tre", 2, "sentence-bleu, sentence-chrf, ter, sentence-ter"),
+        ("--metric ter", 1, "metric 'ter' is of texts; give the references (--references)"),
+        ("--metric wer", 1, "2 statistics columns, errors and the length of the reference, or texts with"),
+        ("--from csv", 1, r"one column only, 'utt\tam\tlm\terrors': give its format (--from, format)"),
+        ("--at-most 2 --gap 1%", 2, "--gap is for a single search, without --at-most."),
+        ("--at-most 2 --checkpoint kept", 2, "--checkpoint is for a single search, without --at-most."),
+        ("--at-most 1 --ties best --certificate proof.json", 2, "--ties best"),
+        ("--budget am=3 --at-most 1", 2, "--at-most and --budget cannot be combined"),
+        ("--budget am=3 --checkpoint state", 2, "--checkpoint is for a single search, without --budget"),
+        ("--budget am=3 --ties worst", 2, "--ties is for one sum"),
+        ("--write espnet", 1, "no setting for feature 'am'"),
+        ("--weights-out moses.ini", 2, "does not exist, and `update` only changes files"),
+        ("--write update", 2, "--write update needs --weights-out"),
+        ("--write names --json", 2, "both go to stdout"),
+        ("--roles acoustic=lm", 2, "--roles is for the settings of toolkits"),
+    ]),
+    *((f"{command} DATA --gap 1%", 2, "--gap is for one search") for command in ("subsets", "ranges", "leave-one-out")),
+    ("ranges DATA --slack some", 1, "0 or more, or a share of the optimum such as 1%"),
+    ("check DATA --weights '{\"am\": 1, \"lm\": \"x\"}'", 2, "Invalid value for --weights: the weight of 'lm' is 'x'"),
+    ("evaluate DATA --weights 1,0 --set restarts=2", 2, "--set 'restarts': no method searches here"),
+    ("train DATA --method cells", 2, "--method: cells does not train on sparse features; give msr"),
+    ("methods celles", 2, "[METHOD]': no method 'celles'; choose one of auto, cells"),
+    ("slove", 2, "No such command 'slove'. Did you mean solve?"),
+    ("compare DATA --methods och,simplex", 2, "no method 'simplex'"),
+    ("compare DATA --weights weights.txt", 2, "is not NAME=WEIGHTS"),
+    ("compare DATA --weights a=b --weights a=c", 2, "names a twice"),
+    ("compare DATA --scale am=1", 2, "No such option"),
+    ("compare DATA --seeds 0", 2, "--seeds"),
+    ("compare DATA --gap 150%", 2, "for 5 % give 0.05 or 5%"),
+    ("compare DATA --source a", 2, "--source needs --cv"),
+    ("compare DATA --cv 1", 2, "--cv"),
+    *((f"{command} --source {words}", 2, said) for command in ("compare DATA --cv 5", "tune DATA") for words, said in [
+        ("'no such id'", "does not match the list id"),
+        ("(", "not a regular expression"),
+    ]),
+    ("tune DATA --write update", 2, "--write update needs --weights-out"),
+    ("tune DATA --cv 1", 2, "--cv"),
+    ("tune DATA --quick --set average.warmth=1", 2, "lpmert methods average"),
+    ("tune DATA --held-out-references r", 2, "--held-out-references needs --held-out"),
+    ("tune DATA --held-out dev.tsv --held-out-references r", 2, "--held-out-references needs --references"),
+    ("tune dev.tsv --statistics-file x --held-out dev.tsv", 2, "--statistics-file belongs to DATA alone"),
+    *((f"tune {words}", 2, "Standard input (-) can be only one of the files") for words in (
+        "- --references -",
+        "dev.tsv --references - --held-out more.tsv --held-out-references -",
+        "- --references r --held-out - --held-out-references r",
+    )),
+    *((f"convert x.npz y --to best-of-n {words}", 2, said) for words, said in [
+        ("--segment x", "--segment does not apply to reading npz"),
+        ("--last-field", "--last-field does not apply to reading npz"),
+        ("--scores x", "--scores does not apply to reading npz"),
+        ("--from srilm", "--references is needed for reading srilm"),
+        ("--set metric.tokenize=none", "--set applies to texts, with --references"),
+        ("--metric wer", "--metric applies to texts, with --references"),
+        ("--references r --metric wer --set metric.tokenize=none", "metric 'wer' has no option 'tokenize'"),
+        ("--references r --metric x", "no metric 'x'; choose one of loss"),
+        ("--losses a=x --losses a=y", "--losses names a twice"),
+        ("--losses x", "'x' is not NAME=FILE"),
+        ("--scales x=y", "'x=y' is neither a file that is there, nor finite numbers"),
+        ("--nothing", "No such option"),
+    ]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("line", "code", "said"), REFUSED)
+def test_a_command_line_without_sense_is_refused_with_what_is_wrong_and_the_remedy(
+    table: str, monkeypatch: pytest.MonkeyPatch, line: str, code: int, said: str
+) -> None:
+    monkeypatch.chdir(Path(table).parent)
+    lpmert.write(small(), "x.npz")
+    before = sorted(Path().iterdir())
+    outcome = run(*chain(*(columns("dev.tsv") if word == "DATA" else [word] for word in shlex.split(line))))
+    assert (outcome.exit_code, outcome.stdout) == (code, "")
+    told = " ".join(outcome.stderr.split())
+    assert said in told
+    assert told.count("exhaustive") <= 1
+    assert "nodes" not in told, "before the search"
+    assert sorted(Path().iterdir()) == before
 
 
 @pytest.mark.parametrize("option", ["--certificate", "--checkpoint"])

@@ -115,22 +115,11 @@ def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest
     assert " to " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["subsets", "ranges", "leave-one-out"])
-def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, command: str) -> None:
-    assert "--gap is for one search" in refusal(command, table, *OPTIONS, "--gap", "1%", code=2)
-    said = "0 or more, or a share of the optimum such as 1%"
-    assert said in refusal("ranges", table, *OPTIONS, "--slack", "some")
-
-
 def test_solve_at_most_is_the_best_subset_of_that_size(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.best_subsets(lists, at_most=2)[2]
     plain = json_of("solve", table, *OPTIONS, "--at-most", "2")
     assert plain["loss"] == found.result.loss == plain["lower_bound"]
     assert {name for name, weight in plain["weights"].items() if weight} == set(found.features)
-    for option in (("--gap", "1%"), ("--checkpoint", "kept")):
-        assert f"{option[0]} is for a single search, without --at-most." in refusal(
-            "solve", table, *OPTIONS, "--at-most", "2", *option, code=2
-        )
 
 
 @pytest.mark.parametrize(("command", "words"), [("subsets", ["errors", "features"]), ("ranges", ["optimum", "c ("])])

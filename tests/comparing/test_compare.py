@@ -404,21 +404,6 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
     assert "proved" in found.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--methods", "och,simplex"], "no method 'simplex'"),
-        (["--weights", "weights.txt"], "is not NAME=WEIGHTS"),
-        (["--weights", "a=b", "--weights", "a=c"], "names a twice"),
-        (["--scale", "feature1=1"], "No such option"),
-        (["--seeds", "0"], "--seeds"),
-    ],
-)
-def test_wrong_usage_is_told(tmp_path, arguments, text):
-    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
-    assert text in refusal(*data, *arguments, code=2)
-
-
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
 def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")

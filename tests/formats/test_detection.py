@@ -10,10 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, run, succeeded
-from hypothesis import given
-from hypothesis import strategies as st
-from mutations import examples, read_or_refused
-from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, optimum, small
 
 from lpmert import DataError, read, write
@@ -236,29 +232,6 @@ def test_roles_of_renamed_columns_are_asked_for_in_parquet_as_in_every_table(tmp
         read(path)
 
 
-SHARED_TABLES = {
-    "csmt-normalisation/nbest-pool.tsv.xz": (1014, 45149),
-    "librispeech-asr-30best/dev_other.nbest.tsv.xz": (2864, 85920),
-    "portage-hansard-100best/dev2.nbest.tsv.xz": None,
-    "realsumm-cnndm/abs.tsv.xz": None,
-    "unieval-topicalchat/topical_chat.tsv.xz": None,
-}
-
-
-@needs_shared
-@pytest.mark.parametrize("name", SHARED_TABLES)
-def test_real_tables_say_what_they_need(name: str) -> None:
-    assert SHARED_DATA is not None
-    with pytest.raises(ColumnsNeeded) as caught:
-        read(SHARED_DATA / name)
-    assert {"segment", "features"} <= set(caught.value.suggestion)
-    sizes = SHARED_TABLES[name]
-    if sizes is not None:
-        suggestion = {option: value for option, value in caught.value.suggestion.items() if option != "metric"}
-        nbest = read(SHARED_DATA / name, **suggestion)
-        assert (nbest.n_lists, nbest.n_hypotheses) == sizes
-
-
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:
     from lpmert.metrics.text import TEXT_METRICS
     from lpmert.registry import TEXT_METRICS as NAMES
@@ -296,79 +269,6 @@ def test_folders_and_manifests_are_told_by_their_first_file(tmp_path: Path) -> N
     assert detect({"am": "x"}) == "scores"
 
 
-def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    for content, message in (
-        ("x" * 5000 + "\n", "cannot tell the format"),
-        ("a\0b\n", "cannot tell the format"),
-        ("u1-1 -3.25\nu1-2 -4e0\n", "cannot tell the format; lines of a key and a number are scores: give NAME=FILE"),
-        ("hello\n", r"cannot tell the format; give the format \(--from, format\), one of tsv"),
-        ("", "x: empty file"),
-        ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),
-        ("-1 -2 1 a\n", "looks like the file of one utterance"),
-    ):
-        path.write_text(content)
-        with pytest.raises(DataError, match=message):
-            detect(path)
-    with pytest.raises(DataError, match="at least one file"):
-        detect([])
-    with pytest.raises(DataError, match="No such file"):
-        detect(tmp_path / "none")
-
-
-def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None:
-    write(small(), tmp_path / "x.npz")
-    with pytest.raises(DataError, match="reading npz takes no option 'segment'; its options are references, metric"):
-        read(tmp_path / "x.npz", segment="id")
-    with pytest.raises(DataError, match="reading srilm needs the option 'references'"):
-        read(tmp_path, "srilm")
-    with pytest.raises(DataError, match="no format 'xml'; choose one of tsv"):
-        read(tmp_path / "x.npz", "xml")
-    with pytest.raises(DataError, match="format slf is only read"):
-        write(small(), tmp_path / "y", "slf")
-    with pytest.raises(DataError, match="cannot tell from the ending in which format to write") as caught:
-        write(small(), tmp_path / "y.out")
-    assert "best-of-n" in str(caught.value)
-    assert "srilm" not in str(caught.value)
-
-
-def test_a_loss_made_of_correct_is_no_gain_once_more(tmp_path: Path) -> None:
-    candidates = [{"scores": {"a": 1}, "correct": True}]
-    (tmp_path / "x.jsonl").write_text(json.dumps({"id": "q", "candidates": candidates}) + "\n")
-    with pytest.raises(
-        DataError, match=r"no statistic 'correct'; the lists have a loss already.*leave gain \(--gain\) out"
-    ):
-        read(tmp_path / "x.jsonl", gain="correct")
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--segment", "x"], "--segment does not apply to reading npz"),
-        (["--last-field"], "--last-field does not apply to reading npz"),
-        (["--scores", "x"], "--scores does not apply to reading npz"),
-        (["--from", "srilm"], "--references is needed for reading srilm"),
-        (["--set", "metric.tokenize=none"], "--set applies to texts, with --references"),
-        (["--metric", "wer"], "--metric applies to texts, with --references"),
-        (
-            ["--references", "r", "--metric", "wer", "--set", "metric.tokenize=none"],
-            "metric 'wer' has no option 'tokenize'",
-        ),
-        (["--references", "r", "--metric", "x"], "no metric 'x'; choose one of loss"),
-        (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
-        (["--losses", "x"], "'x' is not NAME=FILE"),
-        (["--scales", "x=y"], "'x=y' is neither a file that is there, nor finite numbers"),
-        (["--nothing"], "No such option"),
-    ],
-)
-def test_wrong_flags_are_wrong_usage(tmp_path: Path, flags: list[str], message: str) -> None:
-    write(small(), tmp_path / "x.npz")
-    outcome = convert(tmp_path / "x.npz", tmp_path / "y", *([] if "--to" in flags else ["--to", "best-of-n"]), *flags)
-    assert outcome.exit_code == 2
-    assert message in " ".join(outcome.stderr.split())
-    assert not (tmp_path / "y").exists()
-
-
 def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("0 ||| a ||| L= 1 ||| 1\n")
     (tmp_path / "two").write_text("0 ||| a ||| L= 1 ||| 1\n0 ||| b ||| L= 1 ||| 1\n1 ||| b ||| L= 1 ||| 1\n")
@@ -384,18 +284,6 @@ def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
 def test_every_format_is_described_in_the_documentation() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
     assert [name for name in REGISTERED.own if f"`{name}`" not in text] == []
-
-
-@examples(150)
-@given(
-    content=st.binary(max_size=40)
-    | st.lists(st.sampled_from(["N=", "{", "|||", "1 2 3", "\n", "a\tb", '"candidates": ['])).map(
-        lambda p: "".join(p).encode()
-    )
-)
-def test_any_content_has_a_format_or_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x").write_bytes(content)
-    assert read_or_refused(tmp_path / "x", lambda: detect(tmp_path / "x")) in (None, *REGISTERED.own)
 
 
 def test_json_lines_of_hypotheses_and_of_lists_are_told_apart(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
     lists = Judged([[1], [2], [3]], [0, 1, 3], [0, 1, 0], unretrieved=([2, 1], []))
     assert lists.of_queries([1, 0]).unretrieved[1].tolist() == [2, 1]
     assert lists.of_queries([1, 0]).features.tolist() == [[2], [3], [1]]
-    with pytest.raises(DataError, match="unretrieved has grades for each query"):
+    with pytest.raises(DataError, match="unretrieved needs grades for each of the 2 queries; got 1"):
         Judged([[1], [2]], [0, 1, 2], [0, 1], unretrieved=([1],))
     with pytest.raises(DataError, match="relevance must be finite and not negative"):
         Judged([[1]], [0, 1], [0], unretrieved=([-1],))
@@ -151,80 +151,6 @@ def test_letor_lines_are_read(tmp_path: Path) -> None:
     assert lists.select(["3"]).features.tolist() == read_judged(path, features="3").features.tolist() == [[1], [2], [0]]
     with pytest.raises(DataError, match="no feature '2'; the features are 1, 3"):
         read_judged(path, features=["2"])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("1 1:2\n", ":1: the second word must be qid:QUERY"),
-        ("1 qid:a 1:x\n", ":1: feature 1 is 'x', not a number"),
-        ("1 qid:a x:1\n", ":1: an index is 'x', not a count"),
-        ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", ":3: query 'a' comes again"),
-        ("1 qid:a 1:1 1:2\n", ":1: indices must be 1 or more"),
-        ("1 qid:a\n", "no documents"),
-        ("q1 Q0 d1 1 7.5 bm25\n", "is a run of TREC; give the file of its grades, too: --qrels"),
-        ("query,grade,x\nq,1,2\n", "no column 'relevance'; the columns are query, grade, x; .*--relevance"),
-        ("query,relevance,id,x\nq,1,d,2\n", ":2: column 'id' is 'd', not a number; which columns .*--features"),
-        ("", "no documents; write lines 'grade qid:query index:value ...', or a table$"),
-        ("# nothing\n\n", "no documents; write lines"),
-        ("query,relevance,x\n", "no rows, only names of columns; write one row for each hypothesis$"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / ("judged.csv" if "," in text else "judged.txt")
-    path.write_text(text)
-    with pytest.raises(DataError, match=said):
-        read_judged(path)
-
-
-@pytest.mark.parametrize(
-    ("run", "qrels", "said"),
-    [
-        ("q 0 d 1\n", "q 0 d 1\n", r"run.txt:1: 4 words; write 'query Q0 document .*grades go to --qrels"),
-        ("q Q0 d 1 1 t\n", "q Q0 d 1 1 t\n", r"qrels.txt:1: 6 words; write 'query 0 .*runs are DATA"),
-        ("q Q0 d 1 1 t\nq Q0 d 2 0.5 t\n", "q 0 d 1\n", r"run.txt:2: document 'd' of query 'q' comes a second time"),
-        ("q Q0 d 1 inf t\n", "q 0 d 1\n", r"run.txt:1: the score is 'inf'"),
-        ("q Q0 d 1 1 t\n", "q 0 d high\n", r"qrels.txt:1: the grade is 'high', not a number"),
-        ("7 Q0 d 1 1 t\n", "q7 0 d 1\n", r"no query of the runs has grades: .* like 'q7', of runs like '7'"),
-        ("\n", "q 0 d 1\n", r"run.txt: no documents; write lines 'query Q0"),
-        ("[1]", "q 0 d 1\n", r"run.txt:1: 1 words"),
-        ('{"q": [1]}', "q 0 d 1\n", r"run.txt: query 'q' has \[1\], not numbers by document"),
-        ('{"q": {"d": "x"}}', "q 0 d 1\n", r"run.txt: document 'd' of query 'q' is 'x'"),
-        ('{"q": {"d": 1}', "q 0 d 1\n", r"run.txt: not JSON"),
-        ('{"q": {"d": 1}, "q": {}}', "q 0 d 1\n", r"run.txt: not JSON"),
-    ],
-)
-def test_what_is_wrong_in_runs_and_grades_is_named(tmp_path: Path, run: str, qrels: str, said: str) -> None:
-    (tmp_path / "run.txt").write_text(run)
-    (tmp_path / "qrels.txt").write_text(qrels)
-    with pytest.raises(DataError, match=said):
-        read_judged([tmp_path / "run.txt"], qrels=tmp_path / "qrels.txt")
-
-
-def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no normalisation 'l2' keeps .* there are minmax, z, rank"):
-        read_judged(RUNS, qrels=QRELS, normalise="l2")
-    with pytest.raises(DataError, match="missing must be one of minimum, zero, not 'mean'"):
-        read_judged(RUNS, qrels=QRELS, missing="mean")
-    with pytest.raises(DataError, match="runs have no columns: leave out query, relevance and features; give the runs"):
-        read_judged(RUNS, qrels=QRELS, features="dense")
-    with pytest.raises(DataError, match="LETOR and svmlight have no columns: leave out query and relevance"):
-        read_judged(ROOT / "examples" / "search" / "judged.txt", query="q")
-    with pytest.raises(DataError, match="two runs are called 'run'; name them: NAME=FILE"):
-        read_judged([tmp_path / "a" / "run.txt", tmp_path / "b" / "run.txt.gz"], qrels=QRELS)
-    with pytest.raises(DataError, match="no runs"):
-        read_judged([], qrels=QRELS)
-    for runs in (None, {"a.run", "b.run"}, [RUNS]):
-        with pytest.raises(DataError, match="runs are files, or mappings by the name of the run; got"):
-            read_judged(runs, qrels=QRELS)
-    twice: Any = {1: {"d": 1.0}, "1": {"d": 2.0}}
-    for data, said in (
-        ({"a": twice}, "queries"),
-        ({"a": {"q": {1: 1.0, "1": 2.0}}}, "documents of query 'q'"),
-        (twice, "runs"),
-    ):
-        with pytest.raises(DataError, match=f"two {said} are called '1'; keep one, or rename one"):
-            read_judged(data, qrels=QRELS)
 
 
 def test_the_example_is_what_its_program_makes() -> None:

@@ -11,19 +11,16 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from click.testing import CliRunner
-from commands import loss_of
+from commands import finished, loss_of
 from shared import ROOT
 
 import lpmert
 from lpmert import DataError
-from lpmert.cli.main import main
 from lpmert.system.files import read_text
 from lpmert.system.streams import buffered_pipes
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 CANDIDATES = ROOT / "examples/best_of_n/candidates.jsonl"
-WEIGHTS = ("--weights", "1,9.5,0")
 
 
 @contextmanager
@@ -44,25 +41,6 @@ def piped(content: bytes) -> Iterator[str]:
         writer.join()
 
 
-def test_references_come_through_standard_input() -> None:
-    expected = loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
-    words = ["evaluate", str(LATTICES), "--references", "-", *WEIGHTS, "--json"]
-    outcome = CliRunner().invoke(main, words, input=TEXT.read_bytes())
-    assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.stdout)["loss"] == expected
-
-
-def test_references_of_lattices_come_through_a_pipe() -> None:
-    expected = loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
-    with piped(TEXT.read_bytes()) as pipe:
-        assert loss_of("evaluate", LATTICES, "--references", pipe, *WEIGHTS) == expected
-    with piped(TEXT.read_bytes()) as pipe:
-        assert lpmert.evaluate(lpmert.load_lattices(LATTICES, pipe), [1, 9.5, 0]).loss == expected
-    with piped(TEXT.read_bytes()) as pipe:
-        lists = lpmert.read(LATTICES, references=pipe, n_best=1, scales={"lm": 9.5, "words": 0.0})
-    assert lpmert.evaluate(lists, [1, 9.5, 0]).loss == expected
-
-
 def archive() -> bytes:
     packed = BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
@@ -71,23 +49,42 @@ def archive() -> bytes:
     return packed.getvalue()
 
 
-def test_lattices_come_through_a_pipe(tmp_path: Path) -> None:
-    with piped(archive()) as pipe:
-        assert loss_of("evaluate", pipe, "--references", TEXT, *WEIGHTS) == loss_of(
-            "evaluate", LATTICES, "--references", TEXT, *WEIGHTS
-        )
+def evaluated(data: object = LATTICES, references: object = TEXT, weights: str = "1,9.5,0", *more: str) -> float:
+    return loss_of("evaluate", data, "--references", references, "--weights", weights, *more)
+
+
+PIPED = {
+    "data": archive,
+    "references": TEXT.read_bytes,
+    "weights": lambda: b"acoustic 1\nlm 9.5\nwords 0\n",
+}
+
+
+@pytest.mark.parametrize("what", PIPED)
+def test_whatever_a_command_reads_comes_through_a_pipe(what: str) -> None:
+    with piped(PIPED[what]()) as pipe:
+        assert evaluated(**{what: pipe}) == evaluated()
+
+
+def test_references_come_through_standard_input_and_to_functions() -> None:
+    call = ["evaluate", LATTICES, "--references", "-", "--weights", "1,9.5,0", "--json"]
+    code, out, log = finished(*call, stdin=TEXT.open())
+    assert code == 0, log
+    assert json.loads(out)["loss"] == evaluated()
+    with piped(TEXT.read_bytes()) as pipe:
+        assert lpmert.evaluate(lpmert.load_lattices(LATTICES, pipe), [1, 9.5, 0]).loss == evaluated()
+    with piped(TEXT.read_bytes()) as pipe:
+        lists = lpmert.read(LATTICES, references=pipe, n_best=1, scales={"lm": 9.5, "words": 0.0})
+    assert lpmert.evaluate(lists, [1, 9.5, 0]).loss == evaluated()
+
+
+def test_a_single_lattice_is_called_like_its_pipe(tmp_path: Path) -> None:
     one, text = LATTICES / "u03.slf.gz", tmp_path / "text"
-    expected = loss_of("evaluate", one, "--references", TEXT, "--partial", *WEIGHTS)
+    expected = evaluated(one, TEXT, "1,9.5,0", "--partial")
     for content in (one.read_bytes(), gzip.decompress(one.read_bytes())):
         with piped(content) as pipe:
             text.write_text(TEXT.read_text().replace("u03 ", f"{Path(pipe).name} "))  # the file has no name of its own
-            assert loss_of("evaluate", pipe, "--references", text, "--partial", *WEIGHTS) == expected
-
-
-def test_weights_come_through_a_pipe() -> None:
-    with piped(b"acoustic 1\nlm 9.5\nwords 0\n") as pipe:
-        found = loss_of("evaluate", LATTICES, "--references", TEXT, "--weights", pipe)
-    assert found == loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+            assert evaluated(pipe, text, "1,9.5,0", "--partial") == expected
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.zst"])

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from mutations import examples
 from scipy import sparse
 from searches import peak_of
-from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS, FILES, LISTS, PACKINGS, frame, optimum, same, small
+from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
@@ -191,23 +190,6 @@ def test_the_same_lists_in_other_words_are_the_same(tmp_path: Path, dialect: str
             assert same(read(tmp_path / f"x{ending}", **options), LISTS, named=False)
 
 
-COLUMNS = {
-    "utt": ["u1", "u1", "u2"],
-    "am": [-1.5, -2.25, 3.0],
-    "lm": [2.0, 0.001, -4.0],
-    "errors": [0, 1, 2],
-    "hyp": ['the "cat', "", "a cat"],
-}
-
-
-@pytest.mark.parametrize("kind", ["mapping", "pyarrow", "pandas", "polars", "file"])
-def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
-    if kind == "file":
-        pyarrow.parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "x.parquet")
-    table = tmp_path / "x.parquet" if kind == "file" else frame(kind, COLUMNS)
-    assert same(read(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
-
-
 READ_BY_CONTENT = [kind for kind in FORMATS if kind != "json"]
 
 
@@ -347,46 +329,3 @@ def test_a_parquet_file_is_read_within_twice_the_memory_of_its_arrays(tmp_path: 
     peak = peak_of(lambda: found.append(read(tmp_path / "x.parquet")))
     assert np.array_equal(found[0].dense_features(), numbers[:5].T)
     assert peak < 2 * 8 * rows * width
-
-
-REAL: dict[str, dict[str, Any]] = {
-    "swahili-mert-100best/run7.nbest.txt.xz": {"references": "swahili-mert-100best/reference.txt.xz", "metric": "wer"},
-    "asr-pocketsphinx/nbest.txt.gz": {"last_field": True},
-    "ime-kkc/nbest.txt.gz": {"last_field": True, "features": "feature[1-4]"},
-    "csmt-normalisation/nbest-pool.tsv.xz": {
-        "segment": "sent",
-        "features": "*0*,*1*",
-        "statistics": "errors,ref_tokens",
-        "text": "text",
-    },
-    "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
-        "segment": "utt",
-        "features": "decoder,ctc,lm,n_*",
-        "loss": "errors",
-        "text": "text",
-    },
-    "realsumm-cnndm/abs.tsv.xz": {
-        "segment": "doc",
-        "features": "rouge*,js-2",
-        "loss": "mover_score",
-        "text": "summary",
-    },
-    "unieval-topicalchat/topical_chat.tsv.xz": {"segment": "context", "features": "pred_*", "loss": "human_overall"},
-}
-
-
-@needs_shared
-@pytest.mark.parametrize("name", REAL)
-def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Path, name: str) -> None:
-    options = {what: SHARED_DATA / value if what == "references" else value for what, value in REAL[name].items()}
-    nbest = read(SHARED_DATA / name, **options).restrict(slice(30))
-    for kind in FORMATS:
-        write(nbest, tmp_path / FILES[kind], kind, **({"score_type": "own"} if kind == "mert" else {}))
-        again = read(tmp_path / FILES[kind])
-        assert again.dense_features().tobytes() == nbest.dense_features().tobytes()
-        assert again.statistics.tobytes() == nbest.statistics.tobytes()
-        assert kind == "mert" or (again.names, again.list_ids, again.texts) == (
-            nbest.names,
-            nbest.list_ids,
-            nbest.texts,
-        )

@@ -158,13 +158,6 @@ def test_what_a_frame_does_not_tell_is_asked_for(kind: str) -> None:
         read(frame(kind, ROWS), segment="x", features="am", loss="errors")
 
 
-def test_a_later_block_of_a_table_has_no_rounded_integers(tmp_path: Path) -> None:
-    rows = "a\t1\t0\n" * 200_000
-    (tmp_path / "x.tsv").write_text(f"list\tf\tloss\n{rows}a\t9007199254740993\t0\n")
-    with pytest.raises(DataError, match=r"x.tsv:200002: column 'f' is '9007199254740993', an integer beyond"):
-        read(tmp_path / "x.tsv")
-
-
 def test_a_gain_that_is_missing_in_a_frame_is_named() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"list": ["a", "a"], "f": [1, 2], "gain": pandas.array([True, None], dtype="boolean")})

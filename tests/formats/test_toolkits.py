@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import json_of, loss_of, run, succeeded
+from commands import json_of, loss_of, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,16 +146,3 @@ class TestCommand:
         if name == "w.json":
             full = json_of("solve", *table)["weights"]
             assert json.loads(path.read_text()) == full, "named, and with all digits"
-
-    def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:
-        for more, message in (
-            (["--write", "espnet"], "no setting for feature 'acoustic'"),
-            (["--weights-out", tmp_path / "moses.ini"], "does not exist, and `update` only changes files"),
-            (["--write", "update"], "--write update needs --weights-out"),
-            (["--write", "names", "--json"], "both go to stdout"),
-            (["--roles", "acoustic=lm"], "--roles is for the settings of toolkits"),
-        ):
-            outcome = run("solve", *table, *more)
-            assert outcome.exit_code in (1, 2)
-            assert message in " ".join(outcome.stderr.split())
-            assert "nodes" not in outcome.output

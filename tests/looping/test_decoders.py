@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looping.test_loop import Toy
 from looping.toy import NAMES, decoded, universe
 
 import lpmert
@@ -45,14 +46,6 @@ def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
 
 
 def test_both_loop_as_the_toy_itself_does() -> None:
-    class Toy:
-        def decode(self, weights: dict[str, float], n: int) -> lpmert.Decoded:
-            some = decoded(ALL, weights, n)
-            rows = [row for hypotheses in some.values() for _, row in hypotheses]
-            texts = [text for hypotheses in some.values() for text, _ in hypotheses]
-            offsets = np.cumsum([0, *map(len, some.values())])
-            return lpmert.Decoded(lpmert.NBest(rows, offsets, np.zeros(len(rows)), NAMES, list(some), texts=texts))
-
     expected = lpmert.loop(Toy(), START, references=REFERENCES, n=4)
     with worker() as one:
         for decoder in (one, command()):

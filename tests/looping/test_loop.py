@@ -240,27 +240,12 @@ def test_search_errors_are_counted_list_by_list() -> None:
 
     class Forgetful(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
-            whole = super().decode(weights, n).lists
+            whole = super().decode(weights, n)
             if len(self.asked) == 1:
-                return lpmert.Decoded(whole)
-            rows = np.concatenate(
-                [
-                    np.arange(begin + (number < 4), end)
-                    for number, (begin, end) in enumerate(zip(whole.offsets[:-1], whole.offsets[1:], strict=True))
-                ]
-            )
-            texts = whole.texts or ()
-            sizes = np.diff(whole.offsets) - (np.arange(whole.n_lists) < 4)
-            return lpmert.Decoded(
-                lpmert.NBest(
-                    whole.dense_features()[rows],
-                    np.cumsum([0, *sizes]),
-                    whole.statistics[rows],
-                    NAMES,
-                    whole.list_ids,
-                    texts=[texts[k] for k in rows],
-                )
-            )
+                return whole
+            without = {name: self.all[name] for name in [*self.all][4:]}
+            without |= {name: decoded(self.all, weights, n)[name][1:] for name in [*self.all][:4]}
+            return lpmert.Decoded(nbest_of(decoded(without, weights, n), self.references))
 
     found = lpmert.loop(Forgetful(), START, references=toy.references, n=30, iterations=2)
     assert [one.consistency.search_errors for one in found.iterations] == [0, 4]

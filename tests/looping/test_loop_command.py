@@ -2,7 +2,7 @@
 
 import json
 import os
-import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -35,6 +35,10 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "no weights are better on the pool" in log
     assert not list(tmp_path.glob("*.loop"))
+    shown = (ROOT / "docs" / "loop.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    rows = [[line.split()[:-1] for line in text.splitlines() if re.match(r" *\d.*s$", line)] for text in (shown, log)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == len(found["iterations"]) > 1
 
 
 def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
@@ -113,35 +117,6 @@ def test_two_loops_at_once_in_one_folder_end_alike(tmp_path: Path) -> None:
         assert process.returncode == code, error + log
         assert _plain(found) == _plain(out)
     assert not list(tmp_path.rglob(".*"))
-
-
-@pytest.mark.slow
-def test_a_loop_that_is_killed_fifty_times_ends_as_one_that_is_not(tmp_path: Path) -> None:
-    """SIGKILL at random moments, to one loop again and again until it is through, until fifty have come."""
-    rng = random.Random(11)
-    (tmp_path / "whole").mkdir()
-    code, out, log = finished("loop", written(tmp_path / "whole"), "--json", "-q")
-    assert code in (0, 3), log
-    begun, kills, loops = time.monotonic(), 0, 0
-    assert finished("loop", tmp_path / "whole" / "toy.toml", "--json", "-q", "--forget")[0] == code
-    seconds = time.monotonic() - begun
-    while kills < 50:
-        loops += 1
-        folder = tmp_path / str(loops)
-        folder.mkdir()
-        config = written(folder)
-        while True:
-            process = start("loop", config, "--json", "-q", "--resume")
-            try:
-                found, error = process.communicate(timeout=rng.uniform(0.2, 1.2) * seconds)
-            except Exception:  # noqa: BLE001  # whatever says that the time is over
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-                kills += 1
-                continue
-            break
-        assert process.returncode == code, error
-        assert _plain(found) == _plain(out)
 
 
 def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:

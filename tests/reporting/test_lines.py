@@ -61,15 +61,6 @@ def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
     assert np.array_equal(losses, np.repeat((height < 0.3)[:, None], losses.shape[1], axis=1))
 
 
-def test_large_lists_have_fewer_lines_and_always_one_through_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = lists(1, 3)
-    found = []
-    for budget in (1, 30 * 20, 1 << 60):
-        monkeypatch.setattr("lpmert.reporting.lines._HYPOTHESES", budget)
-        found.append(lines_of(lpmert.Problem(nbest)).rows)
-    assert found == [9, 21, 255]
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_profile_has_the_loss_of_decoding_and_its_best_interval(seed: int) -> None:
     nbest = lists(seed + 50, 3)

@@ -140,12 +140,6 @@ class TestNumbers:
         assert not any(box.contains(*dot) for box in boxes for dot in dots)
         assert min(float(np.hypot(*(a - b))) for a, b in combinations(np.unique(dots, axis=0), 2)) > 5.0
 
-    def test_the_same_page_has_the_same_bytes(self, tmp_path: Path) -> None:
-        result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
-        for name in ("a", "b"):
-            lpmert.report(result, tmp_path / name, data=LISTS)
-        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
 
 class TestOtherData:
     def test_results_of_other_lists_are_refused_by_name(self, tmp_path: Path) -> None:

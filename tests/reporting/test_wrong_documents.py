@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import refusal, run
-from mutations import nested, read_or_refused, wrong_documents
+from mutations import read_or_refused, wrong_documents
 
 import lpmert
 
@@ -66,12 +66,3 @@ def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(o
     changed = {**result.to_dict(), "fingerprint": nbest.fingerprint}
     with pytest.raises(lpmert.DataError, match=r"the features are a, b, and those of .* a, c|other lists"):
         lpmert.report(lpmert.Result.from_dict(changed), tmp_path / "page.html", data=nbest)
-
-
-def test_deep_json_in_the_folder_of_a_loop_is_refused(tmp_path: Path) -> None:
-    from lpmert.looping.journal import Journal
-
-    Journal(tmp_path / "loop", {"a": 1}, resume=False)
-    (tmp_path / "loop" / "settings.json").write_text(nested({}))
-    with pytest.raises(lpmert.DataError, match=r"settings\.json: not JSON .*the folder was changed"):
-        Journal(tmp_path / "loop", {"a": 1}, resume=True)

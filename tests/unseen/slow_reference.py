@@ -4,25 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 from oracle import decoded
+from problems import random_nbest
 from scipy.linalg import sqrtm
 
 
 def random_lists(seed, *, lists=12, size=5, dimension=2, kind="loss"):
     """Features [M, D], offsets and statistics for a sum of losses, F1 or BLEU."""
-    rng = np.random.default_rng(seed)
-    offsets = np.arange(0, lists * size + 1, size)
-    features = rng.normal(size=(lists * size, dimension)) * np.array([1.0, 7.0, 0.2, 3.0])[:dimension]
-    if kind == "loss":
-        return features, offsets, rng.integers(0, 6, lists * size).astype(float)[:, None]
-    if kind == "f1":
-        gold = np.repeat(rng.integers(2, 6, lists), size)
-        predicted = rng.integers(1, 6, lists * size)
-        match = rng.integers(0, np.minimum(gold, predicted) + 1)
-        return features, offsets, np.column_stack([match, predicted, gold]).astype(float)
-    totals = rng.integers(8, 12, lists * size)[:, None] - np.arange(4)
-    matches = np.minimum(totals, rng.integers(1, 9, (lists * size, 4)))
-    pairs = np.stack([matches, totals], axis=2).reshape(lists * size, 8)
-    return features, offsets, np.column_stack([pairs, np.repeat(rng.integers(8, 12, lists), size)]).astype(float)
+    found = random_nbest(seed, lists=lists, size=size, dimension=dimension, kind=kind)
+    return found.dense_features() * np.array([1.0, 7.0, 0.2, 3.0])[:dimension], found.offsets, found.statistics
 
 
 def whitening(features, offsets):

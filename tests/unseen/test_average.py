@@ -12,32 +12,37 @@ from slow_reference import cosine, energy, gibbs, mean_on_circle, mean_on_sphere
 
 import lpmert
 from lpmert import core
-from lpmert.lines.line_search import lists_with_costs, loss_of_form
+from lpmert.lines.line_search import lists_with_costs
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
-from lpmert.numeric.lists import mean_difference
 from lpmert.search.driver import solve
-from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights, switched
+from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights
 from lpmert.unseen.estimate import shares
 from lpmert.workers import Threads, using_workers
 
 NAMES = ("a", "b", "c")
+CENTRE = np.array([1.0, 0.5, 0.3])
+
+
+def in_cap(w):
+    centre = CENTRE[: len(w)]
+    return centre @ w / np.linalg.norm(centre) / np.linalg.norm(w, axis=0) > 0.9
+
+
 REGIONS = {
-    "everywhere": None,
-    "signs": Region(bounds={"a": (0, None)}),
-    "linear": Region(linear=(Linear({"a": 1.0, "b": 2.0}, 0.0, None), Linear({"a": 3.0, "b": -1.0}, 0.0, None))),
-    "cosine": Region(cosine=0.9, around={"a": 1.0, "b": 0.5, "c": 0.3}),
+    "everywhere": (lambda _: None, lambda w: np.ones(w.shape[1], dtype=bool)),
+    "signs": (lambda _: Region(bounds={"a": (0, None)}), lambda w: w[0] > 0),
+    "linear": (
+        lambda _: Region(linear=(Linear({"a": 1.0, "b": 2.0}, 0.0, None), Linear({"a": 3.0, "b": -1.0}, 0.0, None))),
+        lambda w: (w[0] + 2 * w[1] > 0) & (3 * w[0] - w[1] > 0),
+    ),
+    "cosine": (lambda width: Region(cosine=0.9, around=dict(zip(NAMES, CENTRE[:width], strict=False))), in_cap),
 }
-
-
-def region_of(name, dimension):
-    if name == "cosine":
-        return Region(cosine=0.9, around=dict(zip(NAMES[:dimension], (1.0, 0.5, 0.3), strict=False)))
-    return REGIONS[name]
+"""A region of so many features, and whether weights [D, n] lie in it, in the words of its definition."""
 
 
 def fitted(data, kind, region=None, start=None, **settings):
@@ -54,7 +59,7 @@ def fitted(data, kind, region=None, start=None, **settings):
 @pytest.mark.parametrize("seed", range(3))
 def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
     data = features, offsets, statistics = random_lists(seed, kind=kind)
-    region = region_of(name, 2)
+    region, inside = REGIONS[name][0](2), REGIONS[name][1]
     problem, start, average = fitted(data, kind, region, effort=0.1)
     metric, basis = metric_by_name(kind), whitening(features, offsets)
     scale = unit(metric, features, offsets, statistics, start)
@@ -62,7 +67,7 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
     ends = []
     if region is not None:  # where the region ends on the sphere: found by walking round it
         turns = np.linspace(-np.pi, np.pi, 200_001)
-        within = inside_of(name)(basis @ np.array([np.cos(turns), np.sin(turns)]))
+        within = inside(basis @ np.array([np.cos(turns), np.sin(turns)]))
         ends = [turns[k : k + 2].mean() for k in np.flatnonzero(within[1:] != within[:-1])]
     expected = mean_on_circle(
         features,
@@ -71,7 +76,7 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
         metric,
         gibbs(3 * scale),
         basis,
-        lambda w: bool(inside_of(name)(w[:, None])[0]),
+        lambda w: bool(inside(w[:, None])[0]),
         ends,
     )
     found = problem.to_caller(average.weights)
@@ -120,30 +125,14 @@ def test_an_infinite_temperature_needs_an_end():
         Averaging(temperature=inf)
 
 
-def inside_of(name):
-    """Whether weights [D, n] lie in the region, in the words of its definition."""
-    if name == "signs":
-        return lambda w: w[0] > 0
-    if name == "linear":
-        return lambda w: (w[0] + 2 * w[1] > 0) & (3 * w[0] - w[1] > 0)
-    if name == "cosine":
-        centre = np.array([1.0, 0.5, 0.3])
-        return lambda w: cosines(centre[: len(w)], w) > 0.9
-    return lambda w: np.ones(w.shape[1], dtype=bool)
-
-
-def cosines(centre, weights):
-    return centre @ weights / np.linalg.norm(centre) / np.linalg.norm(weights, axis=0)
-
-
 @pytest.mark.parametrize("kind", ["loss", "bleu"])
 @pytest.mark.parametrize("name", REGIONS)
 def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, name):
     data = features, offsets, statistics = random_lists(7, kind=kind, dimension=3)
-    problem, start, average = fitted(data, kind, region_of(name, 3), effort=10)
+    problem, start, average = fitted(data, kind, REGIONS[name][0](3), effort=10)
     metric, basis = metric_by_name(kind), whitening(features, offsets)
     temperature = 3 * unit(metric, features, offsets, statistics, start)
-    expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside_of(name))
+    expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, REGIONS[name][1])
     found = problem.to_caller(average.weights)
     assert problem.inside(found, strictly=True)
     assert average.agreement > 0.99
@@ -203,23 +192,6 @@ def test_lists_without_a_choice_are_left_as_they_are():
     assert average.unit == 0.0
 
 
-@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
-def test_what_a_list_contributes(kind):
-    features, offsets, statistics = random_lists(2, kind=kind)
-    metric = metric_by_name(kind)
-    rows = decoded(features, offsets, np.array([1.0, -0.3]))
-    values = switched(metric, statistics, offsets, statistics[rows])
-    for row in range(len(values)):
-        other = rows.copy()
-        other[row // 5] = row
-        before = energy(metric, statistics, other)
-        after = energy(metric, statistics, np.where(np.arange(12) == row // 5, rows, other))
-        assert values[row] - values[rows[row // 5]] == pytest.approx(before - after, abs=1e-9)
-    assert mean_difference(values, offsets) == pytest.approx(
-        unit(metric, features, offsets, statistics, np.array([1.0, -0.3]))
-    )
-
-
 def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
     _, _, statistics = random_lists(2, kind="bleu")
     metric = metric_by_name("bleu")
@@ -227,35 +199,6 @@ def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
     left_out = np.array([metric.loss(np.delete(lists, k, axis=0).sum(0)) for k in range(len(lists))])
     expected = (len(lists) - 1) / len(lists) * np.sum((left_out - left_out.mean()) ** 2)
     assert len(lists) * shares(metric, lists).var(ddof=1) == pytest.approx(expected)
-
-
-def pieces_of(form, w, v, low, high):
-    search = core.LineSearch(np.ascontiguousarray(form.features.T), form.offsets, loss_of_form(form))
-    return core.find_pieces(search, w, v, low, high).T
-
-
-@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
-@pytest.mark.parametrize(
-    ("seed", "low", "high"), [(0, -np.pi, np.pi), (1, -0.7, 2.9), (2, -3.0, 0.1), (3, -1.0, 1.0), (4, -np.pi, np.pi)]
-)
-def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, low, high):
-    features, offsets, statistics = random_lists(seed, dimension=3, kind=kind, size=9)
-    problem = Problem(NBest(features, offsets, statistics), kind)
-    form = problem.canonical
-    rng = np.random.default_rng(seed)
-    w, v = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
-    begins, ends, levels = pieces_of(form, w.copy(), v.copy(), low, high)
-    assert np.sum(ends - begins) == pytest.approx(high - low)
-    assert begins.min() >= low
-    assert ends.max() <= high
-    for t in rng.uniform(low, high, 200):
-        (piece,) = np.flatnonzero((begins < t) & (t < ends))
-        rows = decoded(form.features, form.offsets, np.cos(t) * w + np.sin(t) * v)
-        if form.additive:
-            assert levels[piece] == form.costs[rows].sum()
-        else:
-            total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
-            assert levels[piece] == pytest.approx(problem.metric.loss(total), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -194,30 +194,6 @@ def test_the_command_shows_writes_and_recommends(table):
     assert found["estimate"]["folds"] == 5
 
 
-ONE_INPUT = "Standard input (-) can be only one of the files"
-REFUSED = [
-    (("few.tsv", *COLUMNS, "--source", "("), "not a regular expression"),
-    (("few.tsv", *COLUMNS, "--source", "no such id"), "does not match the list id"),
-    (("few.tsv", *COLUMNS, "--write", "update"), "--write update needs --weights-out"),
-    (("few.tsv", *COLUMNS, "--cv", "1"), "--cv"),
-    (("-", "--references", "-"), ONE_INPUT),
-    (("few.tsv", "--references", "-", "--held-out", "more.tsv", "--held-out-references", "-"), ONE_INPUT),
-    (("-", "--references", "r.txt", "--held-out", "-", "--held-out-references", "r.txt"), ONE_INPUT),
-    (("few.tsv", *COLUMNS, "--held-out-references", "r.txt"), "--held-out-references needs --held-out"),
-    (
-        ("few.tsv", *COLUMNS, "--held-out", "few.tsv", "--held-out-references", "r.txt"),
-        "--held-out-references needs --references",
-    ),
-    (("few.tsv", "--statistics-file", "test.tsv", "--held-out", "dev.tsv"), "--statistics-file belongs to DATA alone"),
-]
-
-
-@pytest.mark.parametrize(("given", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_wrong_usage_is_told(table, monkeypatch, given, said):
-    monkeypatch.chdir(table)
-    assert said in refusal("tune", *given, code=2)
-
-
 def moses(folder, name, words):
     """Ten sentences of two hypotheses, the right one by feature `a`, numbered from 0, and their references."""
     rows = []
