@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
 from certificates import Document, base, layout, random_nbest
@@ -19,8 +18,6 @@ from problems import METRICS
 import lpmert
 from lpmert import CertificateError, verify
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.cli.running import ExitCode
-from lpmert.formats.detect import write as write_lists
 from lpmert.model.nbest import NBest
 
 BASES = ("small boxes", "boxes", "selections", "pairs", "bleu boxes", "bleu selections", "f1")
@@ -260,17 +257,6 @@ class TestNumbers:
                     verify(path, nbest)
                 assert len(str(caught.value)) < len(str(path)) + 500
 
-    def test_the_command_line_refuses_them_with_its_own_exit_code(self, tmp_path: Path) -> None:
-        nbest, text = certificate("pairs")
-        document = json.loads(text)
-        document["bound"] = "9" * 1000
-        (tmp_path / "certificate.json").write_text(layout(document))
-        write_lists(nbest, tmp_path / "lists.tsv")
-        names, columns = ",".join(nbest.names), ",".join(nbest.statistic_names)
-        arguments = [str(tmp_path / "certificate.json"), str(tmp_path / "lists.tsv"), "--segment", "list"]
-        run = commands.run("verify", *arguments, "--features", names, "--loss", columns)
-        assert run.exit_code == ExitCode.REFUSED
-        assert "certificate refused" in run.output
 
     def test_a_key_that_comes_twice_is_refused(self, tmp_path: Path) -> None:
         """Readers of JSON differ in which of the two they take."""

@@ -41,7 +41,7 @@ def check_least(given: Given, found: lpmert.Verified) -> None:
 
 class TestProves:
     @pytest.mark.parametrize("tree", TREES)
-    @pytest.mark.parametrize("worth", ["f1", "bleu", "chrf", "per"])
+    @pytest.mark.parametrize("worth", ["small", "f1", "bleu", "chrf", "per"])
     def test_a_wrong_claim_of_an_engine_ends_in_a_certificate_that_tells_the_gap(
         self, path: Path, worth: str, tree: str
     ) -> None:
@@ -57,6 +57,7 @@ class TestProves:
                 found = verify(path, given.nbest, metric=given.metric)
                 assert not found.proved
                 assert found.loss > found.bound
+                assert "above the least" in str(found)
                 check_least(given, found)
                 told += 1
                 break

@@ -58,24 +58,10 @@ def random_lists(rng, *, lists, size, dimension, integers):
     return features, offsets, rng.integers(0, 6, offsets[-1])
 
 
-@pytest.mark.parametrize(("index", "hypotheses", "thresholds"), [(0, [0, 1], [-1]), (1, [0, 2, 1], [1, 3])])
-def test_envelope_of_the_travatar_lists(index, hypotheses, thresholds):
-    rows = np.array(TRAVATAR[index], dtype=np.float64)
-    found, at = upper_envelope(rows[:, 0], rows[:, 1])
-    assert found.tolist() == hypotheses
-    assert at == pytest.approx(thresholds, abs=1e-12)
 
 
-def test_equal_lines_are_represented_by_the_first_and_equal_slopes_by_the_higher():
-    found, at = upper_envelope(np.array([0.0, 5.0, 5.0, 2.0, 2.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
-    assert found.tolist() == [1, 3]
-    assert at.tolist() == [3.0]
 
 
-def test_lines_that_only_touch_the_envelope_are_left_out():
-    found, at = upper_envelope(np.array([0.0, 0.0, 0.0]), np.array([-1.0, 0.0, 1.0]))
-    assert found.tolist() == [0, 2]
-    assert at.tolist() == [0.0]
 
 
 @settings(deadline=None, max_examples=40)
@@ -101,12 +87,6 @@ def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
     assert at == pytest.approx(np.arange(-399, 400, 2))
 
 
-def test_lists_without_a_choice_have_no_events():
-    events = line_events(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]), *AXES)
-    assert len(events.thresholds) == 0
-    assert events.start.tolist() == [0, 1]
-    lists = lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7]))
-    assert lists.along(*AXES, -np.inf, np.inf, 1.0)[0] == 7
 
 
 @pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])

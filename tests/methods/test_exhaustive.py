@@ -85,15 +85,5 @@ def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:
     assert [s.tolist() for s, _ in attainable_selections(optimizer)] == [[0] * 1100, [1] * 1100]
 
 
-def test_the_oracle_collapses_identical_hypotheses_as_asked() -> None:
-    features = [[1.0], [1.0], [0.0], [2.0], [2.0], [-1.0]]
-    losses = [3.0, 1.0, 9.0, 2.0, 5.0, 0.5]
-    offsets = [0, 3, 6]
-    assert least_total(features, offsets, losses, "first") == 5
-    assert least_total(features, offsets, losses, "best") == 3
-    assert least_total(features, offsets, losses, "worst") == 8
 
 
-def test_the_oracle_never_counts_a_tie_as_attainable() -> None:
-    assert all_selections([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [0, 3]) == {(0,), (2,)}
-    assert all_selections([[0.0], [1.0], [0.0], [-1.0]], [0, 2, 4]) == {(0, 1), (1, 0)}

@@ -48,14 +48,6 @@ def pairs_with_origin(*points):
     return features, np.arange(0, len(features) + 1, 2)
 
 
-def test_a_cell_thinner_than_floating_point_is_proved_and_reported_apart():
-    features, offsets = pairs_with_origin((1.0, 1.0), (1.0, 1.0 + 2.0**-52))
-    costs = np.array([1, 0, 0, 1])
-    optimum = sweep_directions(features, offsets, costs)
-    assert optimum.cost == 0
-    assert not optimum.representable
-    assert optimum.representable_cost == 1
-    assert sweep_directions(features * 2.0**-30, offsets, costs).cost == 0
 
 
 @pytest.mark.parametrize("bits", [48, 51])
@@ -67,17 +59,8 @@ def test_a_cell_that_rounding_may_miss_is_not_taken_for_one_of_doubles(bits):
     assert (optimum.cost, optimum.representable_cost) == (0, 1)
 
 
-def test_parallel_differences_are_one_critical_direction():
-    features, offsets = pairs_with_origin((1.0, 3.0), (2.0, 6.0), (0.25, 0.75), (-4.0, -12.0))
-    assert critical_directions(features, offsets).ends.tolist() == [4, 8]
-    contradiction = np.array([1, 0, 0, 1, 0, 0, 0, 0])
-    assert sweep_directions(features, offsets, contradiction).cost == 1
 
 
-def test_directions_that_differ_in_the_last_bit_are_told_apart():
-    features, offsets = pairs_with_origin((0.1, 0.3), (1.0, 3.0))
-    assert Fraction(0.1) * 3 != Fraction(0.3)
-    assert len(critical_directions(features, offsets).ends) == 4
 
 
 def test_middles_lie_in_the_cells_that_the_events_lead_to():

@@ -1,7 +1,9 @@
 """Costs have room in 64 bits, those of limits and of forbidden hypotheses included, or the problem is refused."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from math import floor
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from lpmert.methods.choices.choices import ChoicesSearch
 from lpmert.metrics.ratio import LinearFraction, precision
 from lpmert.model.canonical import with_limits
 from lpmert.model.presolve import fixed_point, whole_fractions
+from lpmert.model.problem import Problem
 from lpmert.numeric.lists import sorted_lists
 
 
@@ -174,3 +177,11 @@ def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large
             np.array([0, 2]),
             0,
         )
+
+
+@given(st.floats(0.0, 1.0), st.sampled_from([2.0**-56, 0.1, 3.0, 1e-300]), st.integers(-9, 9))
+def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float, constant: int) -> None:
+    form = Problem(NBest([[1.0], [2.0]], [0, 2], [0.0, 1.0])).canonical.bare()
+    form = replace(form, unit=unit, constant=constant)
+    for given_loss in (loss, Fraction(loss) / 3, int(loss)):
+        assert form.cost_of_loss(given_loss) == floor(Fraction(given_loss) / Fraction(unit)) - constant

@@ -75,19 +75,8 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
     assert decimals_of(features).of(features) is features
 
 
-OPPOSITE = {"features": [[0.3, 0.1], [0.2, 0.2], [0.8, 0.7], [0.9, 0.6]], "offsets": [0, 2, 4]}
-"""What differs in the two lists is opposite, 0.1 and -0.1, but not as doubles, of which weights exist for both."""
 
 
-@pytest.mark.parametrize("kind", EXACT_KINDS)
-def test_decimals_have_the_optimum_of_the_whole_numbers_they_are_tenths_of(kind: str) -> None:
-    with short_descent():
-        for seed in range(700, 706):
-            whole, decimals = tenths(kind, seed)
-            best = best_loss(whole)
-            for method in ("auto", "cells", "choices"):
-                result = lpmert.minimize(decimals.nbest, method=method)
-                assert (Fraction(result.loss), result.status) == (best, Status.OPTIMAL), (kind, seed, method)
 
 
 @pytest.mark.parametrize("kind", EXACT_KINDS)
@@ -111,11 +100,6 @@ def test_margins_are_in_the_units_of_the_features() -> None:
     assert lpmert.evaluate(nbest, [1.0, 0.25]).margin == pytest.approx(0.075)
 
 
-def test_certificates_are_about_decimals_too(tmp_path: Path) -> None:
-    nbest = lpmert.NBest(**OPPOSITE, statistics=[0, 1, 0, 1])
-    result = lpmert.minimize(nbest)
-    lpmert.certify(nbest, result, tmp_path / "proof.cert")
-    assert lpmert.verify(tmp_path / "proof.cert", nbest).bound == 1
 
 
 @needs_shared

@@ -64,11 +64,6 @@ def test_ties_at_their_best_and_worst_agree_with_brute_force(lists: Lists, ties:
     assert found.margin is None or (found.margin == 0) == (tied > 0)
 
 
-def test_zero_weights_tie_every_list_with_two_feature_vectors() -> None:
-    nbest = NBest([[1.0], [2.0], [5.0], [5.0], [3.0]], [0, 2, 4, 5], [3.0, 1.0, 7.0, 2.0, 4.0])
-    found = Problem(nbest).evaluate([0.0])
-    assert (found.tied_lists, found.loss, found.loss_best_ties, found.loss_worst_ties) == (1, 14.0, 12.0, 14.0)
-    assert Problem(nbest, ties="best").evaluate([0.0]).loss == 9.0
 
 
 def test_margin_is_the_least_lead_over_other_features() -> None:

@@ -146,16 +146,6 @@ def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, 
         assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_losses_that_are_rounded_away_are_not_called_proved(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    losses = rng.integers(0, 5, 12).astype(float)
-    losses[0] = 1e20
-    lists = Lists(rng.normal(size=(12, 3)), np.arange(0, 13, 3), losses)
-    result = lpmert.minimize(lists.nbest)
-    least = best_loss(lists)
-    assert result.lower_bound <= least
-    assert (result.status is Status.OPTIMAL) <= (Fraction(result.loss) == least)
 
 
 def test_first_weights_are_good_where_doubles_cannot_tell_some_hypotheses_apart() -> None:
