@@ -428,7 +428,6 @@ class TestRefuses:
         found: tuple[NBest, str] = request.getfixturevalue(own[name]) if name in own else base(name)
         return found
 
-
     @pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in CASES))
     def test_the_unchanged_certificates_hold(self, path: Path, name: str, request: pytest.FixtureRequest) -> None:
         nbest, text = self.text(name, request)

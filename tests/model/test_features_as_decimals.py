@@ -2,13 +2,11 @@
 
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import Lists, best_loss, exact_decode
+from oracle import Lists, exact_decode
 from problems import random_lists
-from searches import short_descent
 from shared import needs_shared, swahili
 
 import lpmert
@@ -75,10 +73,6 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
     assert decimals_of(features).of(features) is features
 
 
-
-
-
-
 @pytest.mark.parametrize("kind", EXACT_KINDS)
 def test_ties_in_decimals_are_ties(kind: str) -> None:
     rng = np.random.default_rng(1)
@@ -98,8 +92,6 @@ def test_ties_in_decimals_are_ties(kind: str) -> None:
 def test_margins_are_in_the_units_of_the_features() -> None:
     nbest = lpmert.NBest([[0.3, 0.1], [0.2, 0.2], [0.1, 0.1]], [0, 3], [0.0, 1.0, 2.0])
     assert lpmert.evaluate(nbest, [1.0, 0.25]).margin == pytest.approx(0.075)
-
-
 
 
 @needs_shared

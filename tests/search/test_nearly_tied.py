@@ -146,8 +146,6 @@ def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, 
         assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
 
 
-
-
 def test_first_weights_are_good_where_doubles_cannot_tell_some_hypotheses_apart() -> None:
     """Sums of the same terms in another order differ in their last digit: no weights are clear of rounding then."""
     rng = np.random.default_rng(4)
