@@ -1,4 +1,4 @@
-"""What nobody means to do and everybody does: damaged files, pipes, two runs at once, too little memory, odd names."""
+"""What nobody means to do and everybody does: damaged and changing files, runs at once, little memory, odd names."""
 
 import json
 import os

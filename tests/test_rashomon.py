@@ -1,4 +1,4 @@
-"""Ranges of near-optimal weights: against every interval of two weights in fractions, and against drawn weights."""
+"""Near-optimal weights: ranges and cones, against intervals and arcs in fractions, and against drawn weights."""
 
 from collections.abc import Iterator
 from dataclasses import replace

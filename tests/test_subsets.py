@@ -1,4 +1,4 @@
-"""Best subset selection: every size against the exact oracle, which shares no code with the searches."""
+"""Few features and small whole weights: against the exact oracle and every vector of small whole numbers."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Certificates of ratio metrics: what they prove is the least loss, and nothing that was changed is accepted."""
+"""Certificates of ratios, within cosines and equations, and of lattices: nothing false is accepted."""
 
 import json
 import math

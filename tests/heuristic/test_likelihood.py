@@ -1,4 +1,4 @@
-"""Maximum likelihood is at the one optimum of its objective; its prior is chosen by fits on lists left out."""
+"""Likelihood is at its optimum, PRO ranks the pairs it samples, MIRA moves between hope and fear."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""Line searches along sparse features are exact, selection follows its formula, and training ends below its start."""
+"""MSR, perceptron and boosting: exact lines along sparse features, and what their papers' algorithms do."""
 
 import gzip
 from itertools import groupby, pairwise

@@ -1,4 +1,4 @@
-"""Whole lattices from files: read in bulk or line by line with one outcome, from folders and archives, or refused."""
+"""Whole lattices from files, in bulk or line by line with one outcome, and on the command line."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""The optimum over all paths of lattices: those of lists of all paths, of other searches, and beside rounded sums."""
+"""The optimum over all paths of lattices, held to lists of all paths; no label that wins in a cone is lost."""
 
 from fractions import Fraction
 from itertools import product

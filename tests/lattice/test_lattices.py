@@ -1,4 +1,4 @@
-"""Lattices and hypergraphs as arrays: what is refused and left out, that sums along paths are exact, and memory."""
+"""Lattices and hypergraphs as arrays, sums along paths, memory, and their best hypotheses in exact order."""
 
 import time
 import tracemalloc

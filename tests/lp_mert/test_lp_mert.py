@@ -1,4 +1,4 @@
-"""LP-MERT finds the least loss with every switch on or off, and its streams hold what the published ones must hold."""
+"""LP-MERT: its streams, the paper's algorithm program by program, and the beam; nothing is proved without a proof."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The sum of the groups' optima never exceeds the optimum, only rises, and ends in a proof."""
+"""Groups, mip, exhaustive and sweep: bounds, known counts, hulls, cross products in fractions, refusals."""
 
 import time
 from collections.abc import Callable
@@ -181,9 +181,7 @@ def resonance_arrangement(width: int) -> Rows:
         (resonance_arrangement, {2: 6, 3: 32, 4: 370}),
     ],
 )
-def test_selections_are_as_many_as_the_things_they_stand_for(
-    of: Callable[[int], Rows], counts: dict[int, int]
-) -> None:
+def test_selections_are_as_many_as_the_things_they_stand_for(of: Callable[[int], Rows], counts: dict[int, int]) -> None:
     assert {width: count_attainable(*of(width)) for width in counts} == counts
 
 

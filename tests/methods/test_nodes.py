@@ -1,4 +1,4 @@
-"""Conflicts of lists in a cone or box charge no more than what any weights in it cost, however near to a tie."""
+"""Cones and boxes: conflicts charge no more than weights inside cost, and boxes become cones without loss."""
 
 from fractions import Fraction
 from math import factorial, inf

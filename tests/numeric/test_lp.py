@@ -1,4 +1,4 @@
-"""LinOptimizer: every verdict carries a certificate that holds in fractions, also where HiGHS alone would be wrong."""
+"""Linear programs and small cone programs: every verdict holds in fractions, also where HiGHS would be wrong."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The contract of methods, what the driver makes of a search, and what results say: never more than was proved."""
+"""What the driver makes of a search, searches below a cut-off, and open nodes: never more than was proved."""
 
 from __future__ import annotations
 

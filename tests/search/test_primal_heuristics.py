@@ -1,4 +1,4 @@
-"""Primal heuristics: what they find is attained in the region, no worse than the start, and stays if unbeaten."""
+"""Primal heuristics find what is attained, no worse than the start; a portfolio follows the bound that rises."""
 
 from __future__ import annotations
 
