@@ -68,21 +68,27 @@ def test_the_most_recall_with_a_precision_of_at_least_four_fifths_is_a_budget(se
         assert 1.0 - lpmert.within_budget(nbest, second, 0).loss / 16 == wanted
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int) -> None:
-    lists, nbest, second = _problem(seed, 2 + seed % 2)
+@pytest.mark.parametrize("feature", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int, feature: bool) -> None:
+    """Of a feature, too, whose least sum leaves the cheapest hypotheses alone."""
+    lists, nbest, second = _problem(seed, 2 + seed % 3)
+    second = lists.features[:, 0] if feature else second
+    name = "feature1" if feature else "second"
     totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
     for most in range(int(min(b for _, b in totals)) - 1, int(max(b for _, b in totals)) + 2):
         inside = [loss for loss, b in totals if b <= most]
+        budget = nbest, name if feature else second, most
         if not inside:
             with pytest.raises(RegionError, match=f"the least sum of any is {min(b for _, b in totals):g}$"):
-                lpmert.within_budget(nbest, second, most)
+                lpmert.within_budget(*budget)
             continue
-        found = lpmert.within_budget(nbest, second, most)
+        found = lpmert.within_budget(*budget)
         assert found.loss == min(inside) == found.lower_bound
         assert found.status is Status.OPTIMAL
         (left,) = found.region.values()
-        assert 0 <= left == most - second[lists.offsets[:-1] + found.selection].sum()
+        assert 0 <= left == most - found.sums[name]
+        assert found.sums[name] == second[lists.offsets[:-1] + found.selection].sum()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -248,22 +254,6 @@ def test_bounds_of_decimals_are_rounded_down() -> None:
     above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
     assert len(set(bounds)) > 1
     assert not above
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_least_sum_of_a_feature_is_proved_from_the_cheapest_hypotheses_alone(seed: int) -> None:
-    lists, nbest, _ = _problem(seed, 2 + seed % 3)
-    second = lists.features[:, 0]
-    least = float(np.minimum.reduceat(second, lists.offsets[:-1]).sum())
-    totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
-    wanted = min(loss for loss, own in totals if own == least)
-    found = lpmert.within_budget(nbest, "feature1", least)
-    assert (found.status, found.loss, found.lower_bound, found.sums["feature1"]) == (
-        Status.OPTIMAL,
-        wanted,
-        wanted,
-        least,
-    )
 
 
 def test_the_far_end_of_a_front_with_four_features_is_proved() -> None:

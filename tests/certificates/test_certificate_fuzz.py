@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import Document, base, document, layout, random_nbest
-from problems import METRICS
+from problems import METRICS, Given
 
 import lpmert
 from lpmert import CertificateError, verify
@@ -168,19 +168,13 @@ CHANGES: tuple[Change, ...] = (change_values, change_text, change_bytes)
 
 def exact_losses(nbest: NBest, weights: list[float]) -> Fraction:
     """What weights lose, in fractions but for BLEU; of hypotheses that tie all must have the same statistics."""
-    rows = nbest.dense_features().tolist()
-    counts = [tuple(map(Fraction, row)) for row in nbest.statistics.tolist()]
-    chosen = []
-    for start, end in zip(nbest.offsets[:-1], nbest.offsets[1:], strict=True):
-        scores = [sum(Fraction(w) * Fraction(x) for w, x in zip(weights, row, strict=True)) for row in rows[start:end]]
-        best = {row for row, score in zip(range(start, end), scores, strict=True) if score == max(scores)}
-        first = {tuple(rows[row]): counts[row] for row in sorted(best, reverse=True)}
-        assert len(set(first.values())) == 1
-        chosen.append(next(iter(first.values())))
-    sums = [sum(column, Fraction(0)) for column in zip(*chosen, strict=True)]
-    if len(sums) == 1:
-        return sums[0]
-    return Fraction(METRICS["bleu" if len(sums) == 9 else "f1"][1]([int(value) for value in sums]))
+    counts = nbest.statistics.tolist()
+    loss = {1: None, 9: METRICS["bleu"][1]}.get(len(counts[0]), METRICS["f1"][1])
+    values = [tuple(map(Fraction, row)) for row in counts]
+    given = Given("", nbest.dense_features(), nbest.offsets.tolist(), nbest.statistics, values, loss=loss)
+    found, clear = given.attained(weights)
+    assert clear
+    return Fraction(found)
 
 
 def check_claims(nbest: NBest, name: str, found: lpmert.Verified) -> None:

@@ -21,7 +21,7 @@ from lpmert.methods.heuristic.likelihood import (
     negative_log_likelihood,
     own_losses,
 )
-from lpmert.methods.heuristic.ranking import Mira, Pro, Walk, logistic_loss
+from lpmert.methods.heuristic.ranking import Mira, Pro, Walk
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.model.nbest import NBest
@@ -46,13 +46,6 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
         weights,
     )
     assert error < 1e-5
-
-
-def test_the_likelihood_of_two_hypotheses_is_the_logistic_function() -> None:
-    lists = AllHypotheses(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
-    value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]), np.zeros(1))
-    assert value == pytest.approx(np.log1p(np.exp(3.0)))
-    assert gradient == pytest.approx([2.0 / (1.0 + np.exp(-3.0))])
 
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
@@ -223,18 +216,6 @@ def test_pairs_are_those_of_the_first_lists_where_time_runs_out() -> None:
         better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
     assert len(better) == len(worse) > 0
     assert max(better.tolist() + worse.tolist()) < 4
-
-
-def test_the_gradient_is_that_of_the_logistic_loss() -> None:
-    rng = np.random.default_rng(2)
-    differences, precision = rng.normal(size=(30, 3)), np.array([0.0, 1.0, 3.0])
-    error = check_grad(
-        lambda w: logistic_loss(w, differences, precision)[0],
-        lambda w: logistic_loss(w, differences, precision)[1],
-        rng.normal(size=3),
-    )
-    assert error < 1e-5
-    assert logistic_loss(np.zeros(3), differences, precision)[0] == pytest.approx(30 * np.log(2.0))
 
 
 def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:

@@ -14,7 +14,7 @@ from searches import many_more
 from shared import needs_shared, shared
 
 import lpmert
-from lpmert import DataError, Lattices, Linear, MetricError, NBest, Region, Status
+from lpmert import Lattices, Linear, NBest, Region, Status
 from lpmert.errors import FloatArray
 from lpmert.methods.lattice.nodes import Cone, Expander, Findings, all_mixes
 from lpmert.methods.lattice.search import LatticeSearch, Leaf
@@ -213,20 +213,6 @@ def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool
         way = np.array(chosen[::-1])
         text = " ".join(word for k in chosen if (word := words[k]) is not None)
         assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
-
-
-def test_links_have_losses_that_add_up() -> None:
-    features = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [0.0, 3.0]]
-    lattices = Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, 4, 2])
-    # The best of the first two links is free to choose, the third wins at (1, 0), the fourth at (0, 1).
-    assert lpmert.evaluate(lattices, [1, 0]).loss == 7
-    assert lpmert.evaluate(lattices, [0, 1]).loss == 3
-    found = lpmert.minimize(lattices)
-    assert (found.loss, found.lower_bound) == (3, 3)
-    with pytest.raises(MetricError, match="needs references"):
-        lpmert.minimize(lattices, metric="wer")
-    with pytest.raises(DataError, match="whole numbers"):
-        Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, -4, 2])
 
 
 KINDS = ("integers", "ternary", "dyadic", "large", "steep")

@@ -80,6 +80,7 @@ def built(**changes: Any) -> Lattices:
         ),
         ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
         ({"names": ["x", "x"]}, "names has 'x' twice"),
+        ({"losses": [3, 1, -4]}, "whole numbers"),
     ],
 )
 def test_what_is_no_lattice_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
@@ -158,6 +159,7 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
     [
         ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
         ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
+        ({"metric": "wer", "references": None, "losses": [3, 1, 2]}, MetricError, "needs references"),
         ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
         ({"method": Choices()}, MethodError, "'choices' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
@@ -169,8 +171,10 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
 )
 def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     words = ["a", "b c", "d"]  # two edits for three words of the reference are no whole number
+    own = {name: one for name, one in settings.items() if name in ("references", "losses")}
+    rest = {name: one for name, one in settings.items() if name not in own}
     with pytest.raises(error, match=message):
-        minimize(built(words=words, references=["x y d"]), **settings)
+        minimize(built(**{"words": words, "references": ["x y d"], **own}), **rest)
 
 
 GRAMMAR: dict[str, Any] = {

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from late import Late
+from oracle import decoded
 from scipy import sparse
 from shared import needs_shared, swahili
 
@@ -294,10 +295,7 @@ def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
 
 
 def loss_of(nbest: NBest, weights: np.ndarray) -> float:
-    """Return the loss of decoding each list with the first hypothesis of the highest score."""
-    scores = nbest.dense_features() @ weights
-    lists = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
-    return float(sum(nbest.statistics[start + scores[start:end].argmax(), 0] for start, end in lists))
+    return float(nbest.statistics[decoded(nbest.dense_features(), nbest.offsets, weights)].sum())
 
 
 @given(st.data())

@@ -230,20 +230,15 @@ def lists(draw: st.DrawFn) -> tuple[FloatArray, IntArray]:
     return features, np.concatenate([[0], np.cumsum(sizes)])
 
 
+@pytest.mark.parametrize("keys", [{}, {"_ODD": np.uint64(0)}, {"_MOST_PLACE_BITS": -1}])
 @given(lists())
-def test_every_row_is_led_by_the_first_that_equals_it(given_lists: tuple[FloatArray, IntArray]) -> None:
-    features, offsets = given_lists
-    assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
-
-
-@pytest.mark.parametrize(("name", "value"), [("_ODD", np.uint64(0)), ("_MOST_PLACE_BITS", -1)])
-@given(lists())
-def test_keys_that_tell_nothing_make_no_difference(
-    name: str, value: object, given_lists: tuple[FloatArray, IntArray]
+def test_every_row_is_led_by_the_first_that_equals_it_though_keys_tell_nothing(
+    keys: dict[str, object], given_lists: tuple[FloatArray, IntArray]
 ) -> None:
     features, offsets = given_lists
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(presolve, name, value)
+        for name, value in keys.items():
+            patch.setattr(presolve, name, value)
         assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_searches import long_searches
+from long_searches import in_pieces, long_searches
 from oracle import Lists, best_loss, exact_decode, loss_of
 from searches import short_descent
 
@@ -133,15 +133,10 @@ def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_d
 def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, tmp_path: Path) -> None:
     lists, path = between_doubles(), tmp_path / "kept.npz"
     with long_searches(1):
-        results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
-        for piece in range(100):
-            calls = iter((False, False, True))
-            cut = lpmert.minimize(
-                lists.nbest, method=method, checkpoint=path, resume=piece > 0, callback=lambda _, left=calls: next(left)
-            )
-            if cut.status is not Status.CALLBACK:
-                break
-        results.append(cut)
+        results = [
+            lpmert.minimize(lists.nbest, method=method, jobs=2),
+            in_pieces(lists.nbest, path, 3, method=method)[0],
+        ]
     for result in results:
         assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
 
