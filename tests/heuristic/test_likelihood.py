@@ -1,16 +1,18 @@
-"""Likelihood is at its optimum, PRO ranks the pairs it samples, MIRA moves between hope and fear."""
+"""Likelihood, PRO, MIRA, Nelder-Mead, CMA-ES, grid, random search and TPE do what their papers say."""
 
+from functools import partial
 from math import inf
 
 import numpy as np
 import pytest
-from problems import random_nbest
+from problems import Plain, random_nbest
 from scipy.optimize import check_grad, minimize
 from test_annealing import random_lists_of
 
 import lpmert
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.local_search import Clock
+from lpmert.methods.heuristic.derivative_free import CmaEs, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.likelihood import (
     GRADIENT_TOLERANCE,
     VARIANCES,
@@ -26,6 +28,7 @@ from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 from lpmert.search.driver import solve
 from lpmert.search.method import Comparator
 from lpmert.system.deadline import Deadline
@@ -292,3 +295,87 @@ def test_features_that_tell_the_matches_are_given_the_right_sign(method: Compara
     result = solve(method, problem)
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.weights[0] > abs(result.weights[1])
+
+
+NAMES = ("grid", "random", "nelder-mead", "cma-es", "tpe")
+SMALL = {
+    "grid": Grid(points=5),
+    "random": RandomSearch(draws=40),
+    "nelder-mead": NelderMead(restarts=1, evaluations=60),
+    "cma-es": CmaEs(restarts=1),
+    "tpe": Tpe(trials=12),
+}
+
+some_lists = partial(random_nbest, lists=20, size=6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_metric_will_do(name):
+    """Whose formula nobody knows."""
+    problem = Problem(some_lists(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
+    result = solve(SMALL[name], problem)
+    assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_without_any_choice_need_no_search(name):
+    nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
+    for region in (None, Region(nonnegative=True)):
+        problem = Problem(nbest, "f1", region=region)
+        result = solve(SMALL[name], problem)
+        assert result.loss == problem.evaluate(result.weights).loss
+        assert problem.inside(result.weights)
+
+
+@pytest.mark.parametrize("name", ["random", "nelder-mead", "tpe"])
+def test_the_start_is_tried(name):
+    nbest = some_lists(4, lists=8, size=4)
+    best = lpmert.minimize(nbest)
+    tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
+    assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
+
+
+def test_grid_finds_the_best_of_its_points():
+    problem = Problem(some_lists(7))
+    grid = Grid(points=7, ranges=(("feature2", -1.0, 2.0), ("feature3", 0.5, 3.0)))
+    losses = {
+        (b, c): problem.evaluate([1.0, b, c]).loss for b in np.linspace(-1, 2, 7) for c in np.linspace(0.5, 3.0, 7)
+    }
+    result = solve(grid, problem)
+    assert result.loss == min(losses.values())
+    b, c = result.weights[1:] / result.weights[0]
+    assert any(abs(b - x) + abs(c - y) < 1e-9 and loss == result.loss for (x, y), loss in losses.items())
+
+
+def test_grid_is_relative_to_the_reference_and_its_sign():
+    problem = Problem(some_lists(5))
+    result = solve(Grid(points=4, reference="feature3", negative=True), problem)
+    assert result.weights[2] < 0
+    with pytest.raises(MethodError, match="'ctc' is not a feature that varies; those are feature1"):
+        solve(Grid(reference="ctc"), problem)
+
+
+def test_grid_does_not_hang_on_the_scale_of_features():
+    nbest = some_lists(6)
+    scaled = NBest(nbest.features * np.array([1.0, 1000.0, 0.01]), nbest.offsets, nbest.statistics)
+    assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
+
+
+def test_grid_of_too_many_points_is_refused_with_their_number():
+    with pytest.raises(MethodError, match="more than 1,000,000 points"):
+        solve(Grid(points=30), Problem(some_lists(dimension=6)))
+
+
+def test_optuna_keeps_its_verbosity():
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    solve(Tpe(trials=2), Problem(some_lists()))
+    assert optuna.logging.get_verbosity() == before
+
+
+def test_tpe_without_optuna_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    problem = Problem(some_lists())
+    with pytest.raises(MethodError, match=r"lpmert\[tpe\]"):
+        Tpe().run(problem, None, 0, Clock(problem))

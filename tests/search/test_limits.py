@@ -1,6 +1,7 @@
 """Every way to stop early leaves weights, their loss and a valid bound; and nothing depends on when one looks.
 
-`test_time_limits.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
+Limits of time are held to processor time: other processes leave that alone, and the threads of linear algebra are not
+in it. `test_methods.py` stops searches on every kind of problem.
 """
 
 import signal
@@ -16,13 +17,18 @@ import pytest
 from commands import environment
 from oracle import Lists
 from problems import gaussian_lists
-from searches import RATIOS
+from searches import RATIOS, SUMS, many_more
 from shared import ROOT
 
 import lpmert
-from lpmert import Progress, Result, Status
+from lpmert import NBest, Progress, Region, Result, Status
+from lpmert.lines.descents import DescentLists
+from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
+from lpmert.model.region import Linear
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.report import bound_on_loss
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, out_of_time, time_left, unheeded
 from lpmert.system.interrupts import Interrupts
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
@@ -183,3 +189,209 @@ def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
     )
     assert done.stdout == f"pressed True {int(number)}\n"
     assert (done.returncode, done.stderr.strip()) == (128 + number, "lpmert: interrupted")
+
+
+SLACK = 1.5
+"""Seconds: a second beyond the limit, and something for threads that wait."""
+
+HEURISTIC = ("beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
+
+
+def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
+    """Return the result of a run within the limit, and fail if it took longer; modules are loaded before."""
+    few = nbest.restrict(slice(0, 2))
+    lpmert.minimize(few, **{**settings, "time_limit": 0.1})
+    began = time.thread_time()
+    result = lpmert.minimize(nbest, **settings, time_limit=limit)
+    assert time.thread_time() - began < limit + SLACK
+    if result.lower_bound is not None:
+        assert result.lower_bound <= result.loss
+    return result
+
+
+@pytest.mark.parametrize("method", [*SUMS, *map(many_more, HEURISTIC[2:]), *HEURISTIC[:2]])
+@pytest.mark.parametrize(
+    "size",
+    [(200, 100, 14), (10_000, 2, 8), many_more((4, 3000, 10)), many_more((500, 100, 5)), many_more((40, 200, 20))],
+    ids=str,
+)
+def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int]) -> None:
+    lists = gaussian_lists(size[0], **dict(zip(("lists", "hypotheses", "features"), size, strict=True)))
+    result = timed(lists.nbest, 0.3, method=method)
+    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
+    if method in SUMS:
+        assert result.lower_bound >= sum(lists.losses[begin:end].min() for begin, end in lists.ranges())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RATIOS)
+def test_the_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
+    lists = gaussian_lists(60, lists=60, hypotheses=20, features=5)
+    features = np.rint(9 * lists.features) + 2.0**49 * np.repeat(np.arange(1.0, 301).reshape(60, 5) % 8, 20, axis=0)
+    timed(NBest(features, lists.offsets, lists.losses), 5.0, method=method)
+
+
+def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared grows with the square of the number of features: 5 s for 300 of them and 100,000 hypotheses."""
+    problem = Problem(gaussian_lists(20, lists=20, hypotheses=10, features=30).nbest)
+    asked: list[int] = []
+
+    def expired(_: Deadline) -> bool:
+        asked.append(1)
+        return len(asked) > 12
+
+    monkeypatch.setattr(Deadline, "expired", property(expired))
+    with Deadline(None).running():
+        with heeding(), pytest.raises(OutOfTime):
+            DescentLists(*problem.canonical.lists, np.eye(problem.canonical.n_features))
+        assert len(asked) == 13  # of 30 columns
+        asked.clear()
+        found = first_incumbent(problem, 0, None)
+    assert problem.canonical.clear_cost(found.weights)[0] == found.cost
+
+
+def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
+    rng = np.random.default_rng(4)
+    lists, size = 400, 50
+    lengths = np.repeat(rng.integers(8, 25, lists), size)
+    totals = np.maximum(5, lengths + rng.integers(-3, 4, len(lengths)))
+    counts = np.zeros((len(lengths), 9))
+    for n in range(4):
+        counts[:, 2 * n + 1] = totals - n
+        counts[:, 2 * n] = rng.binomial(totals - n, 0.6 * 0.7**n)
+    counts[:, 8] = lengths
+    offsets = np.arange(0, len(lengths) + 1, size)
+    nbest = NBest(rng.normal(size=(len(lengths), 14)), offsets, counts)
+    # No selection has more matches, fewer words or a lower penalty than the best of every list on its own.
+    best = np.maximum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    fewest = np.minimum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    at_least = 1.0 - min(1.0, float(np.exp(np.mean([np.log(best[2 * n] / fewest[2 * n + 1]) for n in range(4)]))))
+    optimum = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu")
+    assert optimum.status.proved
+    for method in ("auto", "cells", "choices"):
+        result = timed(nbest, 0.5, method=method, metric="bleu")
+        assert result.status is Status.TIME_LIMIT
+        assert at_least - 1e-9 <= result.lower_bound <= result.loss
+        assert result.lower_bound > 0.1
+        quick = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu", method=method, node_limit=0)
+        assert quick.lower_bound <= optimum.loss
+
+
+def test_exhaustive_ends_with_hundreds_of_limits() -> None:
+    rng = np.random.default_rng(5)
+    lists = gaussian_lists(3, lists=3, hypotheses=5, features=4)
+    names = lists.nbest.names
+    inside = rng.normal(size=4)
+    rows = rng.normal(size=(200, 4))
+    rows *= np.sign(rows @ inside)[:, None]
+    region = Region(linear=[Linear(dict(zip(names, row.tolist(), strict=True)), lower=0.0) for row in rows])
+    began = time.thread_time()
+    found = lpmert.minimize(lists.nbest, method="exhaustive", region=region, time_limit=60.0)
+    assert time.thread_time() - began < 30.0
+    assert found.status is Status.OPTIMAL
+    assert found.loss == lpmert.minimize(lists.nbest, method="choices", region=region).loss
+
+
+def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        base = rng.integers(-9, 10, (15, 1)).astype(float)
+        features = base + 2.0 ** -rng.integers(20, 45, (15, 7)) * rng.integers(-9, 10, (15, 7))
+        nbest = NBest(features, np.array([0, 5, 10, 15]), rng.integers(0, 10, 15).astype(float))
+        timed(nbest, 1.0, method="cells")
+
+
+PAUSE = 0.05
+
+
+@pytest.mark.serial
+def test_seconds_count_from_the_start() -> None:
+    deadline = Deadline(PAUSE)
+    before = time.perf_counter()
+    seconds = deadline.seconds
+    assert before - deadline.started <= seconds <= time.perf_counter() - deadline.started
+    time.sleep(2 * PAUSE)
+    assert deadline.expired
+    assert Deadline(1.0, before).seconds >= 2 * PAUSE
+
+
+def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:
+    checkpoint()
+    assert not out_of_time()
+    assert time_left() is None
+    with Deadline(0.0).running():
+        assert out_of_time()
+        assert time_left() is None  # exact arithmetic would take over from a linear program cut short, without an end
+        checkpoint()
+        with heeding():
+            assert time_left() == 0.0
+            with pytest.raises(OutOfTime):
+                checkpoint()
+            with unheeded():  # as in the caller's own code
+                checkpoint()
+                assert not out_of_time()
+    with Deadline(None, stop=lambda: True).running(), heeding(), pytest.raises(OutOfTime):
+        checkpoint()
+    with Deadline(100.0).running() as deadline, heeding():
+        checkpoint()
+        assert not out_of_time()
+        assert 0.0 < deadline.later(50.0).left - 50.0 <= 100.0
+    assert not out_of_time()
+
+
+rng = np.random.default_rng(3)
+SMALL = Lists(
+    np.vstack([rng.integers(-3, 4, (18, 3)), 1e-9 * rng.integers(-3, 4, (6, 3)) + 1.0]).astype(float),
+    np.arange(0, 25, 4),
+    rng.integers(0, 9, 24).astype(float),
+)
+
+
+def questions(method: object, monkeypatch: pytest.MonkeyPatch, most: int | None) -> tuple[Result, int]:
+    """Return the result of a run whose clock answers that the time is up after so many questions, and how many came."""
+    asked = 0
+
+    def expired(self: Deadline) -> bool:
+        nonlocal asked
+        if self.limit is None:
+            return False
+        asked += 1
+        return most is not None and asked > most
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadline, "expired", property(expired))
+        return lpmert.minimize(SMALL.nbest, method=method, time_limit=1e6), asked
+
+
+@pytest.mark.parametrize("method", [*SUMS, "beam", "och"])
+def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimum = lpmert.minimize(SMALL.nbest, method="exhaustive")
+    assert optimum.status.proved
+    whole, asked = questions(method, monkeypatch, None)
+    assert asked > 2
+    problem = Problem(SMALL.nbest)
+    stopped = 0
+    for most in sorted({*range(12), *np.linspace(12, asked, 25).astype(int).tolist()}):
+        result, _ = questions(method, monkeypatch, most)
+        assert result.loss == problem.evaluate(result.weights).loss >= optimum.loss
+        stopped += result.status is Status.TIME_LIMIT
+        if method in SUMS:
+            assert result.lower_bound <= optimum.loss
+            assert result.status is Status.TIME_LIMIT or result.loss == optimum.loss
+        for (_, bound0, loss0), (_, bound1, loss1) in zip(result.trace, result.trace[1:], strict=False):
+            assert (bound0 or 0) <= (bound1 or 0) <= loss1 <= loss0
+    assert stopped > 2
+    again, _ = questions(method, monkeypatch, 10**9)
+    assert again.weights.tolist() == whole.weights.tolist()
+    assert dict(again.counters) == dict(whole.counters)
+
+
+def test_a_solver_of_others_gets_the_time_that_is_left() -> None:
+    lists = np.random.default_rng(0)
+    features = lists.normal(size=(600, 6))
+    nbest = lpmert.NBest(features, np.arange(0, 601, 20), lists.integers(0, 9, 600).astype(float))
+    lpmert.minimize(nbest.restrict(slice(0, 2)), method=Mip())  # loads the solver
+    began = time.process_time()
+    result = lpmert.minimize(nbest, method=Mip(), time_limit=1.0)
+    assert result.status is Status.TIME_LIMIT
+    assert time.process_time() - began < 5.0
