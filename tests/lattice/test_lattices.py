@@ -2,16 +2,14 @@
 
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fuzz import WORTHS, check_n_best
-from graph_problems import DrawnHypergraphs
 from problems import FEATURES
 from searches import many_more, peak_of
 
@@ -294,14 +292,6 @@ def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(best_lists, name, value)
 
 
-def weights_of(seed: int) -> list[float]:
-    return np.random.default_rng(seed).normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
-
-
-def score_of(row: Sequence[Any], weights: list[float]) -> Fraction:
-    return sum((Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)), Fraction(0))
-
-
 BLOCKS = pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
 
 
@@ -315,25 +305,6 @@ def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seeds: range) -> 
         for outcome in check_n_best(tuple(FEATURES)[seed % len(FEATURES)], WORTHS[seed % len(WORTHS)], seed)
     ]
     assert sum(status is Status.OPTIMAL for _, status in outcomes) > len(seeds)
-
-
-@BLOCKS
-@pytest.mark.usefixtures("links_left_out")
-def test_lists_of_hypergraphs_hold_the_best_texts_of_all_derivations_in_order(seeds: range) -> None:
-    for seed, n in product(seeds, (1, 3, 400)):
-        graphs, weights = DrawnHypergraphs(seed, 2, 2, 300, words="ab"), weights_of(seed)
-        lists = lpmert.n_best(graphs.graphs(), weights, n=n)
-        assert lists.texts is not None
-        for number in range(2):
-            best: dict[str, tuple[Fraction, tuple[int, ...], list[Fraction]]] = {}
-            for edges, words in graphs.derivations(number):
-                row = graphs.sums(edges)
-                mine = (-score_of(row, weights), edges, row)
-                best[" ".join(words)] = min(mine, best.get(" ".join(words), mine))
-            expected = sorted(best.items(), key=lambda item: item[1])[:n]
-            begin, end = lists.offsets[number : number + 2].tolist()
-            assert list(lists.texts[begin:end]) == [text for text, _ in expected]
-            assert lists.dense_features()[begin:end].tolist() == [row for _, (_, _, row) in expected]
 
 
 def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:

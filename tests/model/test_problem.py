@@ -85,13 +85,6 @@ def test_a_tiny_weight_beside_a_huge_one_still_breaks_a_tie() -> None:
     assert Problem(nbest).evaluate([1e200, 1e-200]).selection.tolist() == [1]
 
 
-@pytest.mark.parametrize("weights", [[1.0], [[1.0, 2.0]], [1.0, float("nan")], [1.0, float("inf")], 3.0])
-def test_weights_that_do_not_fit_are_refused(weights: object) -> None:
-    problem = Problem(NBest([[1.0, 2.0], [2.0, 1.0]], [0, 2], [0.0, 1.0]))
-    with pytest.raises(DataError):
-        problem.evaluate(weights)
-
-
 def test_unknown_tie_breaking_is_refused() -> None:
     with pytest.raises(MethodError, match="ties"):
         Problem(NBest([[1.0]], [0, 1], [0.0]), ties="last")

@@ -203,18 +203,6 @@ def test_centre_ends_where_a_dropped_coefficient_exceeds_the_tolerance() -> None
     assert LinOptimizer(features, offsets).centre(chosen)[1] == pytest.approx(1 - 9e-10, abs=1e-11)
 
 
-def test_bad_input_is_refused_by_name() -> None:
-    features, offsets = gaussian(0, width=2, lists=2, size=3)
-    optimizer = LinOptimizer(features, offsets)
-    with pytest.raises(ValueError, match="list 1 has no row 2"):
-        optimizer.solve({1: 2})
-    with pytest.raises(ValueError, match="start"):
-        optimizer.solve({1: 3}, start=np.array([np.nan, 0.0]))
-    for bad in (np.nan, np.inf, 1.7e308):
-        with pytest.raises(ValueError, match="finite"):
-            LinOptimizer(np.array([[bad, 1.0]]), np.array([0, 1]))
-
-
 def test_margins_of_other_weights_are_not_those_before() -> None:
     rng = np.random.default_rng(1)
     features = rng.normal(size=(6, 2))
