@@ -11,7 +11,7 @@ import oracle
 import pytest
 from fuzz import ROUNDING
 from oracle import Lists
-from problems import Given, feature_names, problem
+from problems import Given, at_odds, feature_names, problem
 
 import lpmert
 from lpmert import DataError, MethodError, NBest, Region, RegionError, Status, Subset
@@ -250,13 +250,6 @@ def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest
     assert next(answers, None) is None
 
 
-def _whole_lists(seed: int, n_features: int, n_lists: int = 6) -> Lists:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(2, 5, n_lists)
-    features = rng.integers(-6, 7, (int(sizes.sum()), n_features)).astype(float)
-    return Lists(features, np.concatenate([[0], np.cumsum(sizes)]), rng.integers(0, 4, len(features)))
-
-
 def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
     """Whether each choice has a higher score than all of its list with another loss; scores are whole numbers.
 
@@ -275,7 +268,7 @@ def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed: int, n_features: int) -> None:
-    lists = _whole_lists(seed, n_features)
+    lists = at_odds(seed, n_features, 6)[0]
     result = lpmert.minimize(lists.nbest)
     chosen, largest = result.selection.tolist(), {1: 3, 2: 12, 3: 6}[n_features]
     sizes = [
@@ -296,7 +289,7 @@ def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed: int, n_features: 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_decimals_are_what_they_print_as(seed: int) -> None:
-    lists = _whole_lists(seed, 2)
+    lists = at_odds(seed, 2, 6)[0]
     tenths = NBest(np.round(lists.features / 10, 1), lists.offsets, lists.losses)
     for result in (lpmert.minimize(lists.nbest), lpmert.minimize(tenths)):
         assert lpmert.whole_weights(tenths, result) == lpmert.whole_weights(lists.nbest, result)
@@ -304,7 +297,7 @@ def test_decimals_are_what_they_print_as(seed: int) -> None:
 
 def test_whole_weights_lie_in_the_region() -> None:
     for seed in range(6):
-        lists = _whole_lists(seed, 3)
+        lists = at_odds(seed, 3, 6)[0]
         for region in (
             Region(nonnegative=True),
             Region(fixed={"feature1": 0.0}),
@@ -369,7 +362,7 @@ def test_features_that_do_not_matter_weigh_nothing_and_ratios_do_as_well() -> No
 
 
 def test_a_largest_weight_that_is_none_is_refused() -> None:
-    lists = _whole_lists(0, 2).nbest
+    lists = at_odds(0, 2, 6)[0].nbest
     with pytest.raises(MethodError, match="largest must be a whole number of at least 1"):
         lpmert.whole_weights(lists, [1, 2], largest=0)
     with pytest.raises(DataError, match="largest must be at most"):

@@ -11,23 +11,12 @@ import numpy as np
 import oracle
 import pytest
 from certificates import Document, layout
+from problems import at_odds
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError, NBest, Region
 
-Lists = tuple[NBest, oracle.Lists, Any]
-
 Change = Callable[[Document], object]
-
-
-def _lists(seed: int, n_features: int) -> Lists:
-    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
-    rng = np.random.default_rng([7, seed])
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, rng.integers(3, 7)))])
-    features = rng.integers(-2, 3, (int(offsets[-1]), n_features)).astype(float)
-    losses = rng.integers(0, 6, int(offsets[-1])).astype(float)
-    second = 9 - losses + rng.integers(0, 4, len(losses))
-    return NBest(features, offsets, losses), oracle.Lists(features, offsets, losses), second
 
 
 def _least(lists: oracle.Lists, size: int) -> float:
@@ -41,7 +30,7 @@ def _least(lists: oracle.Lists, size: int) -> float:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp_path: Path) -> None:
-    nbest, lists, _ = _lists(seed, 3 + seed % 2)
+    lists, nbest, _ = at_odds(seed, 3 + seed % 2, 3 + seed % 4)
     for size in range(1, nbest.n_features + 1):
         path = tmp_path / f"{size}.json.gz"
         result = lpmert.best_subsets(nbest, at_most=size).subsets[-1].result
@@ -59,7 +48,7 @@ def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp
 
 @pytest.mark.parametrize("seed", range(8))
 def test_certificates_within_budgets_agree_with_all_attainable_selections(seed: int, tmp_path: Path) -> None:
-    nbest, lists, second = _lists(seed, 2 + seed % 3)
+    lists, nbest, second = at_odds(seed, 2 + seed % 3, 3 + seed % 4)
     totals = oracle.attainable_totals(lists, np.column_stack([lists.losses, second]))
     path = tmp_path / "proof.json"
     for budget in {sums for _, sums in totals}:
