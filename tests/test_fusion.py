@@ -262,11 +262,7 @@ def test_json_holds_all_of_it() -> None:
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
     assert plain["alone"] == found.alone
     grid = found.others["grid of 11"]
-    assert plain["others"]["grid of 11"] == {
-        "weights": grid.weights,
-        "score": grid.score,
-        "seconds": None,
-    }
+    assert plain["others"]["grid of 11"] == {"weights": grid.weights, "score": grid.score, "seconds": None}
     assert plain["unseen"]["best"] == found.unseen.best
 
 

@@ -14,7 +14,6 @@ from shared import lambdarank, needs_shared
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
-from lpmert.errors import FloatArray
 from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
@@ -318,33 +317,6 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
     assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
 
 
-def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    consider, inside = search.Maximizing._consider, search.Maximizing._consider_inside
-    within: list[bool] = []
-    better = []
-
-    def considered(self: search.Maximizing, scaled: FloatArray) -> None:
-        if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
-            consider(self, scaled)
-
-    def looked_inside(self: search.Maximizing, rays: list[list[int]]) -> None:
-        before = self.best
-        within.append(True)
-        inside(self, rays)
-        within.clear()
-        better.append(self.best > before)
-
-    monkeypatch.setattr(search.Maximizing, "_consider", considered)
-    monkeypatch.setattr(search.Maximizing, "_consider_inside", looked_inside)
-    for seed in range(4):
-        lists = random_lists(seed, 3, decimals=False)
-        result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
-        assert result.status is Status.OPTIMAL
-        assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
-    assert len(better) > 4
-    assert all(better)
-
-
 def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     best = 0
     for seed in range(6):
@@ -363,9 +335,7 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_neither_order_nor_scale_nor_copies_nor_documents_out_of_reach_change_the_optimum(
-    dimensions: int,
-) -> None:
+def test_neither_order_nor_scale_nor_copies_nor_documents_out_of_reach_change_the_optimum(dimensions: int) -> None:
     random = np.random.default_rng(9)
     for seed in (4, 6):
         lists = random_lists(seed, dimensions, decimals=True, sizes=(7, 6, 5))

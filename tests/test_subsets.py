@@ -114,19 +114,6 @@ def _wide(n_features: int) -> NBest:
     return NBest(features, list(range(0, 201, 5)), rng.integers(0, 9, 200).astype(float), names=names)
 
 
-def test_more_features_never_cost_more_and_one_is_the_best_single_one() -> None:
-    found = lpmert.best_subsets(_wide(5), at_most=3)
-    losses = [one.result.loss for one in found.subsets]
-    assert [one.size for one in found.subsets] == [1, 2, 3]
-    assert losses == sorted(losses, reverse=True)
-    singles = [
-        lpmert.evaluate(_wide(5), {name: sign * (name == own) for name in _wide(5).names}, ties="worst").loss
-        for own in _wide(5).names
-        for sign in (-1, 1)
-    ]
-    assert losses[0] == min(singles)
-
-
 def test_what_cannot_be_searched_is_said() -> None:
     alike = NBest([[1.0, 2.0], [1.0, 2.0]], [0, 2], [[0], [1]])
     with pytest.raises(MethodError, match="no feature varies within a list"):

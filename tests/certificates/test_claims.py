@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-import oracle
 import pytest
 from certificates import base, layout
 from graph_problems import Drawn, least_loss
@@ -420,17 +419,6 @@ def _changed(path: Path, changes: dict[str, object]) -> str:
 
 def _header(text: str) -> dict[str, Any]:
     return dict(json.loads(text.partition("\n")[0].removesuffix(', "tree": [') + "}"))
-
-
-def test_the_lists_of_a_certificate_hold_every_path_that_wins_somewhere() -> None:
-    for seed in range(30):
-        drawn = Drawn(seed, "dyadic", 1, 1 + seed % 3)
-        if not any(drawn.paths(0)):
-            continue
-        features, offsets, _ = drawn.listed()
-        winners = {tuple(float(x) for x in features[row]) for (row,) in oracle.attainable(features, offsets, [])}
-        lists = lists_of(drawn.lattices(), "wer", [])
-        assert winners <= {tuple(row) for row in lists.dense_features().tolist()}
 
 
 @pytest.fixture

@@ -248,6 +248,7 @@ def test_sums_of_decimals_are_those_that_they_print_as(tmp_path: Path) -> None:
     lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [0.1], [0], [0.2]], names=["a"])
     path = tmp_path / "c.json"
     result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.3)
+    assert result.sums == {"second": 0.3}
     lpmert.certify(lists, result, path, budget={"second": 0.3}, second=[0.1, 0.0, 0.2, 0.0])
     assert lpmert.verify(path, lists, second=[0.1, 0.0, 0.2, 0.0]).loss == 0
     result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.29)

@@ -123,11 +123,7 @@ def test_powell_reaches_the_score_that_portage_asserts():
     assert search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["loss", "bleu", "f1"]),
-    integers=st.booleans(),
-)
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), integers=st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integers):
     problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)

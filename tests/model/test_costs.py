@@ -20,7 +20,6 @@ from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import ChoicesSearch
 from lpmert.metrics.ratio import LinearFraction, precision
 from lpmert.model.canonical import with_limits
 from lpmert.model.presolve import fixed_point, whole_fractions
@@ -149,28 +148,6 @@ def test_forbidden_hypotheses_make_a_cost_infinite_however_many_they_are() -> No
         selection = np.zeros(n_lists, dtype=np.int64)
         cost, clear = lists.native().decode_clearly(np.ones(1), selection)
         assert (cost, clear) == (12 if forbidden == 0 else INFINITE_COST, True)
-
-
-def test_no_cone_is_closed_by_weights_outside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In six dimensions weights can be outside of so many sides of a cone that their forbidden costs overflow."""
-    costs: list[int] = []
-    advance = ChoicesSearch.advance
-
-    def watched(self: ChoicesSearch) -> None:
-        advance(self)
-        costs.append(self.incumbent.cost)
-
-    monkeypatch.setattr(ChoicesSearch, "advance", watched)
-    for seed in (67, 98, 228):
-        rng = np.random.default_rng(seed)
-        base = rng.normal(size=6)
-        along = rng.integers(-2, 3, (20, 1)) * base
-        rows = along + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(20, 6))
-        nbest = NBest(rows, np.arange(0, 21, 5), rng.integers(0, 10, 20).astype(float))
-        costs.clear()
-        lpmert.minimize(nbest, method="cells", time_limit=60, callback=lambda _: len(costs) > 10)
-        assert costs, "cones are searched in exact arithmetic"
-        assert min(costs) >= 0
 
 
 def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large() -> None:

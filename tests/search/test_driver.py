@@ -18,7 +18,7 @@ from scipy.optimize import OptimizeResult
 from searches import short_descent
 
 import lpmert
-from lpmert import Lattices, Limits, Linear, NBest, Region, Status
+from lpmert import Lattices, Limits, NBest, Region, Status
 from lpmert.methods import Incumbent, LpMert, Method, Run, Search, Task
 from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells, CellsSearch
@@ -34,18 +34,6 @@ from lpmert.search.driver import Below, _bound_of, search_below
 from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.search.report import Outcome, _holds, _result
 from lpmert.system.memory import Allowance
-
-
-def test_features_that_nobody_knows_exactly_are_no_proof() -> None:
-    """A cosine beside an equation on two weights asks for orthonormal coordinates, which doubles only come near."""
-    rng = np.random.default_rng(0)
-    nbest = NBest(rng.integers(-9, 10, (24, 3)), np.arange(0, 25, 4), rng.integers(0, 5, 24), names=["a", "b", "c"])
-    ahead = Region(cosine=0.8, around={"a": 2.0, "b": 1.0, "c": 1.0}, linear=[Linear({"b": 1.0, "c": -1.0}, 0.0, 0.0)])
-    assert Problem(nbest, region=ahead).inexact
-    found = lpmert.minimize(nbest, region=ahead)
-    assert found.status is Status.OPTIMAL_TO_TOLERANCE
-    alone = lpmert.minimize(nbest, region=replace(ahead, linear=[]))
-    assert alone.status is Status.OPTIMAL
 
 
 def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:

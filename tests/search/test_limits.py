@@ -471,18 +471,6 @@ def test_a_limit_below_what_reading_needs_ends_with_one_line(form: str, tmp_path
     assert peak < 64 * MIB
 
 
-@pytest.mark.parametrize("method", ["auto", "cells", "choices", "och", "sweep"])
-def test_a_limit_that_the_process_is_beyond_already_ends_with_weights_and_a_bound(method: str) -> None:
-    rng = np.random.default_rng(0)
-    width = 2 if method == "sweep" else 4
-    nbest = lpmert.NBest(rng.normal(size=(600, width)), np.arange(0, 601, 20), rng.integers(0, 9, 600))
-    result = lpmert.minimize(nbest, method=method, memory_limit=MIB)
-    assert result.status is Status.MEMORY_LIMIT
-    assert lpmert.evaluate(nbest, result.weights).loss == result.loss
-    if result.lower_bound is not None:
-        assert result.lower_bound <= lpmert.minimize(nbest, method="cells").loss <= result.loss
-
-
 def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     held, free = memory.resident(), memory.free()
     with monkeypatch.context() as still:  # other processes take memory and give it back meanwhile
