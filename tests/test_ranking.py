@@ -229,21 +229,21 @@ SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [
 
 
 @pytest.mark.parametrize(
-    ("lists", "functions"),
+    ("lists", "name", "functions"),
     [
-        (SMALL, {"Maximizing._settle": interrupted}),
-        (SMALL, {"Maximizing._start": interrupted}),
+        (SMALL, "ndcg-exp@3", {"Maximizing._settle": interrupted}),
+        (SMALL, "ndcg-exp@3", {"Maximizing._start": interrupted}),
         # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-        (TURNED, {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
+        (TURNED, "mrr@3", {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
     ],
 )
 def test_what_interrupts_a_search_leaves_a_bound(
-    lists: Judged, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    lists: Judged, name: str, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    best = maximize(lists, "mrr@3").score
-    for name, function in functions.items():
-        monkeypatch.setattr(f"lpmert.ranking.search.{name}", function)
-    result = maximize(lists, "mrr@3")
+    best = maximize(lists, name).score
+    for patched, function in functions.items():
+        monkeypatch.setattr(f"lpmert.ranking.search.{patched}", function)
+    result = maximize(lists, name)
     assert result.status is Status.INTERRUPTED
     assert result.score <= best <= result.bound
 
