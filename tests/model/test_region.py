@@ -6,7 +6,9 @@ from oracle import Lists
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
-from lpmert.model.canonical import CallerWeights
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import f_beta
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
@@ -188,6 +190,16 @@ def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     for method in ("exhaustive", "groups", "mip"):
         with pytest.raises(MethodError, match="cosine"):
             lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
+
+
+@pytest.mark.parametrize("metric", ["loss", f_beta()])
+@pytest.mark.parametrize(("first", "inside"), [(-1.0, False), (-1e-9, False), (0.0, False), (1e-9, True)])
+def test_a_cost_is_attained_inside_of_the_limits_alone(metric: str | Metric, first: float, *, inside: bool) -> None:
+    rng = np.random.default_rng(3)
+    statistics = np.repeat(rng.integers(0, 2, (40, 1)), 1 if metric == "loss" else 3, axis=1)
+    lists = lpmert.NBest(rng.normal(size=(40, 3)), range(0, 41, 4), statistics, names=list("abc"))
+    form = Problem(lists, metric, region=Region(bounds={"a": (0.0, None)})).canonical
+    assert (form.attained_cost(CanonicalWeights(np.array([first, 1.0, 1.0]))) is not None) is inside
 
 
 def test_no_scale_moves_weights_onto_a_limit() -> None:
