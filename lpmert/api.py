@@ -290,7 +290,7 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER.
+        Those of the run. The metric is a sum, a fraction of sums, BLEU or chrF.
     at_most : int, optional
         For a result of `best_subsets`: how many weights may be other than 0. There is a proof for each set of so many
         features; the region may hold signs and zeros, and ties count at their worst.

@@ -372,7 +372,7 @@ class _Within:
 
     def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
         """Return a bound on the loss of the search, where only hypotheses of the least second number of their list keep
-        to the budget: the least of lists of these alone, which weights within the budget choose from alike (R8).
+        to the budget: the least of lists of these alone, which weights within the budget choose from alike (R7).
 
         Prices alone would have to grow without end: such weights lie near an edge of the weight space.
         """

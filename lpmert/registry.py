@@ -165,7 +165,6 @@ METRICS = Registry(
         "wer": "lpmert.metrics.base:Wer",
         "cer": "lpmert.metrics.base:Cer",
         "error-rate": "lpmert.metrics.ratio:error_rate",
-        "per": "lpmert.metrics.ratio:Per",
         "precision": "lpmert.metrics.ratio:precision",
         "recall": "lpmert.metrics.ratio:recall",
     },
@@ -237,8 +236,6 @@ ERROR_COLUMNS = ("errors", "reference_length")
 """Of WER and CDER, where the length of the reference is known."""
 TER_COLUMNS = ("edits_100", "reference_length_100", "rate_100")
 """Of TER in data of Moses' mert, times 100."""
-PER_COLUMNS = ("correct", "length", "reference_length")
-"""Of the position-independent error rate: words that match in any order, words of hypothesis and reference."""
 TEXT_METRICS = ("bleu", "sentence-bleu", "chrf", "sentence-chrf", "ter", "sentence-ter", "wer", "cer")
 """Names of the metrics on texts, for those who do not want to import these."""
 LOSSES = ("loss", "errors")
@@ -259,7 +256,7 @@ def named_like_statistics(names: Sequence[str]) -> bool:
     if len(columns) == 1:
         return columns[0] in LOSSES
     numbered = tuple(f"statistic{number}" for number in range(1, len(columns) + 1))
-    known = (BLEU_COLUMNS, F_COLUMNS, ERROR_COLUMNS, TER_COLUMNS, PER_COLUMNS, numbered)
+    known = (BLEU_COLUMNS, F_COLUMNS, ERROR_COLUMNS, TER_COLUMNS, numbered)
     return columns in known or chrf_orders(columns) is not None
 
 

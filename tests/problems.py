@@ -19,7 +19,7 @@ from oracle import Lists
 
 from lpmert import Linear, NBest, Region
 from lpmert.metrics.base import Metric
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -411,12 +411,6 @@ def chrf_loss(sums: Sequence[float], beta: float = 2.0) -> float:
     return float(chrf_in_rationals(sums, beta))
 
 
-def per_loss(sums: Sequence[int]) -> Fraction:
-    """Moses' PerScorer.cpp: 1 - (correct - what the hypothesis is too long) / reference, here at most 1."""
-    correct, length, reference = sums
-    return 1 - max(Fraction(0), Fraction(correct - max(0, length - reference), reference)) if reference else Fraction(1)
-
-
 class Plain:
     """A metric from a function of the totals; shares nothing with the package but the contract."""
 
@@ -474,21 +468,11 @@ def _chrf_counts(rng: Rng, offsets: list[int]) -> Array:
     return np.stack([hypothesis, reference, match], axis=2).reshape(-1, 6).astype(float)
 
 
-def _per_counts(rng: Rng, offsets: list[int]) -> Array:
-    length = rng.integers(0, 12, offsets[-1])
-    reference = rng.integers(0, 12, offsets[-1])
-    if rng.random() < 0.7:  # one reference a list
-        reference = np.repeat(reference[offsets[:-1]], np.diff(offsets))
-    correct = rng.integers(0, np.minimum(length, reference) + 1)
-    return np.column_stack([correct, length, reference]).astype(float)
-
-
 METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = {
     **{metric.name: (metric, loss, _f_counts) for metric, loss in FRACTIONS},
     "wer": (WER, fractions_loss(WER), _wer_counts),
     "bleu": (Bleu(), bleu_loss, _bleu_counts),
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
-    "per": (Per(), per_loss, _per_counts),
 }
 
 

@@ -489,9 +489,9 @@ def test_the_search_tells_how_it_stands() -> None:
 
 
 def test_names_are_each_of_one_thing() -> None:
-    for what, names in (("features", {"names": ("a", "b", "a")}), ("queries", {"queries": ("a", "a")})):
-        with pytest.raises(DataError, match=f"two {what} are called 'a'"):
-            Judged(np.eye(3), [0, 1, 3], [1, 0, 0], **names)
+    for what, names in (("names", ("a", "b", "a")), ("queries", ("a", "a"))):
+        with pytest.raises(DataError, match=f"{what} has 'a' twice; all must differ"):
+            Judged(np.eye(3), [0, 1, 3], [1, 0, 0], **{what: names})
 
 
 @pytest.mark.parametrize(

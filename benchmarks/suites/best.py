@@ -35,6 +35,9 @@ _WAITING = 30
 _ALIKE = 1e-9
 """Relative difference up to which two losses or bounds count as equal."""
 
+_SLIGHTLY = 0.01
+"""Relative difference up to which one is slightly worse."""
+
 Point = tuple[float, float | None, float]
 """Seconds, bound and loss."""
 
@@ -136,7 +139,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
     summary = []
     for seconds in TIMES:
         body = []
-        worse = [0, 0]
+        worse = [0, 0, 0, 0]
         for number_of_set, (dataset, objective) in enumerate(CASES):
             mine = find(rows, dataset=dataset.name, objective=objective.name)
             mine = [row for row in mine if row.time_limit >= seconds or not row.cut_short]
@@ -151,10 +154,13 @@ def render(rows: list[Row]) -> Iterator[Table]:
             most = max(
                 ((value, row.solver) for row in others if (value := at(row, seconds)[1]) is not None), default=None
             )
-            more = best is not None and (loss is None or best[0] < loss - _ALIKE * abs(loss))
-            less = most is not None and (bound is None or most[0] > bound + _ALIKE * abs(bound))
-            worse[0] += more
-            worse[1] += less
+            more, much_more = (
+                best is not None and (loss is None or best[0] < loss - by * abs(loss)) for by in (_ALIKE, _SLIGHTLY)
+            )
+            less, much_less = (
+                most is not None and (bound is None or most[0] > bound + by * abs(bound)) for by in (_ALIKE, _SLIGHTLY)
+            )
+            worse = [count + one for count, one in zip(worse, (more, much_more, less, much_less), strict=True)]
             body.append(
                 [
                     dataset.name,
@@ -175,7 +181,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
             f"Others: {', '.join(solver.name for solver in SOLVERS[1:])}, each alone; och: Powell's method, 20 random "
             "starts. Runs that end sooner keep what they found."
         )
-        yield Table("How often another method alone is better", ("after", "sets", "loss", "bound"), summary, note)
+        headings = ("after", "sets", "loss", "by more than 1%", "bound", "by more than 1%")
+        yield Table("How often another method alone is better", headings, summary, note)
 
 
 def _told(value: float | None, *, worse: bool) -> str:

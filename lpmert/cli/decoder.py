@@ -144,7 +144,7 @@ def _cost(unit: Unit | None, loss: float | None) -> str:
     return f"{text:>{_WIDTH}}"
 
 
-SCORES = ("BLEU", "PER", "WER", "TER", "CDER", "CHRF")
+SCORES = ("BLEU", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
 TIME_LIMIT = 60.0
@@ -342,8 +342,8 @@ def _scored(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> tuple
     from lpmert.formats.text import Place
     from lpmert.metrics.ratio import Chrf, LinearFraction
 
-    if score_type in ("BLEU", "PER"):
-        return nbest, score_type.lower()
+    if score_type == "BLEU":
+        return nbest, "bleu"
     if score_type == "CHRF":
         beta = settings.get("beta")
         chrf = Chrf(6, 0, _CHRF_BETA if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))

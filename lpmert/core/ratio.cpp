@@ -83,23 +83,6 @@ Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& 
     return {constant, size};
 }
 
-// Words of the reference that are missing, words that are wrong, or a mean of both where the box has room.
-//
-// Where the length of the reference is open, its ends take its place. Wrong words count for at most all of it.
-Laid lay_per(const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
-    const double least = low[2], most = high[2];
-    if (least < 1.0) return {0.0, 0.0};  // whether there is a reference is open
-    const double whole = std::max(most, high[1] - low[0]);
-    const double shorter = at[2] - at[1];
-    double missing = shorter >= 0.0 ? 1.0 : 0.0;
-    const double around = std::min(at[2] - low[1], high[1] - at[2]);
-    if (around > 0.0) missing = std::min(1.0, std::max(0.0, 0.5 + shorter / (2.0 * around)));
-    const double wrong = 1.0 - missing;
-    slopes[0] = -(missing / least + wrong / whole);
-    slopes[1] = wrong / whole;
-    return {missing, 1.0 + high[0] / least + high[1] / whole};
-}
-
 // The loss itself, or where the box has room on both sides of the budget, the loss and a price on what exceeds it.
 //
 // The price is up to the slope of the box's diagonal: nothing where the point keeps to the budget.
@@ -129,8 +112,6 @@ double Minorant::lay(Index kind, Span<const double> parameters) {
         laid = lay_bleu(low, high, at, slopes);
     } else if (kind == metric::CHRF) {
         laid = lay_chrf(parameters[0], low, high, at, slopes);
-    } else if (kind == metric::PER) {
-        laid = lay_per(low, high, at, slopes);
     } else if (kind == metric::BUDGET) {
         laid = lay_budget(parameters, low, high, at, slopes);
     } else {
@@ -167,9 +148,8 @@ std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, Span<const dou
 void check_kind(Index kind, Index n_parameters, Index n_columns) {
     if (kind < metric::BLEU || kind > metric::BUDGET) throw std::invalid_argument("kind is none of a ratio metric");
     const bool right = kind == metric::BLEU       ? n_columns == 9
-                       : kind == metric::FRACTION ? n_parameters == 2 * n_columns + 2
+                       : kind == metric::FRACTION ? n_parameters == 2 * n_columns
                        : kind == metric::CHRF     ? n_parameters == 1 && n_columns % 3 == 0
-                       : kind == metric::PER      ? n_columns == 3
                                                   : n_parameters == 3 && n_columns == 2;
     if (!right) throw std::invalid_argument("the metric takes another number of statistics or parameters");
 }
@@ -185,14 +165,10 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
     }
     if (kind == metric::FRACTION) {
         const auto part = [&](Index first) {
-            return std::inner_product(total.begin(), total.end(), &parameters[first], parameters[first + n_columns]);
+            return std::inner_product(total.begin(), total.end(), &parameters[first], 0.0);
         };
-        const double below = part(n_columns + 1);
+        const double below = part(n_columns);
         return below > 0.0 ? part(0) / below : 1.0;
-    }
-    if (kind == metric::PER) {
-        const double wrong = std::max(total[1], total[2]) - total[0];
-        return wrong < total[2] ? wrong / total[2] : 1.0;
     }
     if (kind == metric::BUDGET) {
         const double excess = total[1] - parameters[0];

@@ -1,18 +1,17 @@
-// Metrics that are functions of summed statistics, and linear bounds of them: corpus BLEU, corpus chrF, PER, budgets.
+// Metrics that are functions of summed statistics, and linear bounds of them: corpus BLEU, corpus chrF, budgets.
 //
 // A height is a monotone function of the loss that linear functions of the sums bound from below (lemmas R1 to R4 of
-// proofs/ratio.md, R7 for PER, R8 for budgets). Searches compare heights as whole numbers of units, rounded down for
-// bounds and up for limits.
+// proofs/ratio.md, R7 for budgets). Searches compare heights as whole numbers of units, rounded down for bounds and up
+// for limits.
 //
 // BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
-// Fraction: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
+// Fraction: a.x / b.x; parameters a [K], b [K]; 1 where the denominator is 0.
 // chrF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
-// PER: totals match, hypothesis and reference words; no parameters.
 // Budget: totals loss and second; parameters most, u, v. The loss is u * loss where second is at most `most`, and never
 // above 1/2; beyond it is 1/2 + v * (second - most), and never above 1.
 //
-// `lpmert.metrics.ratio.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
-// what it lets pass is at least 0, and at most 1 unless it is a fraction.
+// The `check` of a metric in `lpmert.metrics.ratio` refuses statistics that its formula does not take: the loss of what
+// it lets pass is at least 0, and at most 1 unless it is a fraction.
 #pragma once
 
 #include "binding.hpp"
@@ -21,7 +20,7 @@
 namespace lpmert {
 
 namespace metric {
-enum Kind : Index { BLEU, FRACTION, CHRF, PER, BUDGET };
+enum Kind : Index { BLEU, FRACTION, CHRF, BUDGET };
 }
 
 inline constexpr double UNIT = 0x1p-48;  // height of one unit

@@ -1,4 +1,4 @@
-"""Which columns of a table are what: as the caller says, as the file records it, or as the names tell.
+"""Which columns of a table are what: as the caller says, or as the names tell.
 
 Without these, names and the first rows suggest likely roles. Suggestions only appear in the command that an error
 proposes; they never decide how lists are read.
@@ -76,14 +76,12 @@ class Columns:
 class Head(NamedTuple):
     """What a table says before its rows: the names of its columns, the line they stand on, and the first row's cells.
 
-    recorded: the columns that the file says to read. spread: whether a record may hold all hypotheses of a list.
-    rows: how many there are, if that is known.
+    spread: whether a record may hold all hypotheses of a list. rows: how many there are, if that is known.
     """
 
     names: Sequence[str]
     line: int | None
     first: Mapping[str, Any]
-    recorded: Columns | None = None
     spread: bool = False
     rows: int | None = None
 
@@ -108,7 +106,7 @@ class ColumnsNeeded(DataError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns as the caller names them; `None` leaves it to the file.
+    """The columns as the caller names them; `None` leaves it to the names in the file.
 
     features: names, patterns such as `LM*`, or `all`. counted: the statistics are to come from the texts; `None`: there
     are none.
@@ -152,7 +150,7 @@ class Wanted:
         `DataError` where one that the caller names is not there.
         """
         _refuse_one_column(head, path)
-        known, read = head.recorded or recognised(head.names), self.counted is False
+        known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics, there = known.statistics, head.names
         if self.statistics is not None:

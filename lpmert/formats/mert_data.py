@@ -15,7 +15,7 @@ from lpmert.formats.text import Place, is_word, number_text, placed_lines, words
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
+from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, atomic_writer, head_of
 from lpmert.system.memory import room_for
 
@@ -24,7 +24,6 @@ SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "WER": ERROR_COLUMNS,
     "CDER": ERROR_COLUMNS,
     "TER": TER_COLUMNS,
-    "PER": PER_COLUMNS,
     "CHRF": (
         *(f"{what}_char_{order}" for order in range(1, 7) for what in ("match", "hypothesis", "reference")),
         "length",

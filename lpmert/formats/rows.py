@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from enum import IntEnum
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -139,9 +137,6 @@ _ROWS = 1 << 16
 _PYARROW = 96 << 20
 """Bytes that pyarrow takes when it is loaded."""
 
-RECORDED = b"lpmert"
-"""Key of what a Parquet file that we wrote says of its columns."""
-
 
 class Block(NamedTuple):
     """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
@@ -215,7 +210,7 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
         schema = file.schema_arrow
         # cells of the right kind; reading the first ones would take as long as reading all of their group
         first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-        head = Head(schema.names, None, first, _recorded(schema), rows=file.metadata.num_rows)
+        head = Head(schema.names, None, first, rows=file.metadata.num_rows)
         wanted = checked_columns(choose, head, path).all
         done = 0
         many = file.metadata.num_rows >= MANY  # threads would keep memory of their own
@@ -368,22 +363,6 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
     return io.BytesIO(whole(stream, path))
 
 
-def record_of(columns: Columns) -> bytes:
-    return json.dumps(asdict(columns)).encode()
-
-
-def _recorded(schema: Any) -> Columns | None:
-    """Return what the file says of its columns, unless they are not there any more."""
-    try:
-        record = json.loads((schema.metadata or {})[RECORDED])
-        lists = {name: tuple(record[name]) for name in ("features", "statistics")}
-        columns = Columns(segment=record["segment"], text=record["text"], **lists)
-    except (KeyError, TypeError, ValueError):
-        return None
-    there = {*columns.all} <= {*schema.names} and repeated(columns.features) is None
-    return columns if there else None
-
-
 def _arrow_cells(column: Any) -> Sequence[Any]:
     import pyarrow.types as types
 
@@ -459,9 +438,14 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     twice = repeated(columns.all)
     if twice is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; set segment or text, or rename a feature")
-    arrays = [np.array(nbest.list_ids, dtype=object)[nbest.list_index]]
-    arrays += [*nbest.dense_features().T.copy(), *nbest.statistics.T.copy()]
-    return dict(zip(columns.all, [*arrays, *([] if nbest.texts is None else [list(nbest.texts)])], strict=True))
+    return dict(zip(columns.all, cells_by_column(nbest), strict=True))
+
+
+def cells_by_column(nbest: NBest) -> list[Any]:
+    """Return ids, features, statistics and, where there are any, texts of lists: the cells of all columns."""
+    ids = np.array(nbest.list_ids, dtype=object)[nbest.list_index]
+    texts = [] if nbest.texts is None else [list(nbest.texts)]
+    return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
 
 
 def _cells(column: Any) -> list[Any]:

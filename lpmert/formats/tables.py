@@ -32,18 +32,16 @@ from lpmert.formats.columns import (
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
 from lpmert.formats.rows import (
-    RECORDED,
     Block,
     Choose,
     Runs,
+    cells_by_column,
     delimited_blocks,
     format_of_name,
     frame_blocks,
     import_parquet,
     json_kind,
     parquet_blocks,
-    record_of,
-    to_columns,
 )
 from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
@@ -73,9 +71,9 @@ def read_table(
     """Read N-best lists from a table with one hypothesis a row and named columns; `lpmert.read` describes the options.
 
     path: the file, `-` for standard input; or a data frame of pandas or polars, a table of pyarrow, or a mapping of
-    columns by name. What is left out is taken from a Parquet file that `write_table` wrote, or from the names of the
-    columns where they are in the order in which `write_table` writes them: `list` (or `segment`), features, `loss` (or
-    `errors`, or the statistics of a metric), `text`. counted: whether the statistics are counted from the texts later;
+    columns by name. What is left out is taken from the names of the columns where they are in the order in which
+    `write_table` writes them: `list` (or `segment`), features, `loss` (or `errors`, or the statistics of a metric),
+    `text`. counted: whether the statistics are counted from the texts later;
     `None`: nobody knows what hypotheses cost. format: of a file, one of `TABLES`: in TSV a quote is text; in JSON a
     column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet: row) and column.
     """
@@ -254,18 +252,17 @@ def write_table(
 ) -> None:
     """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
-    The columns are `segment`, the features, the statistics and, where there are texts, `text`. Parquet records which
-    they are; elsewhere statistics whose names would not tell are written as `statistic:name`, so that `read_table`
-    finds all columns by itself unless they are renamed. The format is the one given or that of the name, else TSV. The
-    file appears whole or not at all and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where
-    two columns have the same name, or a name, an id or a text holds what the format cannot: a tab or a line end in TSV,
-    a carriage return in CSV.
+    The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
+    would not tell are written as `statistic:name`, so that `read_table` finds all columns by itself unless they are
+    renamed. The format is the one given or that of the name, else TSV. The file appears whole or not at all and is
+    compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name,
+    an id or a text holds what the format cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
     kind = format or format_of_name(path) or "tsv"
     if kind not in TABLES:
         raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
     columns = Columns.of(nbest, segment, text)
-    header = columns.all if kind == "parquet" else header_of(columns)
+    header = header_of(columns)
     twice = repeated(header)
     if twice is not None:
         raise DataError(
@@ -279,8 +276,8 @@ def write_table(
     with atomic_writer(path) as stream:
         if kind == "parquet":
             pyarrow, parquet = import_parquet(path)
-            table = pyarrow.table(to_columns(nbest, segment=segment, text=text))
-            parquet.write_table(table.replace_schema_metadata({RECORDED: record_of(columns)}), stream.buffer)
+            table = pyarrow.table(dict(zip(header, cells_by_column(nbest), strict=True)))
+            parquet.write_table(table, stream.buffer)
         else:
             _write_rows(stream, kind, header, _cells(nbest))
 

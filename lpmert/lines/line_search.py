@@ -213,7 +213,7 @@ def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray,
     if not isinstance(metric, RatioMetric):
         raise MethodError(
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
-            "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
+            "state a fraction of sums as lpmert.metrics.LinearFraction, or choose a method that takes any loss"
         )
     return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
 

@@ -2,14 +2,12 @@ from ..model.converters import measure_texts as measure_texts
 from .base import AdditiveMetric as AdditiveMetric
 from .base import Cer as Cer
 from .base import Metric as Metric
-from .base import RatioMetric as RatioMetric
 from .base import SumOfLosses as SumOfLosses
 from .base import Wer as Wer
 from .base import ZeroOne as ZeroOne
 from .ratio import Bleu as Bleu
 from .ratio import Chrf as Chrf
 from .ratio import LinearFraction as LinearFraction
-from .ratio import Per as Per
 from .ratio import error_rate as error_rate
 from .ratio import f_beta as f_beta
 from .ratio import precision as precision

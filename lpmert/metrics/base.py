@@ -3,15 +3,15 @@
 The formulas of ratio metrics that searches know, by `kind`, which `lpmert/core/ratio.hpp` computes and bounds:
 
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
-FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
+FRACTION: a.x / b.x; parameters a [K], b [K]; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
-PER: totals match, hypothesis and reference words; no parameters.
 BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss where second is at most `most`, and never
 above 1/2; beyond it is 1/2 + v * (second - most), and never above 1.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -56,23 +56,41 @@ class AdditiveMetric(Metric, Protocol):
         """Return the loss [M] that each hypothesis adds, from statistics [M, K]."""
 
 
-@runtime_checkable
-class RatioMetric(Metric, Protocol):
-    """A metric whose formula the searches know, of summed statistics: see `lpmert.metrics.base`.
+class RatioMetric(ABC):
+    """A metric whose formula the searches know, of summed statistics: one of `lpmert.metrics.ratio`, and no other.
 
-    `kind` and `parameters` name the formula; `loss` and `losses_of_totals` are that formula, up to the last bits. Its
-    statistics are whole numbers of at least 0, so that their sums are exact in any order. `Problem` refuses what breaks
-    this on its lists.
+    `kind` and `parameters` name the formula, which the core computes and bounds. Statistics are whole numbers of at
+    least 0 with these `columns`, so that their sums are exact in any order.
     """
 
-    @property
-    def kind(self) -> int: ...
+    name: str
+    kind: int
+    columns: tuple[str, ...]
+    _best = 1.0
 
     @property
-    def parameters(self) -> FloatArray: ...
+    @abstractmethod
+    def signature(self) -> str: ...
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.empty(0)
+
+    def check(self, statistics: FloatArray) -> None:
+        check_counts(self.name, self.columns, statistics)
+
+    def loss(self, total: FloatArray) -> float:
+        return float(self.losses_of_totals(np.asarray(total)[None])[0])
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
-        """Return the losses [n] of summed statistics [n, K]."""
+        """Return the losses [n] of summed statistics [n, K]: at least 0, and at most 1 but for fractions."""
+        from lpmert import core  # here: the checker of certificates loads no search
+
+        return core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64))
+
+    def score(self, total: FloatArray) -> float:
+        """Return the score of summed statistics [K]: 0 to 100 for BLEU and chrF."""
+        return self._best * (1.0 - self.loss(total))
 
 
 def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
@@ -105,57 +123,44 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")
 
 
-BLEU, FRACTION, CHRF, PER, BUDGET = range(5)
+BLEU, FRACTION, CHRF, BUDGET = range(4)
 
 LARGEST_FACTOR = 10**6
 
 
 class SumFraction(NamedTuple):
-    """A loss (above . x + more_above) / (below . x + more_below) of summed counts x [K]; 1 where it would be x/0."""
+    """A loss above . x / below . x of summed counts x [K]; 1 where it would be x/0."""
 
     above: IntArray
-    more_above: int
     below: IntArray
-    more_below: int
 
     def parts(self, statistics: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return what counts [m, K] add to numerator and denominator, without the constants."""
+        """Return what counts [m, K] add to numerator and denominator."""
         counts = np.rint(statistics).astype(np.int64)
         return counts @ self.above, counts @ self.below
 
     def loss(self, total: FloatArray) -> Fraction:
         """Return the loss of summed statistics [K], exactly."""
         above, below = (int(part) for part in self.parts(total))
-        denominator = below + self.more_below
-        return Fraction(above + self.more_above, denominator) if denominator else Fraction(1)
+        return Fraction(above, below) if below else Fraction(1)
 
     def unit(self, statistics: FloatArray) -> float:
         """Return a power of two of which any two different losses of selections from [M, K] are at least two apart."""
-        most = int(self.parts(statistics)[1].sum()) + self.more_below
+        most = int(self.parts(statistics)[1].sum())
         return float(np.ldexp(1.0, -2 * most.bit_length() - 1))
 
 
 def fraction_of(metric: Metric) -> SumFraction | None:
-    """Return the fraction that is a metric's loss, whatever its class; `None` for other losses."""
-    if isinstance(metric, AdditiveMetric) or not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
+    """Return the fraction that is a metric's loss; `None` for other losses."""
+    if not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
-    factors = np.rint(metric.parameters).astype(np.int64)
-    half = len(factors) // 2
-    return SumFraction(factors[: half - 1], int(factors[half - 1]), factors[half:-1], int(factors[-1]))
+    return SumFraction(*np.split(metric.parameters.astype(np.int64), 2))
 
 
 def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
-    """Return the loss of summed statistics [K], exact for a fraction, or else as searches compute it: what the metric
-    itself gives may differ in the last bits.
-    """
+    """Return the loss of summed statistics [K], exact for a fraction, or else as searches compute it."""
     fraction = fraction_of(metric)
-    if fraction is not None:
-        return fraction.loss(total)
-    if isinstance(metric, RatioMetric):
-        from lpmert import core  # here: the checker of certificates loads no search
-
-        return float(core.losses_of_totals(metric.kind, metric.parameters, total[None])[0])
-    return metric.loss(total)
+    return metric.loss(total) if fraction is None else fraction.loss(total)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
-from lpmert.model.arrays import checked_offsets, fingerprint_of
+from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered
 from lpmert.numeric.lists import rows_of_lists
-from lpmert.quoting import listed, quoted, repeated
+from lpmert.quoting import listed, quoted
 from lpmert.values import whole_number
 
 MOST_POSITIONS = 4096
@@ -92,14 +92,11 @@ class Judged:
             raise DataError(
                 f"relevance must be 0, or from {1.0 / _LARGEST:g} to {_LARGEST:g}, so that gains can be summed"
             )
-        names = tuple(self.names) or tuple(str(j + 1) for j in range(features.shape[1]))
-        queries = tuple(self.queries) or tuple(str(q + 1) for q in range(n_queries))
-        if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
-            raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
-        for what, some in (("features", names), ("queries", queries)):
-            twice = repeated(some)
-            if twice is not None:
-                raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
+        n_features = features.shape[1]
+        names = checked_labels(self.names or numbered("", n_features), n_features, "names")
+        queries = checked_labels(self.queries or numbered("", n_queries), n_queries, "queries")
+        if len(unretrieved) != n_queries:
+            raise DataError(f"unretrieved needs grades for each of the {n_queries} queries; got {len(unretrieved)}")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
             (features, offsets, relevance, names, queries, unretrieved),

@@ -44,9 +44,6 @@ _LARGEST_DENOMINATOR, _FACTOR_ERROR = 1000, 1e-9
 _SAMPLED_ROWS = 40
 """Rows for each column that mostly show already that no column is a combination of others."""
 
-_LARGEST_QR = 1_000_000_000
-"""Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
-
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 """What mixes the bits of a number: products with this one move them up, shifts by so many down."""
 
@@ -176,26 +173,24 @@ class Fractions(NamedTuple):
 def whole_fractions(
     statistics: FloatArray,
     constant: FloatArray,
-    numerator: tuple[Sequence[int], int],
-    denominator: tuple[Sequence[int], int],
+    numerator: Sequence[int],
+    denominator: Sequence[int],
     offsets: IntArray,
     n_limits: int,
 ) -> Fractions:
-    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K].
-
-    numerator, denominator: factors [K] and a constant.
+    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K], times these factors [K].
 
     For every fraction p / q that a selection may have, the costs q above - p below have room beside those of so many
     limits. Raises `MethodError` where they have not.
     """
     terms: list[IntArray] = []
     more: list[int] = []
-    for factors, own in (numerator, denominator):
+    for factors in (numerator, denominator):
         small = float(statistics.max(initial=0.0)) * sum(map(abs, factors)) < 2.0**62
         whole = np.rint(statistics).astype(np.int64).astype(np.int64 if small else object)
         values, constant_of_lists = least_costs(whole @ np.array(factors, dtype=whole.dtype), offsets)
         terms.append(values)
-        more.append(own + constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
+        more.append(constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
     divisor = math.gcd(*more, *(int(np.gcd.reduce(values)) for values in terms)) or 1
     above, below = (values // divisor for values in terms)
     more_above, more_below = (value // divisor for value in more)
@@ -276,9 +271,8 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     from scipy.linalg import qr, solve_triangular
 
     differences, largest = _scaled_differences(features, first, rows)
-    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
-        differences = np.asarray(np.linalg.qr(differences, mode="r"))
-    triangle, pivots = qr(differences, mode="r", pivoting=True)
+    # Pivoting is slow on many rows; the columns of R are in the same position to each other.
+    triangle, pivots = qr(np.linalg.qr(differences, mode="r"), mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
     factors: FloatArray = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])

@@ -45,9 +45,13 @@ class FractionSearch(Combined):
         super().__init__(incumbent)
         self._canonical = canonical
         self._start = start
-        above, below = (fraction.above.tolist(), fraction.more_above), (fraction.below.tolist(), fraction.more_below)
         self._above, self._below, self._more_above, self._more_below = whole_fractions(
-            totals.statistics, totals.constant, above, below, canonical.offsets, len(canonical.limits)
+            totals.statistics,
+            totals.constant,
+            fraction.above.tolist(),
+            fraction.below.tolist(),
+            canonical.offsets,
+            len(canonical.limits),
         )
         starts = canonical.offsets[:-1]
         self._least_below = self._more_below  # the least of every list is 0

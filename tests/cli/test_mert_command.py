@@ -132,25 +132,16 @@ def chrf(total: np.ndarray, beta: float = 3.0) -> float:
     return float((1 + beta**2) * precision * recall / (beta**2 * precision + recall))
 
 
-def per(total: np.ndarray) -> float:
-    """As PerScorer.cpp does."""
-    correct, length, reference = total
-    return float((correct - max(0.0, length - reference)) / reference)
-
-
 def counts(kind: str, rng: np.random.Generator) -> np.ndarray:
     """Statistics of 8 lists of 5 hypotheses."""
     if kind == "BLEU":
         totals = rng.integers(8, 15, 40)[:, None] - np.arange(4)
         matches = np.minimum(totals, rng.integers(1, 8, (40, 4)))
         return np.column_stack([np.dstack([matches, totals]).reshape(40, 8), rng.integers(8, 15, 8).repeat(5)])
-    if kind == "CHRF":
-        guesses, references = rng.integers(5, 30, (2, 40, 6))
-        matches = np.minimum(rng.integers(1, guesses), references)
-        parts = np.dstack([matches, guesses, references]).reshape(40, 18)
-        return np.column_stack([parts, guesses[:, 0], guesses[:, 0]])
-    lengths, references = rng.integers(1, 12, 40), rng.integers(3, 9, 8).repeat(5)
-    return np.column_stack([rng.binomial(np.minimum(lengths, references), 0.6), lengths, references])
+    guesses, references = rng.integers(5, 30, (2, 40, 6))
+    matches = np.minimum(rng.integers(1, guesses), references)
+    parts = np.dstack([matches, guesses, references]).reshape(40, 18)
+    return np.column_stack([parts, guesses[:, 0], guesses[:, 0]])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +150,6 @@ def counts(kind: str, rng: np.random.Generator) -> np.ndarray:
         ("BLEU", bleu, []),
         ("CHRF", chrf, []),
         ("CHRF", partial(chrf, beta=1.0), ["-c", "beta:1.0"]),
-        ("PER", per, []),
     ],
 )
 def test_scores_are_those_of_moses_and_no_random_weights_beat_them(
@@ -270,7 +260,6 @@ def test_bad_data_exit_with_1_and_write_nothing(here: Path, flags: list[str], st
         ("WER", "1 2 3", r"3 columns of WER, which has 2"),
         ("BLEU", "1 2 3", r"3 columns of BLEU, which has 9 \(match_1, total_1"),
         ("CHRF", "1 2 3", r"3 columns of CHRF, which has 20"),
-        ("PER", "-1 2 3", r"metric 'per' counts: .* column 'correct' has -1"),
         ("WER", "1 -3", r"metric 'wer' counts: .* column 'reference_length' has -3"),
         ("BLEU", "2 1 1 1 1 1 1 1 1", r"metric 'bleu': .* 2 matches among 1 n-grams"),
     ],

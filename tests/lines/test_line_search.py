@@ -215,7 +215,7 @@ def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it()
 
 def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
     problem = Problem(random_nbest(0), Plain(lambda total: total[0] ** 2))
-    with pytest.raises(MethodError, match="losses_of_totals"):
+    with pytest.raises(MethodError, match="LinearFraction"):
         LineSearch(problem.canonical)
 
 

@@ -24,12 +24,12 @@ from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import UNIT, _Pieces, close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.base import BLEU
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.lists import SortedLists, sorted_lists
 
-METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
+METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
 ERRORS = LinearFraction("rate", ("errors", "length"), (1, 0), (0, 1), higher_is_better=False)
 LISTS, SIZE = 5, 4
 
@@ -80,7 +80,7 @@ def test_fractions_begin_with_the_oracle_itself(metric: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "choices", "cells", "groups"])
-@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=1), Per()], ids=["bleu", "chrf", "per"])
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=1)], ids=["bleu", "chrf"])
 def test_other_ratios_begin_just_below_it(metric: Any, method: str) -> None:
     rng = np.random.default_rng(1)
     short = []

@@ -13,7 +13,7 @@ import lpmert
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne
 from lpmert.metrics.contract import metric_by_name
-from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.registry import METRICS
@@ -27,13 +27,12 @@ RATIOS = [
     f_beta(0.5),
     precision(),
     recall(),
-    Per(),
 ]
-RATIO_IDS = ["bleu", "chrf", "chrf++", "f1", "f0.5", "precision", "recall", "per"]
+RATIO_IDS = ["bleu", "chrf", "chrf++", "f1", "f0.5", "precision", "recall"]
 
 
 def n_columns(metric: Any) -> int:
-    return {Bleu: len(BLEU_COLUMNS), Per: 3}.get(type(metric)) or len(metric.columns)
+    return len(metric.columns)
 
 
 def bleu_total(matches: str, totals: str, reference: int) -> FloatArray:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import bleu_loss, chrf_in_rationals, fractions_loss, per_loss, sums
+from problems import bleu_loss, chrf_in_rationals, fractions_loss, sums
 
 from lpmert import core
 from lpmert.core import height_of_loss, lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio import UNIT, Ratio
 from lpmert.metrics.base import BLEU, CHRF
-from lpmert.metrics.ratio import Bleu, Chrf, Per, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
 
 BOUNDED = [
     Bleu(),
@@ -22,9 +22,8 @@ BOUNDED = [
     Chrf(char_order=1),
     Chrf(char_order=2, word_order=1, beta=1.0),
     Chrf(char_order=1, beta=0.0),
-    Per(),
 ]
-BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision", "per"]
+BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision"]
 FRACTIONS = [f_beta(), f_beta(0.5), precision(), recall()]
 
 
@@ -33,7 +32,7 @@ def loss_by_formula(metric: Any, total: FloatArray) -> Fraction | float:
     counts = [int(value) for value in total]
     if isinstance(metric, Chrf):
         return chrf_in_rationals(counts, metric.beta)
-    formula = {Bleu: bleu_loss, Per: per_loss}.get(type(metric)) or fractions_loss(metric)
+    formula = bleu_loss if isinstance(metric, Bleu) else fractions_loss(metric)
     return formula(counts)
 
 
@@ -91,14 +90,7 @@ def box(rng: np.random.Generator, metric: Any) -> tuple[FloatArray, FloatArray, 
     if rng.random() < 0.2 and isinstance(metric, Bleu):
         spread[:, 8] = spread[0, 8]  # one reference length
     if rng.random() < 0.2:
-        starts = (
-            slice(0, 8, 2)
-            if isinstance(metric, Bleu)
-            else slice(0, 1)
-            if isinstance(metric, Per)
-            else slice(2, None, 3)
-        )
-        spread[:, starts] = 0.0  # no new match
+        spread[:, slice(0, 8, 2) if isinstance(metric, Bleu) else slice(2, None, 3)] = 0.0  # no new match
     points = base + spread
     low, high = points.min(axis=0), points.max(axis=0)
     return low, high, points[0], points
@@ -111,8 +103,6 @@ def corners(metric: Any, low: FloatArray, high: FloatArray, rng: np.random.Gener
     points = np.where(drawn < 0, np.minimum(inside, high), drawn)
     if isinstance(metric, Bleu):
         possible = (points[:, 0:8:2] <= points[:, 1:8:2]).all(axis=1)
-    elif isinstance(metric, Per):
-        possible = points[:, 0] <= np.minimum(points[:, 1], points[:, 2])
     else:
         possible = (points[:, 2::3] <= np.minimum(points[:, 0::3], points[:, 1::3])).all(axis=1)
     chosen: FloatArray = points[possible]

@@ -116,7 +116,7 @@ def test_whole_fractions_are_those_of_the_statistics(
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
     numerator, denominator = (factor, 1), (1, factor)
     try:
-        found = whole_fractions(statistics, constant, (numerator, 0), (denominator, 0), offsets, 0)
+        found = whole_fractions(statistics, constant, numerator, denominator, offsets, 0)
     except MethodError:
         spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
         assert max(1, spread * factor) * sum(sum(row) for row in counts) * factor > 2**56
@@ -153,12 +153,7 @@ def test_forbidden_hypotheses_make_a_cost_infinite_however_many_they_are() -> No
 def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large() -> None:
     with pytest.raises(MethodError, match=r"not exact in 64 bits; divide and round them$"):
         whole_fractions(
-            np.array([[1.0, 0.0], [1.0, 1.0]]),
-            np.array([1.0, 2.0**50]),
-            ((1, 0), 0),
-            ((0, 10**6), 1),
-            np.array([0, 2]),
-            0,
+            np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 2.0**50]), (1, 0), (0, 10**6), np.array([0, 2]), 0
         )
 
 

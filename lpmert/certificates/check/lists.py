@@ -88,7 +88,7 @@ class Claim:
 
 
 class BudgetClaim(Claim):
-    """That no sums with a second one within a budget undercut a bound: R8. Both are sums of decimals as they print."""
+    """That no sums with a second one within a budget undercut a bound: R7. Both are sums of decimals as they print."""
 
     several = True
 

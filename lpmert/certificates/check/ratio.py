@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.certificates.check.lists import Claim, Price, Sums, Values
 from lpmert.errors import CertificateError, FloatArray, IntArray
-from lpmert.metrics.base import BLEU, CHRF, PER, RatioMetric, fraction_of
+from lpmert.metrics.base import BLEU, CHRF, RatioMetric, fraction_of
 from lpmert.system.deadline import checkpoint
 
 _DIGITS = 40
@@ -57,9 +57,6 @@ class RatioClaim(Claim):
         if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
-        if self.ratio.fraction is not None:
-            _, more_above, _, more_below = self.ratio.fraction
-            self.goal = Fraction(bound.numerator * more_below - bound.denominator * more_above)
 
     def reached(self, least: float) -> bool:
         """Whether a tree that shows this least sum, or of several this excess or that the bound is met, shows no more.
@@ -68,8 +65,7 @@ class RatioClaim(Claim):
         """
         if self.ratio.fraction is None:
             return self.met or least == 0 or self.loss(self.sums) == 1
-        _, _, below, more_below = self.ratio.fraction
-        return super().reached(least) or below @ self.sums + more_below == 0
+        return super().reached(least) or self.ratio.fraction.below @ self.sums == 0
 
     def closes(self, low: Sums, high: Sums) -> bool:
         best = self.ratio.best(low, high)
@@ -89,9 +85,9 @@ class RatioClaim(Claim):
         if self.ratio.fraction is None:
             return columns
         p, q = self.loss(self.sums).as_integer_ratio()
-        above, _, below, more_below = self.ratio.fraction
+        above, below = self.ratio.fraction
         divisors = below.astype(object) @ columns
-        if p > q and not more_below + np.minimum.reduceat(divisors, starts).sum():
+        if p > q and not np.minimum.reduceat(divisors, starts).sum():
             raise CertificateError("no proof is known for a loss above 1 where the denominator can be 0")
         return np.array([q * (above.astype(object) @ columns) - p * divisors], dtype=object)
 
@@ -101,20 +97,16 @@ class Ratio:
 
     def __init__(self, metric: RatioMetric) -> None:
         self.fraction = fraction_of(metric)
-        self._bleu, self._per = metric.kind == BLEU, metric.kind == PER
-        if self.fraction is None and metric.kind not in (BLEU, CHRF, PER):
+        self._bleu = metric.kind == BLEU
+        if self.fraction is None and metric.kind not in (BLEU, CHRF):
             raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
         self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def loss(self, sums: Sums) -> Fraction:
         """Return the loss of sums; that of BLEU, if it is no fraction, to the nearest multiple of 2**-64."""
         if self.fraction is not None:
-            above, more_above, below, more_below = self.fraction
-            divisor = _dot(below.tolist(), sums) + more_below
-            return Fraction(_dot(above.tolist(), sums) + more_above, divisor) if divisor else Fraction(1)
-        if self._per:
-            match, own, reference = sums
-            return Fraction(min(reference, max(own, reference) - match), reference) if reference else Fraction(1)
+            above, below = (_dot(factors.tolist(), sums) for factors in self.fraction)
+            return Fraction(above, below) if below else Fraction(1)
         if not self._bleu:
             return self._chrf(sums)
         if not prod(sums[0:8:2]):
@@ -128,8 +120,6 @@ class Ratio:
         """Whether hypotheses can have these sums: no more matches than n-grams."""
         if self._bleu:
             return all(sums[k] <= sums[k + 1] for k in range(0, 8, 2))
-        if self._per:
-            return sums[0] <= min(sums[1:])
         orders = range(0, len(sums), 3) if self.fraction is None else ()
         return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
 
@@ -157,10 +147,8 @@ class Ratio:
         """Return sums of a box that no others in it undercut, or `None` where that is not known.
 
         More matches are better and more n-grams worse, but for those that brevity asks for. Of no n-grams there is no
-        match: then nothing is worse. PER is best where the reference is as near to the length as it can be (R7).
+        match: then nothing is worse.
         """
-        if self._per:
-            return [high[0], low[1], max(1, low[2], min(high[2], low[1]))]
         if self._bleu:
             length = max(1, low[1], min(high[1], low[8]))
             return [high[0], length, *(max(1, low[k]) if k % 2 else high[k] for k in range(2, 8)), low[8]]
@@ -169,14 +157,10 @@ class Ratio:
         return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
 
     def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
-        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3; of PER by R7."""
+        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3."""
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
-        if self._per:
-            p, q = self.loss(sums).as_integer_ratio()
-            whole, target = ([-q, q, -p] if at[1] > at[2] else [-q, 0, q - p]), 0
-        else:
-            whole, target = self._tangent(low, high, at, sums)
+        whole, target = self._tangent(low, high, at, sums)
         least = _dot(whole, low)
         reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
         forbidden = reach + max(0, target - least)

@@ -18,7 +18,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import BLEU, BUDGET, CHRF, PER, RatioMetric
+from lpmert.metrics.base import BLEU, BUDGET, CHRF, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import group_identical
 from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
@@ -80,10 +80,10 @@ _known: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDiction
 def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     totals, n_own = canonical.totals, len(canonical.features)
     metric = totals.metric
-    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF, PER, BUDGET):
+    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF, BUDGET):
         raise MethodError(
-            f"metric {quoted(metric.name)} is neither additive nor a ratio metric with losses_of_totals, parameters "
-            "and the kind BLEU, CHRF, PER or BUDGET; only heuristics take it"
+            f"metric {quoted(metric.name)} is neither additive nor a ratio metric of lpmert.metrics; only heuristics "
+            "take it"
         )
     rows, offsets, counts = with_half_spaces(
         canonical.features, canonical.offsets, totals.statistics, canonical.limits, 0.0
@@ -126,7 +126,7 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     return best_height(lists.offsets, ratio, decoded_total(lists, ratio, weights), tangents)
 
 
-_LENGTH = {BLEU: 1, CHRF: 0, PER: 1, BUDGET: 1}
+_LENGTH = {BLEU: 1, CHRF: 0, BUDGET: 1}
 """The statistic that says how long hypotheses are, or the one with a budget, by kind of metric."""
 
 _SPLITS, _TANGENTS, _MULTIPLIERS = 12, 2, 8
