@@ -690,6 +690,16 @@ def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> 
     return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
 
 
+def at_odds(seed: int, n_features: int, n_lists: int = 4) -> tuple[Lists, NBest, Array]:
+    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, n_lists))])
+    features = rng.integers(-3, 4, (int(offsets[-1]), n_features)).astype(float)
+    losses = rng.integers(0, 6, len(features))
+    lists = Lists(features, offsets, losses)
+    return lists, lists.nbest, 9 - losses + rng.integers(0, 4, len(losses))
+
+
 def random_nbest(
     seed: int = 0, *, lists: int = 12, size: int = 4, dimension: int = 3, kind: str = "loss", integers: bool = False
 ) -> NBest:

@@ -3,26 +3,15 @@
 from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from long_searches import noise_of
-from oracle import Lists, attainable_totals
+from oracle import attainable_totals
+from problems import at_odds
 
 import lpmert
 from lpmert import DataError, LimitError, MethodError, MetricError, NBest, Region, RegionError, Status
-
-
-def _problem(seed: int, n_features: int, n_lists: int = 4) -> tuple[Lists, NBest, np.ndarray[Any, Any]]:
-    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 5, n_lists)
-    features = rng.integers(-3, 4, (int(sizes.sum()), n_features)).astype(float)
-    losses = rng.integers(0, 6, len(features))
-    second = 9 - losses + rng.integers(0, 4, len(features))
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Lists(features, offsets, losses), NBest(features, offsets, losses), second
 
 
 def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
@@ -38,7 +27,7 @@ def _pairs(front: lpmert.Front) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("n_features", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed: int, n_features: int) -> None:
-    lists, nbest, second = _problem(seed, n_features)
+    lists, nbest, second = at_odds(seed, n_features)
     both = np.column_stack([lists.losses, second])
     wanted = _front(attainable_totals(lists, both))
     for method in ("auto", "cells", "choices"):
@@ -52,42 +41,32 @@ def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed:
             assert (at.loss, second[rows].sum()) == (one.loss, one.sums["second"])
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_most_recall_with_a_precision_of_at_least_four_fifths_is_a_budget(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    features, offsets = rng.integers(-3, 4, (16, 3)).astype(float), range(0, 17, 4)
-    match, extra = rng.integers(0, 4, 16), rng.integers(0, 4, 16)
-    predicted, gold = match + extra, np.full(16, 4)
-    totals = attainable_totals(Lists(features, np.array(offsets), match), np.column_stack([match, predicted, gold]))
-    wanted = max((a / c for a, b, c in totals if 5 * a >= 4 * b), default=None)
-    nbest, second = NBest(features, offsets, gold - match), 4 * predicted - 5 * match
-    if wanted is None:
-        with pytest.raises(RegionError):
-            lpmert.within_budget(nbest, second, 0)
-    else:
-        assert 1.0 - lpmert.within_budget(nbest, second, 0).loss / 16 == wanted
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int) -> None:
-    lists, nbest, second = _problem(seed, 2 + seed % 2)
+@pytest.mark.parametrize("feature", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int, feature: bool) -> None:
+    """Of a feature, too, whose least sum leaves the cheapest hypotheses alone."""
+    lists, nbest, second = at_odds(seed, 2 + seed % 3)
+    second = lists.features[:, 0] if feature else second
+    name = "feature1" if feature else "second"
     totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
     for most in range(int(min(b for _, b in totals)) - 1, int(max(b for _, b in totals)) + 2):
         inside = [loss for loss, b in totals if b <= most]
+        budget = nbest, name if feature else second, most
         if not inside:
             with pytest.raises(RegionError, match=f"the least sum of any is {min(b for _, b in totals):g}$"):
-                lpmert.within_budget(nbest, second, most)
+                lpmert.within_budget(*budget)
             continue
-        found = lpmert.within_budget(nbest, second, most)
+        found = lpmert.within_budget(*budget)
         assert found.loss == min(inside) == found.lower_bound
         assert found.status is Status.OPTIMAL
         (left,) = found.region.values()
-        assert 0 <= left == most - second[lists.offsets[:-1] + found.selection].sum()
+        assert 0 <= left == most - found.sums[name]
+        assert found.sums[name] == second[lists.offsets[:-1] + found.selection].sum()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None:
-    lists, nbest, second = _problem(seed, 2)
+    lists, nbest, second = at_odds(seed, 2)
     wanted = lpmert.pareto(nbest, second)
     for scale, shift, more in ((0.1, -0.7, 0.3), (0.25, -3.0, -100.0)):
         losses, others = lists.losses * scale + shift, second * scale + more
@@ -101,7 +80,7 @@ def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_front_keeps_to_the_region(seed: int) -> None:
-    lists, nbest, second = _problem(seed, 3)
+    lists, nbest, second = at_odds(seed, 3)
     limits = [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(0), Fraction(1), Fraction(0))]
     wanted = _front(attainable_totals(lists, np.column_stack([lists.losses, second]), limits))
     region = Region(bounds={"feature1": (0.0, None), "feature2": (0.0, None)})
@@ -112,7 +91,7 @@ def test_a_front_keeps_to_the_region(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_some_points_are_the_best_for_budgets_at_even_steps(seed: int) -> None:
-    _, nbest, second = _problem(seed, 3, 5)
+    _, nbest, second = at_odds(seed, 3, 5)
     every = _pairs(lpmert.pareto(nbest, second))
     for points in (1, 2, 3, 5):
         found = lpmert.pareto(nbest, second, points=points)
@@ -130,7 +109,7 @@ def test_some_points_are_the_best_for_budgets_at_even_steps(seed: int) -> None:
 
 
 def test_the_second_sum_may_be_a_feature_or_a_statistic() -> None:
-    lists, nbest, _ = _problem(1, 3)
+    lists, nbest, _ = at_odds(1, 3)
     assert _pairs(lpmert.pareto(nbest, "feature2")) == _front(
         attainable_totals(lists, np.column_stack([lists.losses, lists.features[:, 1]]))
     )
@@ -149,12 +128,12 @@ def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None
         assert one.lower_bound <= one.loss
     with pytest.raises(LimitError, match=r"before the search ended, the least sum was \d+;"):
         lpmert.within_budget(nbest, second, 3000, time_limit=0.3)
-    stopped = lpmert.pareto(_problem(2, 3)[1], _problem(2, 3)[2], on_point=lambda _: True)
+    stopped = lpmert.pareto(at_odds(2, 3)[1], at_odds(2, 3)[2], on_point=lambda _: True)
     assert (len(stopped.points), stopped.complete) == (1, False)
 
 
 def test_progress_tells_losses_and_the_trace_does_too() -> None:
-    _, nbest, second = _problem(3, 3)
+    _, nbest, second = at_odds(3, 3)
     seen = []
     found = lpmert.within_budget(nbest, second, 30, callback=seen.append)
     assert all(one.loss == float("inf") or one.loss == int(one.loss) for one in seen)
@@ -165,7 +144,7 @@ def test_progress_tells_losses_and_the_trace_does_too() -> None:
 
 def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    _, nbest, second = _problem(3, 3)
+    _, nbest, second = at_odds(3, 3)
     found = lpmert.within_budget(nbest, second, 30)
     for data in (None, nbest):
         lpmert.report(found, tmp_path / "page.html", data=data)
@@ -181,7 +160,7 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
 
 
 def test_what_cannot_be_asked_is_said() -> None:
-    _, nbest, second = _problem(0, 2)
+    _, nbest, second = at_odds(0, 2)
     with pytest.raises(DataError, match="no feature or statistic 'words'"):
         lpmert.within_budget(nbest, "words", 3)
     with pytest.raises(DataError, match="second must be one finite number for each of the"):
@@ -203,15 +182,6 @@ def test_what_cannot_be_asked_is_said() -> None:
     counts = NBest(nbest.features, nbest.offsets, np.ones((nbest.n_hypotheses, 3)))
     with pytest.raises(MetricError, match="a loss that is a sum over lists, and metric 'f1' is none"):
         lpmert.pareto(counts, "feature1", metric="f1")
-
-
-def test_a_budget_is_the_decimal_that_it_prints_as() -> None:
-    """0.1 + 0.2 in print is 0.3, and above the double nearest to it."""
-    lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a"])
-    found = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.3)
-    assert found.loss == 0.0
-    assert found.sums == {"second": 0.3}
-    assert lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.29).loss == 2.0
 
 
 def test_a_search_within_a_budget_that_is_stopped_has_a_bound_below_its_loss() -> None:
@@ -248,22 +218,6 @@ def test_bounds_of_decimals_are_rounded_down() -> None:
     above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
     assert len(set(bounds)) > 1
     assert not above
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_least_sum_of_a_feature_is_proved_from_the_cheapest_hypotheses_alone(seed: int) -> None:
-    lists, nbest, _ = _problem(seed, 2 + seed % 3)
-    second = lists.features[:, 0]
-    least = float(np.minimum.reduceat(second, lists.offsets[:-1]).sum())
-    totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
-    wanted = min(loss for loss, own in totals if own == least)
-    found = lpmert.within_budget(nbest, "feature1", least)
-    assert (found.status, found.loss, found.lower_bound, found.sums["feature1"]) == (
-        Status.OPTIMAL,
-        wanted,
-        wanted,
-        least,
-    )
 
 
 def test_the_far_end_of_a_front_with_four_features_is_proved() -> None:

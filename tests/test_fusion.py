@@ -4,12 +4,13 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from math import fsum, log2
+from math import fsum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rankings import value
 
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
@@ -56,31 +57,13 @@ def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
 
 def trec_eval(run: Scores, qrels: Scores, metric: str, *, by_name: bool = False) -> float:
     """The mean over the queries as trec_eval counts, without the package; ties in the worst order, or by name."""
-    name, _, places = metric.partition("@")
-    name, _, least = name.partition("-l")
-    k, values = int(places), []
-    for q, own in qrels.items():
-        grades = {d: g for d, g in own.items() if g >= float(least or 0)}
-        if not any(grades.values()):
-            continue
+    values = []
+    for q, grades in qrels.items():
         named = sorted(run[q], reverse=True)
-        order = sorted(named, key=lambda d: (-run[q][d], 0.0 if by_name else grades.get(d, 0.0)))[:k]
-        top = [grades.get(d, 0.0) for d in order]
-        relevant = sum(g > 0 for g in grades.values())
-        if name == "ndcg":
-            best = sorted(grades.values(), reverse=True)[:k]
-            dcg = [fsum(g / log2(r + 2) for r, g in enumerate(some)) for some in (top, best)]
-            values.append(dcg[0] / dcg[1])
-        elif name == "mrr":
-            values.append(next((1 / (r + 1) for r, g in enumerate(top) if g > 0), 0.0))
-        elif name == "success":
-            values.append(float(max(top) > 0))
-        elif name == "map":
-            hits = [r for r, g in enumerate(top) if g > 0]
-            values.append(fsum((i + 1) / (r + 1) for i, r in enumerate(hits)) / relevant)
-        else:
-            values.append(sum(g > 0 for g in top) / (relevant if name == "recall" else k))
-    return fsum(values) / len(values)
+        order = sorted(named, key=lambda d: (-run[q][d], 0.0 if by_name else grades.get(d, 0.0)))
+        beyond = [grade for d, grade in grades.items() if d not in run[q]]
+        values.append(value(metric, [*(grades.get(d, 0.0) for d in order), *[0.0] * 50, *beyond]))
+    return fsum(counted := [one for one in values if one is not None]) / len(counted)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -279,11 +262,7 @@ def test_json_holds_all_of_it() -> None:
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
     assert plain["alone"] == found.alone
     grid = found.others["grid of 11"]
-    assert plain["others"]["grid of 11"] == {
-        "weights": grid.weights,
-        "score": grid.score,
-        "seconds": None,
-    }
+    assert plain["others"]["grid of 11"] == {"weights": grid.weights, "score": grid.score, "seconds": None}
     assert plain["unseen"]["best"] == found.unseen.best
 
 

@@ -1,19 +1,25 @@
-"""What nobody means to do and everybody does: damaged files, pipes, two runs at once, too little memory, odd names."""
+"""What nobody means to do and everybody does: damaged and changing files, runs at once, little memory, odd names."""
 
 import json
 import os
+import subprocess
+import sys
+import threading
+import time
 import warnings
 from pathlib import Path
 
 import hard_life
 import numpy as np
 import pytest
-from commands import run, start
+from commands import environment, run, start
+from searches import many_more
 
 import lpmert
-from lpmert import DataError
+from lpmert import DataError, Status
 from lpmert.cli.loop_file import read_config
 from lpmert.formats.weights import read_weights
+from lpmert.system.files import open_bytes
 
 resource = pytest.importorskip("resource")
 
@@ -103,3 +109,198 @@ def test_many_runs_at_once_write_one_file(tmp_path: Path) -> None:
     assert json.loads(out.read_text())["loss"] == 0
     assert run("verify", proof, tmp_path / "x.tsv").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "r.json", "x.tsv"]
+
+
+CHANGED = "changed while it was read"
+FORMATS = ("lists.tsv", "lists.tsv.gz", "lists.jsonl", "lists.npz", "lists.parquet", "moses.txt", "pool.jsonl")
+
+
+def lists_of(n_lists: int, size: int = 10) -> lpmert.NBest:
+    rng = np.random.default_rng(5)
+    n = n_lists * size
+    features, errors = rng.integers(-999, 999, (n, 2)) / 64, rng.integers(0, 9, n).astype(float)
+    return lpmert.NBest(
+        features, np.arange(0, n + 1, size), errors, names=["am", "lm"], texts=[f"text {k}" for k in range(n)]
+    )
+
+
+def written(nbest: lpmert.NBest, path: Path) -> Path:
+    format = {"moses.txt": "moses", "pool.jsonl": "best-of-n"}.get(path.name)
+    lpmert.write(nbest, path, format)
+    return path
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks", "is written anew"])
+def test_a_file_that_changes_between_two_blocks_is_refused(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"a" * 100_000)
+
+    def read() -> None:
+        with open_bytes(path) as stream:
+            stream.read(10)
+            with path.open("ab" if change == "grows" else "r+b") as file:
+                if change == "shrinks":
+                    file.truncate(50_000)
+                else:
+                    time.sleep(0.05)  # beyond what dates of files resolve
+                    file.write(b"b" * 100)
+            stream.read()
+
+    with pytest.raises(DataError, match=CHANGED) as caught:
+        read()
+    assert caught.value.path == str(path)
+
+
+def test_a_file_that_is_replaced_or_only_read_is_read(tmp_path: Path) -> None:
+    """What is written whole and put in its place leaves the old file as it was to whoever reads it."""
+    path, other = tmp_path / "x.tsv", tmp_path / "y.tsv"
+    path.write_bytes(b"a" * 100_000)
+    other.write_bytes(b"b" * 5)
+    with open_bytes(path) as stream:
+        head = stream.read(10)
+        other.replace(path)
+        assert head + stream.read() == b"a" * 100_000
+    with open_bytes(path) as stream:
+        assert stream.read() == b"b" * 5
+
+
+def test_the_change_is_the_reason_where_it_breaks_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("list\tam\terrors\n")
+
+    def read() -> None:
+        with open_bytes(path):
+            path.write_text("list\tam\terrors\nu1\t1\n")
+            raise DataError("line 2 has 2 columns, not 3", path=path)
+
+    with pytest.raises(DataError, match=CHANGED):
+        read()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_whatever_another_process_does_to_a_file_readers_get_lists_or_a_line(tmp_path: Path, name: str) -> None:
+    """A reader gets one of the states between which the file changes, a line that says why not, or the beginning of one
+    that nobody changed as long as it was read.
+    """
+    small, large = lists_of(100), lists_of(400)
+    states = [written(one, tmp_path / name).read_bytes() for one in (small, large)]
+    path, stop = tmp_path / name, threading.Event()
+
+    def change() -> None:
+        rng = np.random.default_rng(0)
+        while not stop.is_set():
+            for content in states:
+                with path.open("wb", buffering=0) as file:  # truncates, then grows piece by piece
+                    at = 0
+                    while at < len(content):
+                        at += file.write(content[at : at + int(rng.integers(1, 20_000))]) or 0
+                        time.sleep(0.0005)
+                time.sleep(float(rng.uniform(0, 0.02)))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    taken, refused = [], []
+    try:
+        while len(taken) + len(refused) < (60 if refused else 3000):
+            try:
+                taken.append(lpmert.read(path))
+            except lpmert.LpmertError as error:
+                refused.append(str(error))
+    finally:
+        stop.set()
+        thread.join()
+    assert refused
+    for message in refused:
+        assert message.isprintable()
+        assert str(path) in message
+    for nbest in taken:
+        for whole in (small, large):
+            if nbest.n_hypotheses == len(whole.features):
+                assert np.array_equal(nbest.dense_features(), whole.features)
+                assert np.array_equal(nbest.statistics, whole.statistics)
+    assert lpmert.read(written(large, path)).n_lists == 400
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
+@pytest.mark.parametrize(
+    "name", ["lists.tsv", "lists.npz", "pool.jsonl", *map(many_more, ("lists.jsonl", "moses.txt"))]
+)
+def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: str) -> None:
+    """The limit is what reading takes in this environment, minus ever more: the libraries are loaded, the lists not."""
+    path = written(lists_of(20_000), tmp_path / name)
+    (tmp_path / "tiny").mkdir()
+    tiny = written(lists_of(2), tmp_path / "tiny" / name)
+    read = "import sys, lpmert; from lpmert.cli.main import main; main(['convert', *sys.argv[1:]])"
+    peak = subprocess.run(
+        [sys.executable, "-c", f"import atexit, re\natexit.register(lambda: print(*re.findall(r'VmPeak:\\s+(\\d+)', "
+         f"open('/proc/self/status').read())))\n{read}", tiny, tmp_path / "out.npz"],
+        env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=True, timeout=280,
+    )  # fmt: skip
+    least = int(peak.stdout.split()[-1]) << 10
+    codes = []
+    for more in (2, 8):
+        most = least + (more << 20)
+        limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({most}, {most}))"
+        done = subprocess.run(  # the limit is set in the process itself: its loader is not meant
+            [sys.executable, "-c", f"{limited}\n{read}", path, tmp_path / "out.npz"],
+            env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=False, timeout=280,
+        )  # fmt: skip
+        code, err = done.returncode, done.stderr
+        codes.append(code)
+        assert "Traceback" not in err, err
+        if code:
+            assert code == 1, err
+            last = err.strip().splitlines()[-1]
+            assert last.startswith("lpmert: error: ")
+            assert "memory" in last, err
+    assert codes[0] == 1
+
+
+def test_reading_an_archive_without_memory_for_it_does_not_call_it_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(lists_of(3), tmp_path / "lists.npz")
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np.lib.format, "read_array", fail)
+    with pytest.raises(DataError, match="not enough memory"):
+        lpmert.read(path)
+
+
+def test_pyarrow_that_cannot_be_loaded_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    path = written(lists_of(3), tmp_path / "lists.parquet")
+    real = __import__
+
+    def broken(name: str, *rest: object, **more: object) -> object:
+        if name.startswith("pyarrow"):
+            raise ImportError("libarrow.so: cannot allocate memory")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr("builtins.__import__", broken)
+    with pytest.raises(DataError, match="cannot be loaded: libarrow"):
+        lpmert.read(path)
+
+
+@pytest.mark.slow
+def test_a_million_lists_of_one_leave_nothing_to_choose() -> None:
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    losses = rng.integers(0, 9, n).astype(float)
+    found = lpmert.minimize(lpmert.NBest(rng.normal(size=(n, 3)), np.arange(n + 1), losses))
+    assert found.status is Status.OPTIMAL
+    assert found.loss == losses.sum()
+
+
+@pytest.mark.slow
+def test_one_list_of_a_million_is_proved() -> None:
+    """All that lie on the convex hull may win; one of least loss outside of all others does."""
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    features, losses = rng.normal(size=(n, 3)), rng.integers(1, 9, n).astype(float)
+    features[n // 2], losses[n // 2] = (50.0, 0.0, 0.0), 0.0
+    found = lpmert.minimize(lpmert.NBest(features, [0, n], losses))
+    assert found.status is Status.OPTIMAL
+    assert found.loss == 0.0

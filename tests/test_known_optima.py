@@ -209,12 +209,7 @@ def test_every_method_proves_what_is_known(name: str) -> None:
     for method in one.methods():
         for initial in (None, np.ones(one.lists.n_features)) if "cancel" in name else (None,):
             result = lpmert.minimize(
-                one.lists,
-                metric=one.metric,
-                region=one.region,
-                method=method,
-                ties=one.ties,
-                initial_weights=initial,
+                one.lists, metric=one.metric, region=one.region, method=method, ties=one.ties, initial_weights=initial
             )
             about = f"{name}: {method} says {result.status.name} {result.loss}, bound {result.lower_bound}"
             assert one.selection in (None, result.selection.tolist()), about

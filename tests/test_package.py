@@ -1,18 +1,22 @@
-"""What the package offers by name: everything in its stubs is there, and public docstrings are complete and run."""
+"""What the package offers by name, its docstrings, and what commands and results write as JSON."""
 
 import ast
 import doctest
 import inspect
+import json
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import TABLE, json_of, refusal, run
 from shared import ROOT
 
 import lpmert
 from lpmert import DataError, MethodError, NBest, core
+from lpmert.registry import DOCUMENTS
+from lpmert.result_schema import schema_of
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
@@ -101,3 +105,115 @@ def test_the_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
     assert outcome.failed == 0, "".join(report)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "x.tsv").write_text(TABLE)
+    return tmp_path / "x.tsv"
+
+
+def commands(table: Path) -> dict[str, list[list[str]]]:
+    folder = table.parent
+    assert run("solve", table, "-q", "-o", folder / "r.json").exit_code == 0
+    weights = ["--weights", str(folder / "r.json")]
+    return {
+        "result": [
+            ["solve", str(table), *more]
+            for more in ([], ["--method", "och"], ["--time-limit", "0"], ["--bounds", "am:0..", "--total", "1"])
+        ],
+        "check": [["check", str(table), *weights], ["check", str(table), "--weights", "1,1", "--method", "grid"]],
+        "evaluation": [["evaluate", str(table), *weights], ["evaluate", str(table), "--weights", "1,1"]],
+        "comparison": [
+            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", *more]
+            for more in ([], ["--held-out", str(table)])
+        ],
+        "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],
+        "ranking": [
+            ["rank", str(ROOT / "examples" / "search" / "judged.txt"), *more]
+            for more in ([], ["--cv", "2", "--weights", "1,1,1"], ["--time-limit", "0"])
+        ],
+    }
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_documents_fit_their_schema(table: Path, kind: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[report]")
+    schema = json.loads(run("schema", kind).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for arguments in commands(table)[kind]:
+        document = json.loads(run(*arguments, "--json", "-q").stdout)  # a stopped search ends with another code
+        validator.validate(document)
+        for key in schema["required"]:
+            assert not validator.is_valid({name: value for name, value in document.items() if name != key})
+        assert not validator.is_valid({**document, "more": 1})
+
+
+def test_the_default_is_the_schema_of_a_result() -> None:
+    assert json.loads(run("schema").stdout) == schema_of("result")
+
+
+def test_a_result_of_another_version_is_refused(table: Path) -> None:
+    lpmert.minimize(lpmert.read(table)).save(table.parent / "r.json")
+    found = lpmert.Result.load(table.parent / "r.json")
+    assert found.list_ids == ("a", "b")
+    document = found.to_dict() | {"schema": 2}
+    (table.parent / "r.json").write_text(json.dumps(document))
+    with pytest.raises(lpmert.DataError, match=r"not a result of lpmert .schema 2, and only 1 is known"):
+        lpmert.Result.load(table.parent / "r.json")
+
+
+class TestRates:
+    def test_zero_one_losses_give_an_accuracy(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"])
+        result = lpmert.minimize(nbest)
+        assert (result.loss, result.rates) == (1, {"accuracy": 0.5})
+        assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
+        lpmert.write(nbest, tmp_path / "x.npz")
+        assert "accuracy      50.00% (1 wrong)" in run("solve", tmp_path / "x.npz").stdout
+        assert "accuracy      50.00% (1 wrong)" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
+
+    def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"], statistic_names=["correct"])
+        assert [doubt.code for doubt in lpmert.minimize(nbest).warnings] == ["orientation"]
+        assert lpmert.minimize(nbest).rates == lpmert.evaluate(nbest, [1]).rates == {}
+        lpmert.write(nbest, tmp_path / "x.tsv")
+        assert lpmert.minimize(lpmert.read(tmp_path / "x.tsv", gain="correct")).rates == {"accuracy": 0.5}
+
+    def test_statistics_with_lengths_give_an_error_rate(self, tmp_path: Path) -> None:
+        names = ["errors", "reference_length"]
+        nbest = lpmert.NBest([[1.0], [0]], [0, 2], [[1, 8], [3, 8]], names=["a"], statistic_names=names)
+        lpmert.write(nbest, tmp_path / "x.npz")
+        found = json_of("solve", tmp_path / "x.npz")
+        assert (found["rates"], found["statistics"]) == ({"error_rate": 0.125}, [1, 8])
+
+    def test_errors_and_words_give_a_word_error_rate(self, tmp_path: Path) -> None:
+        rows = "a\t1\t0\t0\t3\na\t0\t1\t2\t3\nb\t1\t0\t4\t5\nb\t0\t1\t1\t5\n"
+        (tmp_path / "x.tsv").write_text(f"utt\tam\tlm\terrors\tref_words\n{rows}")
+        table = [tmp_path / "x.tsv", "--segment", "utt", "--features", "am,lm", "--statistics", "errors,ref_words"]
+        wer = [*table, "--metric", "wer"]
+        outcome = run("solve", *wer, "-q", "--certificate", tmp_path / "proof")
+        assert "WER           37.50% (3 errors)\nat least      37.50%" in outcome.stdout  # 2 + 1 of 3 + 5 words
+        assert "loss 3 is the least" in run("verify", tmp_path / "proof", *wer, "-q").stdout
+        told = run("check", *wer, "--weights", "1,0", "-q").stdout
+        assert "WER           50.00% (4 errors)" in told
+        assert "worse by      1 error (33.33%)" in told
+        told = run("tune", *wer, "-q").stdout
+        assert "on these lists             37.50%    37.50%" in told
+        (tmp_path / "x.tsv").write_text((tmp_path / "x.tsv").read_text().replace("4\t5", "4\t6"))
+        for command in (["solve"], ["verify", tmp_path / "proof"], ["train", "-o", tmp_path / "w"]):
+            assert "list 1 (from 0) is 5 for one hypothesis and 6 for another" in refusal(*command, *wer, "-q")
+
+    def test_references_give_a_word_error_rate(self, tmp_path: Path) -> None:
+        texts = ["a cat", "the cat", "x", "das Tier"]
+        lists = lpmert.NBest([[1.0], [0], [1], [0]], [0, 2, 4], [0] * 4, names=["a"], list_ids=["u", "v"], texts=texts)
+        lpmert.write(lists, tmp_path / "x.tsv")
+        (tmp_path / "refs").write_text("u the cat sat\nv das Tier\n")
+        flags = [tmp_path / "x.tsv", "--references", tmp_path / "refs"]
+        found = json_of("solve", *flags)  # weight below 0: 1 word of 5 is missing
+        assert (found["loss"], found["rates"]) == (1, {"error_rate": 0.2})
+        found = json_of("evaluate", *flags, "--weights", "1")  # 2 of 3 and 2 of 2 are wrong
+        assert (found["loss"], found["rates"]) == (4, {"error_rate": 0.8})
+        found = json_of("check", *flags, "--weights", "1", "--metric", "cer")
+        assert found["rates"]["error_rate"] == found["loss"] / (len("the cat sat") + len("das Tier"))

@@ -14,7 +14,6 @@ from shared import lambdarank, needs_shared
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
-from lpmert.errors import FloatArray
 from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
@@ -222,19 +221,31 @@ def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
     assert limit or short.status is Status.TIME_LIMIT
 
 
-def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = no_multiples(random_lists(0, 3, decimals=False))
-    best = maximize(lists, "ndcg-exp@3").score
+def interrupted(*_: object) -> bool:
+    raise KeyboardInterrupt
 
-    def interrupted(*_: object) -> bool:
-        raise KeyboardInterrupt
 
-    for name in ("_settle", "_start"):
-        with monkeypatch.context() as patch:
-            patch.setattr(search.Maximizing, name, interrupted)
-            result = maximize(lists, "ndcg-exp@3")
-        assert result.status is Status.INTERRUPTED
-        assert result.score <= best <= result.bound
+SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("lists", "name", "functions"),
+    [
+        (SMALL, "ndcg-exp@3", {"Maximizing._settle": interrupted}),
+        (SMALL, "ndcg-exp@3", {"Maximizing._start": interrupted}),
+        # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
+        (TURNED, "mrr@3", {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
+    ],
+)
+def test_what_interrupts_a_search_leaves_a_bound(
+    lists: Judged, name: str, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = maximize(lists, name).score
+    for patched, function in functions.items():
+        monkeypatch.setattr(f"lpmert.ranking.search.{patched}", function)
+    result = maximize(lists, name)
+    assert result.status is Status.INTERRUPTED
+    assert result.score <= best <= result.bound
 
 
 def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,18 +287,6 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
     assert near > 30
 
 
-def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-    monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
-    monkeypatch.setattr(search, "_exact_rays", interrupted)
-    result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
-    assert result.status is Status.INTERRUPTED
-    assert result.bound >= 1 / 3
-
-
 def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -318,33 +317,6 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
     assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
 
 
-def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    consider, inside = search.Maximizing._consider, search.Maximizing._consider_inside
-    within: list[bool] = []
-    better = []
-
-    def considered(self: search.Maximizing, scaled: FloatArray) -> None:
-        if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
-            consider(self, scaled)
-
-    def looked_inside(self: search.Maximizing, rays: list[list[int]]) -> None:
-        before = self.best
-        within.append(True)
-        inside(self, rays)
-        within.clear()
-        better.append(self.best > before)
-
-    monkeypatch.setattr(search.Maximizing, "_consider", considered)
-    monkeypatch.setattr(search.Maximizing, "_consider_inside", looked_inside)
-    for seed in range(4):
-        lists = random_lists(seed, 3, decimals=False)
-        result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
-        assert result.status is Status.OPTIMAL
-        assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
-    assert len(better) > 4
-    assert all(better)
-
-
 def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     best = 0
     for seed in range(6):
@@ -363,36 +335,25 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dimensions: int) -> None:
+def test_neither_order_nor_scale_nor_copies_nor_documents_out_of_reach_change_the_optimum(dimensions: int) -> None:
     random = np.random.default_rng(9)
-    lists = random_lists(4, dimensions, decimals=True, sizes=(7, 6, 5))
-    best = maximize(lists, "ndcg-exp@4").score
-    shuffled = np.concatenate([random.permutation(np.arange(a, b)) for a, b in ((13, 18), (0, 7), (7, 13))])
-    for features, offsets, rows in (
-        (lists.features, [0, 5, 12, 18], shuffled),
-        (lists.features * 10.0 ** np.arange(dimensions), lists.offsets, np.arange(18)),
-        (lists.features * 3, lists.offsets, np.arange(18)),
-        (lists.features[:, ::-1], lists.offsets, np.arange(18)),
-        (np.column_stack([lists.features, lists.features[:, 0]]), lists.offsets, np.arange(18)),
-    ):
-        changed = Judged(np.round(features, 6)[rows], offsets, lists.relevance[rows])
-        assert maximize(changed, "ndcg-exp@4").score == pytest.approx(best, abs=1e-12)
-
-
-@pytest.mark.parametrize("dimensions", [2, 3])
-def test_copies_of_lists_and_documents_that_cannot_matter_leave_the_optimum(dimensions: int) -> None:
-    lists = random_lists(6, dimensions, decimals=True, sizes=(7, 6, 5))
-    best = maximize(lists, "ndcg-exp@3").score
-    twice = Judged(
-        np.vstack([lists.features] * 2), [*lists.offsets, *(lists.offsets[1:] + 18)], np.tile(lists.relevance, 2)
-    )
-    assert maximize(twice, "ndcg-exp@3").score == pytest.approx(best, abs=1e-12)
-    # a document that all others of its query lead is out of reach of the first three
-    last = [lists.features[a:b].min(axis=0) - 1 for a, b in ((0, 7), (7, 13), (13, 18))]
-    longer = Judged(
-        np.insert(lists.features, [7, 13, 18], last, axis=0), [0, 8, 15, 21], np.insert(lists.relevance, [7, 13, 18], 0)
-    )
-    assert maximize(longer, "ndcg-exp@3").score == pytest.approx(best, abs=1e-12)
+    for seed in (4, 6):
+        lists = random_lists(seed, dimensions, decimals=True, sizes=(7, 6, 5))
+        features, offsets, grades = lists.features, lists.offsets, lists.relevance
+        best = maximize(lists, "ndcg-exp@3").score
+        shuffled = np.concatenate([random.permutation(np.arange(a, b)) for a, b in ((13, 18), (0, 7), (7, 13))])
+        # a document that all others of its query lead is out of reach of the first three
+        last, places = [features[a:b].min(axis=0) - 1 for a, b in pairwise(offsets)], offsets[1:]
+        for changed in (
+            Judged(features[shuffled], [0, 5, 12, 18], grades[shuffled]),
+            Judged(np.round(features * 10.0 ** np.arange(dimensions), 6), offsets, grades),
+            Judged(np.round(features * 3, 6), offsets, grades),
+            Judged(features[:, ::-1], offsets, grades),
+            Judged(np.column_stack([features, features[:, 0]]), offsets, grades),
+            Judged(np.vstack([features] * 2), [*offsets, *(offsets[1:] + 18)], np.tile(grades, 2)),
+            Judged(np.insert(features, places, last, axis=0), [0, 8, 15, 21], np.insert(grades, places, 0)),
+        ):
+            assert maximize(changed, "ndcg-exp@3").score == pytest.approx(best, abs=1e-12)
 
 
 def test_a_twin_that_is_not_relevant_comes_first() -> None:

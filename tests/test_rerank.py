@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import environment, run, succeeded
+from late import Late
 from shared import ROOT
 
 import lpmert
@@ -163,3 +165,252 @@ def test_the_estimator_is_imported_without_scikit_learn() -> None:
     code = "import sys, lpmert; lpmert.Reranker; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
     assert not {"sklearn", "scipy", "pandas"} & {name.split(".")[0] for name in done.stdout.split()}
+
+
+pd, sklearn, exceptions = Late("pandas"), Late("sklearn"), Late("sklearn.exceptions")
+selection = Late("sklearn.model_selection")
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def data(seed: int = 0, n_groups: int = 20, size: int = 6) -> Data:
+    """Return features, losses and groups whose rows lie apart."""
+    rng = np.random.default_rng(seed)
+    losses = rng.integers(0, 5, n_groups * size).astype(float)
+    features = rng.normal(size=(len(losses), 3)) - np.outer(losses, [0.7, 0.2, 0.0])
+    return features, losses, rng.permutation(np.repeat(np.arange(n_groups) * 7 - 20, size))
+
+
+def picked(features: np.ndarray, groups: np.ndarray, weights: np.ndarray) -> list[int]:
+    """Return the best row of each group, in the order in which groups come."""
+    found = {}
+    for row, group in enumerate(groups.tolist()):
+        score = float(features[row] @ weights)
+        if group not in found or score > found[group][0]:
+            found[group] = (score, row)
+    return [row for _, row in found.values()]
+
+
+def test_it_finds_the_proved_optimum_and_scores_what_it_picks() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    order = np.argsort(groups, kind="stable")
+    best = lpmert.minimize(lpmert.NBest(features[order], np.arange(0, 121, 6), losses[order]))
+    assert best.status is lpmert.Status.OPTIMAL
+    rows = picked(features, groups, model.coef_)
+    assert model.choose(features, groups).tolist() == rows
+    assert losses[rows].sum() == best.loss == model.result_.loss
+    assert model.score(features, losses, groups) == -best.loss / 20
+    assert model.predict(features) == pytest.approx(features @ model.coef_)
+
+
+def test_lattices_are_refused_with_the_remedy() -> None:
+    lattices = lpmert.Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a"])
+    model = lpmert.Reranker(method="auto").fit([[1.0], [2.0]], [0, 1], ["a", "a"])
+    for use in (model.fit, model.predict, model.choose, model.score):
+        with pytest.raises(ValueError, match=r"lattices hold too many paths.*lpmert\.n_best"):
+            use(lattices)
+
+
+def test_gains_are_losses_turned() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="auto", gain=True).fit(features, 10 - losses, groups)
+    turned = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    assert model.score(features, 10 - losses, groups) == 10 + turned.score(features, losses, groups)
+
+
+def test_a_column_of_x_may_hold_the_groups() -> None:
+    features, losses, groups = data()
+    expected = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    with_column = np.column_stack([features[:, 0], groups, features[:, 1:]])
+    model = lpmert.Reranker(method="auto", group_column=1).fit(with_column, losses)
+    assert model.n_features_in_ == 4
+    assert model.coef_.tolist() == expected.coef_.tolist()
+    assert model.score(with_column, losses) == expected.score(features, losses, groups)
+    frame = pd.DataFrame(features, columns=["am", "lm", "words"]).assign(utterance=[f"u{group}" for group in groups])
+    named = lpmert.Reranker(method="auto", group_column="utterance").fit(frame, losses)
+    assert named.coef_.tolist() == expected.coef_.tolist()
+    assert named.feature_names_in_.tolist() == ["am", "lm", "words", "utterance"]
+    assert named.result_.names == ("am", "lm", "words")
+    with pytest.raises(ValueError, match="no column 'utterance' in X"):
+        lpmert.Reranker(group_column="utterance").fit(features, losses)
+
+
+def by_hand(features: np.ndarray, losses: np.ndarray, groups: np.ndarray) -> list[float]:
+    scores = []
+    for train, test in selection.GroupKFold(4).split(features, losses, groups):
+        model = lpmert.Reranker(method="auto").fit(features[train], losses[train], groups[train])
+        rows = picked(features[test], groups[test], model.coef_)
+        scores.append(-float(losses[test][rows].mean()))
+    return scores
+
+
+def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
+    features, losses, groups = data()
+    expected = by_hand(features, losses, groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = lpmert.Reranker(method="auto").set_fit_request(groups=True).set_score_request(groups=True)
+        found = selection.cross_val_score(
+            model, features, losses, cv=selection.GroupKFold(4), params={"groups": groups}
+        )
+    assert found.tolist() == expected
+    with_column = np.column_stack([features, groups])
+    model = lpmert.Reranker(method="auto", group_column=3)
+    assert (
+        selection.cross_val_score(model, with_column, losses, groups=groups, cv=selection.GroupKFold(4)).tolist()
+        == expected
+    )
+
+
+def test_what_is_requested_of_routing_is_cloned() -> None:
+    model = lpmert.Reranker(seed=4).set_fit_request(groups=True).set_score_request(groups="groups_of_rows")
+    again = sklearn.clone(model)
+    assert again is not model
+    assert repr(again) == repr(model) == "Reranker(seed=4)"
+    assert again.get_metadata_routing().fit.requests == {"groups": True}
+    assert again.get_metadata_routing().score.requests == {"groups": "groups_of_rows"}
+    assert lpmert.Reranker().get_metadata_routing().fit.requests == {"groups": None}
+
+
+@pytest.mark.serial
+def test_the_default_fit_searches_no_optimum_that_it_would_throw_away() -> None:
+    """100 lists of 14 features take about a second; a proof would take minutes."""
+    rng = np.random.default_rng(0)
+    losses = rng.integers(0, 2, 2000).astype(float)
+    features = rng.normal(size=(2000, 14)) - np.outer(losses, rng.normal(size=14) * 0.3)
+    groups = np.repeat(np.arange(100), 20)
+    started = time.process_time()
+    model = lpmert.Reranker().fit(features, losses, groups)
+    assert time.process_time() - started < 10.0
+    assert model.decision_function(features).tolist() == model.predict(features).tolist()
+    tuned = lpmert.tune(lpmert.from_groups(features, losses, groups), quick=True, method="och")
+    assert model.coef_.tolist() == tuned.averaged.weights.tolist()
+
+
+def test_a_grid_search_chooses_parameters() -> None:
+    features, losses, groups = data()
+    with_column = np.column_stack([features, groups])
+    search = selection.GridSearchCV(
+        lpmert.Reranker(group_column=3), {"method": ["auto", "tune"]}, cv=selection.GroupKFold(3)
+    )
+    search.fit(with_column, losses, groups=groups)
+    assert search.best_params_["method"] in ("auto", "tune")
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_without_groups_nothing_is_fitted_or_scored() -> None:
+    features, losses, groups = data()
+    with pytest.raises(ValueError, match=r"needs groups.*group_column.*set_fit_request\(groups=True\)"):
+        lpmert.Reranker(method="auto").fit(features, losses)
+    model = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    with pytest.raises(ValueError, match="needs groups"):
+        model.score(features, losses)
+    with pytest.raises(ValueError, match="needs groups"):
+        model.choose(features)
+    assert model.predict(features).shape == (120,)  # the score of a row is the same in any group
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:Scoring failed")
+def test_cross_validation_that_does_not_pass_groups_on_says_how() -> None:
+    """Groups reach the splitter alone: by default, and with routing where nothing requests them."""
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="och")
+    with pytest.raises(ValueError, match=r"needs groups.*enable_metadata_routing=True"):
+        selection.cross_val_score(model, features, losses, groups=groups, cv=selection.GroupKFold(4))
+    with sklearn.config_context(enable_metadata_routing=True):
+        with pytest.raises(exceptions.UnsetMetadataPassedError, match="set_fit_request"):
+            selection.cross_val_score(model, features, losses, params={"groups": groups}, cv=selection.GroupKFold(4))
+        model.set_fit_request(groups=False).set_score_request(groups=False)
+        with pytest.raises(ValueError, match=r"needs groups.*set_score_request\(groups=True\)"):
+            selection.cross_val_score(model, features, losses, params={"groups": groups}, cv=selection.GroupKFold(4))
+        model.set_fit_request(groups=True)
+        assert np.isnan(
+            selection.cross_val_score(model, features, losses, params={"groups": groups}, cv=selection.GroupKFold(4))
+        ).all()
+
+
+def test_the_column_of_groups_may_be_counted_from_the_end() -> None:
+    frame = pd.DataFrame({"am": [1, 0, 2, 1], "lm": [0, 1, 1, 3], "utterance": ["a", "a", "b", "b"]})
+    model = lpmert.Reranker(method="auto", group_column=-1).fit(frame, [0, 1, 1, 0])
+    assert model.result_.names == ("am", "lm")
+    assert model.choose(frame).tolist() == [0, 3]
+    with pytest.raises(ValueError, match="X has 3 features, so there is no column 3 of groups"):
+        lpmert.Reranker(group_column=3).fit(frame, [0, 1, 1, 0])
+
+
+def test_columns_in_another_order_are_not_scored() -> None:
+    frame = pd.DataFrame({"am": [1.0, 0.0], "lm": [0.0, 1.0]})
+    model = lpmert.Reranker(method="auto").fit(frame, [0, 1], ["a", "a"])
+    with pytest.raises(ValueError, match="the columns of X are lm, am; those seen by fit are am, lm"):
+        model.predict(frame[["lm", "am"]])
+
+
+TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
+BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.uint64, object)]
+
+
+@pytest.mark.parametrize(
+    ("features", "losses", "groups", "message"),
+    [
+        *(([[1.0], [2.0]], [0, 1], ["a", missing], "groups has missing entries") for missing in (np.nan, None)),
+        ([[1.0], [2.0]], [0, 1], ["1", 1], "groups has both strings and numbers"),
+        *((rounded, [0, 1], ["a", "a"], "^X has integers beyond") for rounded in BEYOND),
+        *(([[1], [0]], rounded, ["a", "a"], "^y has integers beyond") for rounded in BEYOND),
+        (TIMES, [0, 1], ["a", "a"], "X must be numbers, not dates"),
+        ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
+    ],
+)
+def test_what_would_have_to_be_guessed_or_rounded_is_refused(
+    features: Any, losses: Any, groups: list[Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lpmert.Reranker().fit(features, losses, np.array(groups, dtype=object))
+
+
+def test_what_scikit_learn_checks() -> None:
+    found = Late("sklearn.utils.estimator_checks").check_estimator(
+        lpmert.Reranker(method="och", group_column=-1), on_fail=None
+    )
+    assert len(found) > 40
+    assert [one["check_name"] for one in found if one["status"] == "failed"] == []
+
+
+def test_it_works_without_scikit_learn() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["sklearn.base"] = sys.modules["sklearn.exceptions"] = None
+import lpmert
+model = lpmert.Reranker(method="auto", seed=2)
+assert model.get_params()["seed"] == 2
+model.set_params(seed=1)
+try:
+    model.predict([[1, 0]])
+except ValueError as error:
+    print(error)
+try:
+    model.set_params(sed=1)
+except ValueError as error:
+    print(error)
+print(model.fit([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 1, 1, 0], ["a", "a", "b", "b"]).result_.loss, model.seed)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "this Reranker is not fitted yet; call fit first"
+    assert lines[1].startswith("no parameter 'sed'; the parameters are metric, method, gain")
+    assert lines[2] == "0.0 1"
+
+
+@pytest.mark.parametrize("kind", ["str", "category", "string[python]", "polars"])
+def test_data_frames_may_name_groups_by_whatever_kind_of_text(kind: str) -> None:
+    features, losses, groups = data()
+    named = [f"q{group}" for group in groups]
+    column = Late("polars").Series(named) if kind == "polars" else pd.Series(named).astype(kind)
+    expected = lpmert.Reranker(method="och").fit(features, losses, groups)
+    assert np.array_equal(lpmert.Reranker(method="och").fit(features, losses, column).coef_, expected.coef_)
+    lists = lpmert.from_groups(pd.DataFrame(features, columns=["a", "b", "c"]), losses, column, gather=True)
+    assert (lists.n_lists, lists.names) == (20, ("a", "b", "c"))
+
+
+def test_gains_are_told_as_gains() -> None:
+    model = lpmert.Reranker(method="exact", gain=True).fit([[1.0], [2.0], [1.0], [2.0]], [0, 1, 3, 2], [0, 0, 1, 1])
+    assert "gain 3, at most 3" in str(model.result_)

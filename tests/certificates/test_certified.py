@@ -3,19 +3,30 @@
 The problems are those of `problems.py` and `graph_problems.py`, whose oracles share no code with engines and checker.
 """
 
+import json
+import subprocess
+import sys
+import time
 from collections import Counter
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
+from certificates import base, document, layout
+from commands import COLUMNS, TABLE, json_of, refusal, run, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
-from problems import FEATURES, LOSSES, METRICS, REGIONS, Given, problem
-from searches import many_more
+from oracle import best_loss
+from problems import FEATURES, LOSSES, METRICS, REGIONS, Given, problem, random_lists
+from searches import many_more, peak_of
+from shared import ROOT, librispeech, needs_shared, swahili, train_choices
 
 import lpmert
-from lpmert import CertificateError, MethodError, RegionError, verify
-from lpmert.certificates.write.certify import write_certificate
+from lpmert import CertificateError, Linear, MethodError, NBest, Region, RegionError, verify
+from lpmert.certificates.format import CertificateReader, Header, Record
+from lpmert.certificates.write.certify import certificate_writer, write_certificate
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -88,3 +99,293 @@ def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_pa
             if given.features.shape[1] <= 3:
                 ended[certified(given, tmp_path / f"{seed}-{k}.json")] += 1
     assert ended["proved"] > len(seeds), ended
+
+
+class TestAccepts:
+    """What the checker proves is what enumeration in fractions finds, which shares no code with it."""
+
+    @pytest.mark.parametrize("method", ["sweep", "cells", "choices", "lp-mert", "exhaustive", "mip", "auto"])
+    def test_the_optimum_of_every_engine_can_be_certified(self, path: Path, method: str) -> None:
+        lists = random_lists("floats", 3, most_features=2)
+        result = lpmert.minimize(lists.nbest, method=method)
+        write_certificate(path, lists.nbest, result)
+        found = verify(path, lists.nbest)
+        assert found.loss == found.bound == best_loss(lists)
+        assert f"method:{method}" in found.found_by
+        assert list(found.weights.values()) == result.weights.tolist()
+
+
+class TestShared:
+    @needs_shared
+    def test_two_features_of_librispeech(self, path: Path) -> None:
+        assert proved(path, librispeech().select_features(["decoder", "lm"])) == 1779
+
+    @needs_shared
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("first", "optimum"), [(0, 4.948169), (8, 4.641196), (16, 5.091451), (24, 5.890797)])
+    def test_eight_lists_of_swahili(self, path: Path, first: int, optimum: float) -> None:
+        assert float(proved(path, swahili().restrict(slice(first, first + 8)))) == pytest.approx(optimum, abs=1e-6)
+
+    @needs_shared
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["boxes", "selections"])
+    def test_train_choices(self, path: Path, kind: str) -> None:
+        assert proved(path, train_choices(), kind=kind) == 858
+
+
+def proved(path: Path, nbest: NBest, *, method: str = "auto", kind: str | None = None) -> Fraction:
+    """Certify with one method, check within a minute of processor time, and return the least loss."""
+    write_certificate(path, nbest, lpmert.minimize(nbest, method=method), kind=kind)
+    started = time.process_time()
+    found = verify(path, nbest)
+    assert time.process_time() - started < 60
+    assert found.proved
+    return found.loss
+
+
+class TestWriting:
+    def test_a_result_without_a_proof_is_not_certified(self, path: Path) -> None:
+        nbest, _ = base("selections")
+        with pytest.raises(MethodError, match="no optimum to certify"):
+            write_certificate(path, nbest, lpmert.minimize(nbest, node_limit=0))
+        assert not path.exists()
+
+    def test_the_result_of_other_lists_is_not_certified(self, path: Path) -> None:
+        nbest, _ = base("selections")
+        with pytest.raises(MethodError, match="other lists"):
+            write_certificate(path, nbest.restrict(slice(1, None)), lpmert.minimize(nbest))
+
+    def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(self, path: Path) -> None:
+        """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
+        nbest, _ = base("selections")
+        for value in (2.0, 3.0):
+            region = Region(fixed={"feature1": value}, linear=[Linear({"feature2": 0.3}, lower=-0.1)])
+            result = lpmert.minimize(nbest, region=region)
+            if value == 3.0:
+                with pytest.raises(MethodError, match="fewer digits"):
+                    write_certificate(path, nbest, result, region=region)
+                continue
+            write_certificate(path, nbest, result, region=region)
+            first, second = (list(nbest.names).index(name) for name in ("feature1", "feature2"))
+            limits = [limit for limit in verify(path, nbest).limits if limit[second]]
+            assert [Fraction(one[first]) / Fraction(one[second]) for one in limits] == [
+                Fraction(0.1) / (2 * Fraction(0.3))
+            ]
+
+
+class TestIndependence:
+    def test_checking_loads_no_search_engine_and_no_solver(self, path: Path) -> None:
+        nbest, text = base("few boxes")
+        path.write_text(text)
+        np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
+        program = (
+            "import sys, lpmert\n"
+            "at_import = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
+            "import numpy\n"
+            f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
+            "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
+            f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
+            "print(*at_import)\n"
+            "print(*sys.modules)"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=280
+        )
+        at_import, loaded = map(str.split, run.stdout.splitlines())
+        assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx"}
+        assert "numpy" not in at_import
+        own = {name for name in loaded if name.startswith("lpmert.")}
+        allowed = """
+            certificates certificates.check certificates.check.lists certificates.check.regions certificates.check.tree
+            certificates.check.verify certificates.format errors formats formats.text metrics metrics.base
+            metrics.contract model model.arrays model.nbest numeric numeric.lists numeric.rational numeric.rounding
+            system system.deadline system.files system.interrupts system.mapped system.memory system.streams
+        """
+        assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
+
+
+class TestPlaces:
+    """A refusal names the file once, and a line only if there is one."""
+
+    @pytest.mark.parametrize(
+        ("content", "place"),
+        [
+            (b"", ": the file is cut short"),
+            (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
+            (b"\xff\xfe", ": is UTF-16"),
+            (b"{}", ":1: no record in the layout of a certificate: Extra data, character 3"),
+            *((own, ":1: no record") for own in (b"\n", b"[]\n", b'{"tree": [\n]}\n', b"\x00\x01\x02")),
+            (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
+            (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
+            (layout(document("few boxes") | {"lpmert certificate": 3}).encode(), ":1: schema 2 needs a header with"),
+        ],
+    )
+    def test_what_cannot_be_read(self, tmp_path: Path, content: bytes, place: str) -> None:
+        path = tmp_path / "c.json"
+        path.write_bytes(content)
+        with pytest.raises(CertificateError) as caught:
+            verify(path, base("few boxes")[0])
+        assert str(caught.value).startswith(f"{path}{place}")
+        assert str(caught.value).count("c.json") - ("iconv" in str(caught.value)) == 1
+
+    def test_a_byte_that_is_no_text_further_down(self, tmp_path: Path) -> None:
+        nbest, text = base("boxes")
+        lines = text.encode().split(b"\n")
+        lines[4] = b"\xff" + lines[4]
+        path = tmp_path / "c.json"
+        path.write_bytes(b"\n".join(lines))
+        with pytest.raises(CertificateError, match=r"c\.json:5: ") as caught:
+            verify(path, nbest)
+        assert str(caught.value).count("c.json:") == 1
+
+
+class TestCommand:
+    COUNTS = (  # 2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1
+        "list\tam\tlm\tmatch\tpredicted\tgold\na\t1\t0\t1\t2\t2\na\t0\t1\t0\t2\t2\nb\t1\t0\t3\t3\t3\nb\t0\t1\t2\t3\t3\n"
+    )
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> tuple[str, str]:
+        """A table, and the certificate that `lpmert solve` writes about it."""
+        table, certificate = tmp_path / "lists.tsv", tmp_path / "cert.json"
+        table.write_text(TABLE)
+        succeeded("solve", str(table), *COLUMNS, "--certificate", str(certificate), "--quiet")
+        return str(table), str(certificate)
+
+    def test_a_certificate_that_holds(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        outcome = succeeded("verify", certificate, table, *COLUMNS)
+        assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
+        found = json_of("verify", certificate, table, *COLUMNS)
+        assert (found["loss"], found["bound"], found["proved"]) == (2.0, 2.0, True)
+
+    def test_a_ratio_is_certified_and_checked(self, tmp_path: Path) -> None:
+        table, certificate = tmp_path / "counts.tsv", tmp_path / "cert.json"
+        table.write_text(self.COUNTS)
+        columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
+        succeeded("solve", str(table), *columns, "--certificate", str(certificate), "--quiet")
+        outcome = succeeded("verify", str(certificate), str(table), *columns)
+        assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
+
+    def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        text = Path(certificate).read_text()
+        Path(certificate).write_text(text.replace('"2"', '"1"'))
+        assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in refusal(
+            "verify", certificate, table, *COLUMNS, code=5
+        )
+
+    def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
+        other = tmp_path / "other.json"
+        arguments = (files[0], *COLUMNS, "--target", "100", "--certificate", str(other))
+        outcome = succeeded("solve", *arguments)
+        assert "no certificate written" in outcome.stderr
+        assert not other.exists()
+
+    def test_limits_are_named(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        limited = ("--bounds", "am:..0", "--certificate", certificate, "--quiet")
+        assert run("solve", table, *COLUMNS, *limited).exit_code == 0
+        outcome = run("verify", certificate, table, *COLUMNS)
+        assert "within 1 limit " in outcome.stdout
+        assert "where -1 am > 0" in outcome.stdout
+
+
+HEADER = Header(
+    fingerprint="0" * 64,
+    metric="metric:loss|columns:1",
+    ties="first",
+    found_by="nobody",
+    loss=Fraction(7, 2),
+    bound=Fraction(-3),
+    weights={"am": 0.1, "lm": -(2.0**-40)},
+    limits=[[1.0, 0.3]],
+    exponents={"lm": -3},
+)
+RECORDS: list[Record] = [{"split": [0, 1]}, {}, {"out": [[0, 1, 0, 2, 255]], "branch": 3}]
+
+
+def write(path: Path, header: Header = HEADER, records: list[Record] = RECORDS) -> Path:
+    with certificate_writer(path, header) as add:
+        for record in records:
+            add(record)
+    return path
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.json.gz", "c.json.xz"])
+@pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], []])
+def test_what_is_written_is_read_again(tmp_path: Path, name: str, records: list[Record]) -> None:
+    reader = CertificateReader(write(tmp_path / name, records=records))
+    assert reader.header() == HEADER
+    assert [reader.record() for _ in records] == records
+    reader.end()
+    assert reader.line == len(records) + 2
+
+
+def test_a_certificate_is_one_json_document_whose_numbers_can_be_read(tmp_path: Path) -> None:
+    found = json.loads(write(tmp_path / "c.json").read_text())
+    assert found["tree"] == RECORDS
+    assert (found["loss"], found["bound"]) == ("7/2", "-3")
+    assert {name: float.fromhex(text) for name, text in found["weights"].items()} == HEADER.weights
+
+
+def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
+    nbest, _ = base("selections")
+    for name in ("first.json.gz", "second.json.gz"):
+        write_certificate(tmp_path / name, nbest, lpmert.minimize(nbest), kind="selections")
+    assert (tmp_path / "first.json.gz").read_bytes() == (tmp_path / "second.json.gz").read_bytes()
+
+
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write(tmp_path / "c.json", records=[{}, {"branch": object()}])
+    assert not list(tmp_path.iterdir())
+
+
+def test_neither_writing_nor_reading_holds_the_tree_in_memory(tmp_path: Path) -> None:
+    count = 24_000
+    record: Record = {"out": [[0, 1, 0, 2, 10**500]]}
+
+    def write_and_read() -> None:
+        reader = CertificateReader(write(tmp_path / "c.json", records=[record] * count))
+        reader.header()
+        for _ in range(count):
+            reader.record()
+        reader.end()
+
+    assert peak_of(write_and_read) < 7_000_000  # lines are read by the megabyte
+    assert (tmp_path / "c.json").stat().st_size > 12_000_000
+
+
+def all_read(path: Path) -> list[object]:
+    reader = CertificateReader(path)
+    read = [reader.header(), *(reader.record() for _ in RECORDS)]
+    reader.end()
+    return read
+
+
+def test_a_compressed_file_that_is_cut_short_or_has_a_wrong_byte_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.json.gz")
+    data = path.read_bytes()
+    half = len(data) // 2
+    changed = bytearray(data)
+    changed[half] ^= 0x10
+    for content in (changed, *(data[:end] for end in (5, 40, half, -9, -1))):
+        path.write_bytes(content)
+        with pytest.raises(CertificateError):
+            all_read(path)
+
+
+KEYS = ["lpmert certificate", *(field.name for field in fields(Header))]
+VALUES = [None, True, -1, 2.5, "7/0", "1e9", "nan", [], {}, ["1"], {"am": 1}, {"am": "inf"}]
+MAY_BE = {"found_by": [value for value in VALUES if isinstance(value, str)], "limits": [[]], "equations": [[]]}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_header_with_a_value_of_another_type_is_refused(tmp_path: Path, key: str) -> None:
+    for value in VALUES:
+        if value in MAY_BE.get(key, []):
+            continue
+        (tmp_path / "c.json").write_text(layout(document("few boxes") | {key: value}))
+        with pytest.raises(CertificateError):
+            lpmert.verify(tmp_path / "c.json", base("few boxes")[0])

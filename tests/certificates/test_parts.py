@@ -110,17 +110,20 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
 
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
-def test_a_conflict_that_rounding_alone_balances_is_refused(off: int) -> None:
+@pytest.mark.parametrize(
+    ("differences", "multipliers", "spread", "sign"),
+    [
+        ([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1], 0, 1),
+        ([2**53, -(2**53), 1, -1], [1, 1, 1, 1], 2**54, -1),  # scores are rounded
+    ],
+)
+def test_a_conflict_that_rounding_alone_balances_is_refused(
+    differences: list[int], multipliers: list[int], spread: int, sign: int, off: int
+) -> None:
     """2**31 (2**29 + 1) - (2**30 + 1) (2**30 + 1) is -1, and 0 in doubles."""
-    proof, balanced = conflict([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1 + off])
-    assert not proof.errors(np.array([[1.0, 1.0], [1.0, -1.0]])).any()
-    assert balanced is (off >= 0)
-
-
-@pytest.mark.parametrize("off", [-1, 0, 1])
-def test_so_it_is_where_scores_are_rounded(off: int) -> None:
-    proof, balanced = conflict([2**53, -(2**53), 1, -1], [1, 1, 1, 1 - off], 2**54)
-    assert proof.errors(np.array([[1.0, 1.0], [1.0, -1.0]])).all()
+    proof, balanced = conflict(differences, [*multipliers[:-1], multipliers[-1] + sign * off], spread)
+    errors = proof.errors(np.array([[1.0, 1.0], [1.0, -1.0]]))
+    assert errors.all() if spread else not errors.any()
     assert balanced is (off >= 0)
 
 

@@ -12,7 +12,7 @@ import pytest
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 
 from lpmert import CertificateError, DataError, LimitError, Status
-from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
+from lpmert.certificates.check.ranking import Cone, Cones, Measure
 from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 
@@ -279,36 +279,3 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
                 lead = sum(v * (Fraction(y) - Fraction(x)) for v, x, y in zip(ray, a, b, strict=True)) / sum(ray)
                 assert sign == (0 if abs(lead) < cones.least else (lead > 0) - (lead < 0))
-
-
-def test_leads_count_from_what_every_cell_holds() -> None:
-    # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
-    lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
-    cones = Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1])
-    assert cones.least == Fraction(1, 24)  # of the features divided by 2
-    for ray, sign in (
-        ((20838, 29162), 1),
-        ((5, 7), 1),
-        ((21, 29), 1),
-        ((52, 73), 0),
-        ((2, 3), 0),
-        ((1, 1), 1),
-        ((1, 2), -1),
-    ):  # .1, .08, 0, .5, -.33
-        cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
-        assert cones._signs(cone, ray).tolist() == [sign]
-    # between leads of .08 and 0 there is no cell; everywhere else there is
-    whole = cones.whole_cone((1, 1))
-    near = Cone(((52, 73), (0, 1)), np.array([0]), np.array([1]), np.array([[0, -1]]), whole.ahead, whole.bounds, 0)
-    parts = [cones._part(near, 1, ray, np.array([sign])) for ray, sign in (((2, 3), 0), ((1, 2), -1), ((1, 1), 1))]
-    assert [cone.empty for cone in (whole, *parts)] == [False, True, False, False]
-    assert [len(cone.ranked) for cone in parts] == [0, 0, 0]
-    assert parts[2].ahead[0] == parts[1].ahead[0] + 1
-    # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
-    lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
-    assert Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1, 1]).least == Fraction(1, 132)
-    # the difference of the first two is odd, and no double
-    features = [[2 - 2.0**-52, 0], [-2 + 2.0**-51, 2.0**-52], [0, 2.0**-51]]
-    assert least_lead(np.array(features)) == 1 / (
-        2 * (2**54 - 3) * 2 * (Fraction(1, 2**54 - 3) + Fraction(1, 2)) * 2**52
-    )

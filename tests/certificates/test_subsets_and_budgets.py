@@ -11,23 +11,12 @@ import numpy as np
 import oracle
 import pytest
 from certificates import Document, layout
+from problems import at_odds
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError, NBest, Region
 
-Lists = tuple[NBest, oracle.Lists, Any]
-
 Change = Callable[[Document], object]
-
-
-def _lists(seed: int, n_features: int) -> Lists:
-    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
-    rng = np.random.default_rng([7, seed])
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, rng.integers(3, 7)))])
-    features = rng.integers(-2, 3, (int(offsets[-1]), n_features)).astype(float)
-    losses = rng.integers(0, 6, int(offsets[-1])).astype(float)
-    second = 9 - losses + rng.integers(0, 4, len(losses))
-    return NBest(features, offsets, losses), oracle.Lists(features, offsets, losses), second
 
 
 def _least(lists: oracle.Lists, size: int) -> float:
@@ -41,7 +30,7 @@ def _least(lists: oracle.Lists, size: int) -> float:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp_path: Path) -> None:
-    nbest, lists, _ = _lists(seed, 3 + seed % 2)
+    lists, nbest, _ = at_odds(seed, 3 + seed % 2, 3 + seed % 4)
     for size in range(1, nbest.n_features + 1):
         path = tmp_path / f"{size}.json.gz"
         result = lpmert.best_subsets(nbest, at_most=size).subsets[-1].result
@@ -59,7 +48,7 @@ def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp
 
 @pytest.mark.parametrize("seed", range(8))
 def test_certificates_within_budgets_agree_with_all_attainable_selections(seed: int, tmp_path: Path) -> None:
-    nbest, lists, second = _lists(seed, 2 + seed % 3)
+    lists, nbest, second = at_odds(seed, 2 + seed % 3, 3 + seed % 4)
     totals = oracle.attainable_totals(lists, np.column_stack([lists.losses, second]))
     path = tmp_path / "proof.json"
     for budget in {sums for _, sums in totals}:
@@ -114,7 +103,16 @@ def _put(key: str, value: object) -> Change:
     return lambda document: document.update({key: value})
 
 
+CLAIMS: dict[str, tuple[Change, str]] = {
+    "a smaller loss": (
+        lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),
+        "the weights lose",
+    ),
+    "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
+}
+
 CHANGES: dict[str, tuple[Change, str]] = {
+    **CLAIMS,
     "a tree is missing": (_without_tree(0), ""),
     "the last tree is missing": (_without_tree(-2), "the tree ends|something follows"),
     "a tree twice": (lambda d: d["tree"].extend(d["tree"][_trees(d)[-1] :]), "something follows"),
@@ -135,11 +133,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "another sign": (_put("limits", [[(0.0).hex(), (-1.0).hex(), (0.0).hex(), (0.0).hex()]]), ""),
     "an equation of two features": (_put("equations", [["1", "1", "0", "0"]]), "signs and zeros"),
-    "a smaller loss": (
-        lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),
-        "the weights lose",
-    ),
-    "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
     "a budget": (_put("budget", {"a": "5"}), "a budget|no proof with"),
     "a cosine": (lambda d: d.update(around=[(1.0).hex()] * 4, cosine="1/2"), "needs a header"),
     "no exponents": (lambda d: d["tree"].__delitem__(0), "dict expected, not None"),
@@ -155,21 +148,6 @@ def _order(document: Document) -> Document:
     keys = ["lpmert certificate", "fingerprint", "metric", "ties", "found_by", "loss", "bound", "weights", "limits"]
     keys += ["exponents", "equations", "sums", "around", "cosine", "at_most", "budget", "zeros", "tree"]
     return {key: document[key] for key in keys if key in document}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_certificate_of_at_most_k_features_is_refused(
-    name: str, few: tuple[NBest, str], tmp_path: Path
-) -> None:
-    nbest, text = few
-    document = json.loads(text)
-    change, message = CHANGES[name]
-    change(document)
-    path = tmp_path / "c.json"
-    path.write_text(layout(_order(document)))
-    assert path.read_text() != text
-    with pytest.raises(CertificateError, match=message or None):
-        lpmert.verify(path, nbest)
 
 
 def test_every_record_of_every_tree_is_needed(few: tuple[NBest, str], tmp_path: Path) -> None:
@@ -222,6 +200,7 @@ def _first_prices(prices: list[int]) -> Change:
 
 
 BUDGET_CHANGES: dict[str, tuple[Change, str]] = {
+    **CLAIMS,
     "a smaller budget": (lambda d: d.update(budget={"words": str(int(d["budget"]["words"]) - 1)}), "do not keep to"),
     "a larger budget": (lambda d: d.update(budget={"words": str(int(d["budget"]["words"]) + 40)}), "needed"),
     "two budgets": (lambda d: d["budget"].update({"a": "4"}), "one second sum"),
@@ -231,28 +210,26 @@ BUDGET_CHANGES: dict[str, tuple[Change, str]] = {
     "a loss without price": (_first_prices([0, 1]), "prices of a loss and a second sum are positive"),
     "prices that overflow": (_first_prices([1 << 62, 1]), "too large"),
     "three prices": (_first_prices([1, 1, 1]), "2 whole numbers"),
-    "a smaller loss": (
-        lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),
-        "the weights lose",
-    ),
-    "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
     "other ties": (_put("ties", "worst"), "ties"),
     "sums": (_put("sums", [1, 2]), "is not the loss"),
 }
 
 
-@pytest.mark.parametrize("name", BUDGET_CHANGES)
-def test_a_changed_certificate_of_a_budget_is_refused(
-    name: str, within: tuple[NBest, Any, str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("proof", "change", "message"),
+    [*(("few", *one) for one in CHANGES.values()), *(("within", *one) for one in BUDGET_CHANGES.values())],
+    ids=[*CHANGES, *(f"budget: {name}" for name in BUDGET_CHANGES)],
+)
+def test_a_changed_certificate_is_refused(
+    proof: str, change: Change, message: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    nbest, second, text = within
-    document = json.loads(text)
-    change, message = BUDGET_CHANGES[name]
+    nbest, *second, text = request.getfixturevalue(proof)
+    document, path = json.loads(text), tmp_path / "c.json"
     change(document)
-    path = tmp_path / "c.json"
     path.write_text(layout(_order(document)))
+    assert path.read_text() != text
     with pytest.raises(CertificateError, match=message or None):
-        lpmert.verify(path, nbest, second=second)
+        lpmert.verify(path, nbest, second=second[0] if second else None)
 
 
 def test_another_second_sum_is_refused(within: tuple[NBest, Any, str], tmp_path: Path) -> None:
@@ -271,6 +248,7 @@ def test_sums_of_decimals_are_those_that_they_print_as(tmp_path: Path) -> None:
     lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [0.1], [0], [0.2]], names=["a"])
     path = tmp_path / "c.json"
     result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.3)
+    assert result.sums == {"second": 0.3}
     lpmert.certify(lists, result, path, budget={"second": 0.3}, second=[0.1, 0.0, 0.2, 0.0])
     assert lpmert.verify(path, lists, second=[0.1, 0.0, 0.2, 0.0]).loss == 0
     result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.29)

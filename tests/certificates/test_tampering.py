@@ -51,6 +51,15 @@ def put(*path: Any, to: object = None) -> Change:
     return apply
 
 
+def add(*path: Any, by: int = 1) -> Change:
+    """Return the change that makes one number larger."""
+
+    def apply(found: Document) -> None:
+        before_last(found, path)[path[-1]] += by
+
+    return apply
+
+
 def drop(*path: Any) -> Change:
     """Return the change that deletes one value."""
 
@@ -198,7 +207,7 @@ def branch_on_a_decided_list(found: Document) -> None:
 
 def other_sums_and_their_loss(found: Document) -> None:
     """A better BLEU is claimed to be the bound."""
-    found["sums"][0] += 1
+    add("sums", 0)(found)
     found["bound"] = str(Ratio(Bleu()).loss(found["sums"]))
 
 
@@ -261,8 +270,8 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
             for value in (0, -1, 1.5, 1.0, True, "", "1", None, [1])
         },
         "core negated": core_negated,
-        "line of a core dropped": lambda found: core(found)[0].__delitem__(slice(-3, None)),
-        "core without its last multiplier": lambda found: core(found)[0].pop(),
+        "line of a core dropped": drop(core, 0, slice(-3, None)),
+        "core without its last multiplier": drop(core, 0, -1),
         "core emptied": core_emptied,
         "core of a list that is not there": in_core(0, lambda _: 1000),
         "core of a negative list": in_core(0, lambda _: -1),
@@ -300,18 +309,14 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "core by a number too large": put(*known, -1, to=10_000),
         "core by a negative number": put(*known, -1, to=-1),
         "core met before given by no number": put(*known, -1, to="0"),
-        "branch on another list": lambda found: saying("branch")(found).update(
-            branch=1 + saying("branch")(found)["branch"]
-        ),
+        "branch on another list": add(*branch),
         "branch on a list that is not there": put(*branch, to=1000),
         "branch on a decided list": branch_on_a_decided_list,
         **{f"branch {value!r}": put(*branch, to=value) for value in (None, True, "0", [0], 0.0)},
         "branch dropped": drop(*branch),
         "branch of a closed node": put("tree", -1, "branch", to=0),
         "choice dropped": drop(saying("take"), "take"),
-        "choice of another hypothesis": lambda found: saying("take")(found)["take"].append(
-            1 + saying("take")(found)["take"].pop()
-        ),
+        "choice of another hypothesis": add(saying("take"), "take", -1),
         "choice at the root": put("tree", 0, "take", to=[0, 0]),
         "children swapped": lambda found: found["tree"].append(found["tree"].pop(-2)),
     },
@@ -320,22 +325,14 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "core of an undecided list": core_of_an_undecided_list,
         "exclusion dropped": drop(closing, "out", -1),
         "exclusion doubled": lambda found: closing(found)["out"].extend(closing(found)["out"][:]),
-        "exclusion of another hypothesis": lambda found: closing(found)["out"][0].insert(
-            1, 1 + closing(found)["out"][0].pop(1)
-        ),
+        "exclusion of another hypothesis": add(closing, "out", 0, 1),
         "exclusion without a core": drop(closing, "out", 0, slice(2, None)),
         "exclusion of nothing": drop(closing, "out", 0, slice(None)),
         "exclusion of a decided list": exclusion_of_a_decided_list,
     },
     ("pairs",): {"cores dropped": drop(saying("cores", without="branch"), "cores")},
     (*RATIOS, "f1"): {
-        **{
-            f"sum {place} {step:+d}": lambda found, place=place, step=step: found["sums"].insert(
-                place, found["sums"].pop(place) + step
-            )
-            for place in range(3)
-            for step in (-1, 1)
-        },
+        **{f"sum {k} {step:+d}": add("sums", k, by=step) for k in range(3) for step in (-1, 1)},
         **{
             f"sums {str(sums)[:20]}": put("sums", to=sums)
             for sums in (
@@ -361,14 +358,12 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "first branch of another list": put(*branch, to=100),
         "last part branches": put("tree", -1, "branch", to=0),
         "exclusion without its core": put(saying("out"), "out", 0, 2, to=[]),
-        "exclusion of another": lambda found: saying("out")(found)["out"][0].insert(
-            1, 1 + saying("out")(found)["out"][0].pop(1)
-        ),
+        "exclusion of another": add(saying("out"), "out", 0, 1),
     },
     (CORES,): {
         "core dropped": lambda found: several_cores(found).pop(),
         "core turned round": lambda found: several_cores(found)[0].insert(2, -several_cores(found)[0].pop(2)),
-        "core of one side": lambda found: several_cores(found)[0].__delitem__(slice(3, None)),
+        "core of one side": drop(several_cores, 0, slice(3, None)),
         "core repeated instead of others": lambda found: several_cores(found).__setitem__(
             slice(None), several_cores(found)[:1] * len(several_cores(found))
         ),
@@ -385,10 +380,6 @@ class TestRefuses:
     def text(self, name: str, request: pytest.FixtureRequest) -> tuple[NBest, str]:
         found: tuple[NBest, str] = request.getfixturevalue("boxed") if name == CORES else base(name)
         return found
-
-    def test_there_are_more_than_a_hundred_kinds_of_changes(self) -> None:
-        assert len({what for _, what in CASES}) > 100
-        assert len(CASES) > 280
 
     @pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in CASES))
     def test_the_unchanged_certificates_hold(self, path: Path, name: str, request: pytest.FixtureRequest) -> None:

@@ -1,13 +1,18 @@
-"""Maximum likelihood is at the one optimum of its objective; its prior is chosen by fits on lists left out."""
+"""Likelihood, PRO, MIRA, Nelder-Mead, CMA-ES, grid, random search and TPE do what their papers say."""
+
+from functools import partial
+from math import inf
 
 import numpy as np
 import pytest
-from problems import random_nbest
+from problems import Plain, random_nbest
 from scipy.optimize import check_grad, minimize
+from test_annealing import random_lists_of
 
 import lpmert
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.local_search import Clock
+from lpmert.methods.heuristic.derivative_free import CmaEs, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.likelihood import (
     GRADIENT_TOLERANCE,
     VARIANCES,
@@ -18,11 +23,15 @@ from lpmert.methods.heuristic.likelihood import (
     negative_log_likelihood,
     own_losses,
 )
-from lpmert.metrics.base import SumOfLosses
-from lpmert.metrics.ratio import Bleu
+from lpmert.methods.heuristic.ranking import Mira, Pro, Walk
+from lpmert.metrics.base import Metric, SumOfLosses
+from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 from lpmert.search.driver import solve
+from lpmert.search.method import Comparator
+from lpmert.system.deadline import Deadline
 
 
 def objective(nbest: NBest) -> tuple[AllHypotheses, FloatArray]:
@@ -40,13 +49,6 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
         weights,
     )
     assert error < 1e-5
-
-
-def test_the_likelihood_of_two_hypotheses_is_the_logistic_function() -> None:
-    lists = AllHypotheses(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
-    value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]), np.zeros(1))
-    assert value == pytest.approx(np.log1p(np.exp(3.0)))
-    assert gradient == pytest.approx([2.0 / (1.0 + np.exp(-3.0))])
 
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
@@ -175,3 +177,205 @@ def test_ratios_and_single_lists_are_taken_too() -> None:
     assert best <= lpmert.minimize(lists, metric="f1", method=METHOD).loss < 1.0
     alone = lists_of_two(0, n_lists=1)
     assert lpmert.minimize(alone, method=METHOD).loss == 0.0
+
+
+METHODS = [Pro(), Mira(passes=10)]
+
+
+def lists_with(losses: list[float], features: list[list[float]] | None = None) -> AllHypotheses:
+    rows = np.zeros((len(losses), 1)) if features is None else np.array(features)
+    return AllHypotheses(rows, np.array([0, len(losses)]), np.array(losses)[:, None], np.ones(rows.shape[1]))
+
+
+def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
+    losses = np.array([0.0, 0.04, 0.5, 0.2, 0.52])
+    rng = np.random.default_rng(0)
+    better, worse = Pro(pairs=5000).sample(lists_with(losses.tolist()), losses, rng)
+    found = set(zip(better.tolist(), worse.tolist(), strict=True))
+    # 0-1 and 2-4 are closer than 0.05
+    assert found == {(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (3, 2), (3, 4)}
+
+
+def test_only_the_pairs_that_differ_most_are_kept() -> None:
+    losses = np.arange(20.0)
+    better, worse = Pro(pairs=7).sample(lists_with(losses.tolist()), losses, np.random.default_rng(0))
+    drawn = np.abs(losses[worse] - losses[better])
+    assert len(better) == 7
+    assert drawn.min() >= 18.0  # of 5000 draws among 400 about 75 differ by 18 or 19
+
+
+def test_pairs_stay_within_their_list() -> None:
+    losses = np.arange(12.0)
+    lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
+    better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
+    assert (lists.numbers[better] == lists.numbers[worse]).all()
+    assert 4 not in better.tolist() + worse.tolist()
+
+
+def test_pairs_are_those_of_the_first_lists_where_time_runs_out() -> None:
+    losses = np.arange(12.0)
+    lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
+    with Deadline(0.0).running():
+        better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
+    assert len(better) == len(worse) > 0
+    assert max(better.tolist() + worse.tolist()) < 4
+
+
+def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(100, 3))
+    losses = rng.normal(size=100) - features @ [1.0, -1.0, 0.5]
+    nbest = NBest(features, np.arange(0, 101, 10), losses)
+    method = Pro(pairs=1000, variance=2.0)
+    lists = AllHypotheses(features, nbest.offsets, nbest.statistics, np.ones(3))
+    better, worse = method.sample(lists, losses, np.random.default_rng(5))
+    differences = features[better] - features[worse]
+    both = np.vstack([differences, -differences])
+    signs = np.repeat([1, -1], len(better))
+    other = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(both, signs)  # pairs twice
+    found = solve(method, Problem(nbest), seed=5)
+    assert found.weights == pytest.approx(other.coef_[0] / np.abs(other.coef_[0]).sum(), abs=1e-5)
+
+
+def test_pro_without_any_pair_says_so() -> None:
+    nbest = NBest(np.array([[1.0], [2.0]]), np.array([0, 2]), np.array([0.0, 0.01]))
+    result = solve(Pro(), Problem(nbest))
+    assert result.counters["pairs"] == 0
+
+
+def test_mira_moves_just_far_enough_and_no_farther_than_its_step() -> None:
+    lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
+    walk = Walk(100.0, lists, SumOfLosses(), np.zeros(2))
+    walk.pass_over(np.array([0]))
+    assert walk.average == pytest.approx([1.5, -1.5])  # hope leads fear by the margin of 3
+    short = Walk(0.01, lists, SumOfLosses(), np.zeros(2))
+    short.pass_over(np.array([0]))
+    assert short.average == pytest.approx([0.01, -0.01])
+
+
+def test_mira_does_not_move_where_hope_leads_by_the_margin() -> None:
+    lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
+    walk = Walk(0.01, lists, SumOfLosses(), np.array([2.0, -2.0]))
+    walk.pass_over(np.array([0]))
+    assert walk.updates == 0
+    assert walk.average == pytest.approx([2.0, -2.0])
+
+
+def test_hope_is_good_and_likely_fear_is_bad_and_likely() -> None:
+    # by score minus cost: -1, -1.5, -5; by score plus cost: 1, 3.5, 5
+    lists = lists_with([1.0, 2.5, 5.0], [[0.0], [1.0], [0.0]])
+    walk = Walk(inf, lists, SumOfLosses(), np.ones(1))
+    walk.pass_over(np.array([0]))
+    assert walk.updates == 0  # hope 0 and fear 2 have the same features
+    lists = lists_with([1.0, 2.5, 5.0], [[0.0], [1.0], [-3.0]])
+    walk = Walk(inf, lists, SumOfLosses(), np.ones(1))
+    walk.pass_over(np.array([0]))
+    # hope 0 (-1), fear 1 (3.5 against 2): margin 1.5, hope behind by 1, so it moves by 2.5 times (0 - 1)
+    assert walk.average == pytest.approx([1.0 - 2.5])
+
+
+def test_the_average_is_over_all_visits() -> None:
+    lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
+    walk = Walk(0.5, lists, SumOfLosses(), np.zeros(2))
+    for _ in range(4):
+        walk.pass_over(np.array([0]))
+    assert walk.average == pytest.approx([(0.5 + 1.0 + 1.5 + 1.5) / 4, -(0.5 + 1.0 + 1.5 + 1.5) / 4])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("metric", [Bleu(), f_beta()], ids=["bleu", "f1"])
+def test_features_that_tell_the_matches_are_given_the_right_sign(method: Comparator, metric: Metric) -> None:
+    lists = random_lists_of(metric, 1, n_lists=40, size=8)
+    rng = np.random.default_rng(1)
+    features = np.column_stack([lists.statistics[:, 0] + rng.normal(size=320), rng.normal(size=320)])
+    nbest = NBest(features, lists.offsets, lists.statistics)
+    problem = Problem(nbest, metric)
+    result = solve(method, problem)
+    assert result.loss == problem.evaluate(result.weights).loss
+    assert result.weights[0] > abs(result.weights[1])
+
+
+NAMES = ("grid", "random", "nelder-mead", "cma-es", "tpe")
+SMALL = {
+    "grid": Grid(points=5),
+    "random": RandomSearch(draws=40),
+    "nelder-mead": NelderMead(restarts=1, evaluations=60),
+    "cma-es": CmaEs(restarts=1),
+    "tpe": Tpe(trials=12),
+}
+
+some_lists = partial(random_nbest, lists=20, size=6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_metric_will_do(name):
+    """Whose formula nobody knows."""
+    problem = Problem(some_lists(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
+    result = solve(SMALL[name], problem)
+    assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_without_any_choice_need_no_search(name):
+    nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
+    for region in (None, Region(nonnegative=True)):
+        problem = Problem(nbest, "f1", region=region)
+        result = solve(SMALL[name], problem)
+        assert result.loss == problem.evaluate(result.weights).loss
+        assert problem.inside(result.weights)
+
+
+@pytest.mark.parametrize("name", ["random", "nelder-mead", "tpe"])
+def test_the_start_is_tried(name):
+    nbest = some_lists(4, lists=8, size=4)
+    best = lpmert.minimize(nbest)
+    tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
+    assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
+
+
+def test_grid_finds_the_best_of_its_points():
+    problem = Problem(some_lists(7))
+    grid = Grid(points=7, ranges=(("feature2", -1.0, 2.0), ("feature3", 0.5, 3.0)))
+    losses = {
+        (b, c): problem.evaluate([1.0, b, c]).loss for b in np.linspace(-1, 2, 7) for c in np.linspace(0.5, 3.0, 7)
+    }
+    result = solve(grid, problem)
+    assert result.loss == min(losses.values())
+    b, c = result.weights[1:] / result.weights[0]
+    assert any(abs(b - x) + abs(c - y) < 1e-9 and loss == result.loss for (x, y), loss in losses.items())
+
+
+def test_grid_is_relative_to_the_reference_and_its_sign():
+    problem = Problem(some_lists(5))
+    result = solve(Grid(points=4, reference="feature3", negative=True), problem)
+    assert result.weights[2] < 0
+    with pytest.raises(MethodError, match="'ctc' is not a feature that varies; those are feature1"):
+        solve(Grid(reference="ctc"), problem)
+
+
+def test_grid_does_not_hang_on_the_scale_of_features():
+    nbest = some_lists(6)
+    scaled = NBest(nbest.features * np.array([1.0, 1000.0, 0.01]), nbest.offsets, nbest.statistics)
+    assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
+
+
+def test_grid_of_too_many_points_is_refused_with_their_number():
+    with pytest.raises(MethodError, match="more than 1,000,000 points"):
+        solve(Grid(points=30), Problem(some_lists(dimension=6)))
+
+
+def test_optuna_keeps_its_verbosity():
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    solve(Tpe(trials=2), Problem(some_lists()))
+    assert optuna.logging.get_verbosity() == before
+
+
+def test_tpe_without_optuna_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    problem = Problem(some_lists())
+    with pytest.raises(MethodError, match=r"lpmert\[tpe\]"):
+        Tpe().run(problem, None, 0, Clock(problem))

@@ -1,21 +1,39 @@
-"""Lattices and hypergraphs as arrays: what is refused and left out, that sums along paths are exact, and memory."""
+"""Lattices and hypergraphs as arrays, sums along paths, memory, and their best hypotheses in exact order."""
 
+import time
 import tracemalloc
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from searches import peak_of
+from fuzz import WORTHS, check_n_best
+from problems import FEATURES
+from searches import many_more, peak_of
 
 import lpmert
-from lpmert import DataError, Hypergraphs, Lattices, MethodError, MetricError, Region, RegionError, evaluate, minimize
+from lpmert import (
+    DataError,
+    Hypergraphs,
+    Lattices,
+    MethodError,
+    MetricError,
+    Region,
+    RegionError,
+    Status,
+    evaluate,
+    minimize,
+)
+from lpmert.formats import best_lists
 from lpmert.formats import lattices as lattice_graphs
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 from lpmert.model import lattice_problem
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.system import memory
+from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance, resident
 
 SAUSAGE: dict[str, Any] = {
@@ -60,6 +78,7 @@ def built(**changes: Any) -> Lattices:
         ),
         ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
         ({"names": ["x", "x"]}, "names has 'x' twice"),
+        ({"losses": [3, 1, -4]}, "whole numbers"),
     ],
 )
 def test_what_is_no_lattice_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
@@ -138,6 +157,7 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
     [
         ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
         ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
+        ({"metric": "wer", "references": None, "losses": [3, 1, 2]}, MetricError, "needs references"),
         ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
         ({"method": Choices()}, MethodError, "'choices' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
@@ -149,8 +169,10 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
 )
 def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     words = ["a", "b c", "d"]  # two edits for three words of the reference are no whole number
+    own = {name: one for name, one in settings.items() if name in ("references", "losses")}
+    rest = {name: one for name, one in settings.items() if name not in own}
     with pytest.raises(error, match=message):
-        minimize(built(words=words, references=["x y d"]), **settings)
+        minimize(built(**{"words": words, "references": ["x y d"], **own}), **rest)
 
 
 GRAMMAR: dict[str, Any] = {
@@ -261,3 +283,100 @@ def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
         pytest.raises(DataError, match=r"memory limit of .* is too low: .* allow more"),
     ):
         LatticeProblem(lattices, "wer")
+
+
+@pytest.fixture
+def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave links out of small graphs, too."""
+    for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_MORE", 2)):
+        monkeypatch.setattr(best_lists, name, value)
+
+
+BLOCKS = pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
+
+
+@BLOCKS
+@pytest.mark.usefixtures("links_left_out")
+def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seeds: range) -> None:
+    """`fuzz.py` says what must hold of them."""
+    outcomes = [
+        outcome
+        for seed in seeds
+        for outcome in check_n_best(tuple(FEATURES)[seed % len(FEATURES)], WORTHS[seed % len(WORTHS)], seed)
+    ]
+    assert sum(status is Status.OPTIMAL for _, status in outcomes) > len(seeds)
+
+
+def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
+    depth = 1200  # beyond what recursion could follow, and 2**1200 derivations
+    heads = [node for node in range(depth) for _ in range(2)]
+    tails = [[node - 1] if node else [] for node in heads]
+    outputs = [[*([0] if own else []), word] for own, word in zip(tails, ["a", "b"] * depth, strict=True)]
+    features = [[0.0] if output[-1] == "a" else [-1.0 - (place == 9)] for place, output in enumerate(outputs)]
+    graphs = lpmert.Hypergraphs(features, [0, 2 * depth], heads, tails, outputs, ["a"])
+    lists = lpmert.n_best(graphs, [1.0], n=6)
+    # Best first: no b, then one at some place, that nearest to the root last, as its link "a" is given before "b".
+    assert lists.texts is not None
+    assert [[k for k, word in enumerate(text.split()) if word == "b"] for text in lists.texts] == [
+        [], [0], [1], [2], [3], [5]
+    ]  # fmt: skip
+    assert lists.dense_features()[:, 0].tolist() == [0.0, *[-1.0] * 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": [1.0]}, "2 features"),
+        ({"weights": {"x": 1.0, "y": 2.0}}, "have none for a"),
+        ({"n": 0}, "n must be a whole number"),
+        ({"time_limit": -1}, "time_limit must be a number of at least 0"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(lpmert.LpmertError, match=message):
+        lpmert.n_best(parallel(2), **{"weights": [1.0, 1.0], **arguments})
+
+
+def test_lists_are_no_lattices() -> None:
+    with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
+        lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])
+
+
+def parallel(words: int, links: int = 4) -> lpmert.Lattices:
+    """A lattice of so many words in a row, with so many links for each: their product is the number of texts."""
+    rng = np.random.default_rng(words)
+    n = words * links
+    places = np.repeat(np.arange(words), links)
+    names = [f"{place}{link}" for place in range(words) for link in range(links)]
+    return lpmert.Lattices(rng.normal(size=(n, 2)), [0, n], places, places + 1, names, ["00"], names=["a", "b"])
+
+
+def doubling(nodes: int) -> lpmert.Hypergraphs:
+    """A hypergraph whose goal has 2 ** nodes derivations with different texts."""
+    heads = [0] + [1 + place for place in range(nodes) for _ in range(2)]
+    tails = [[]] + [[place] for place in range(nodes) for _ in range(2)]
+    outputs = [["x"]] + [[0, word] for _ in range(nodes) for word in ("a", "b")]
+    rows = np.random.default_rng(0).normal(size=(len(heads), 1))
+    return lpmert.Hypergraphs(rows, [0, len(heads)], heads, tails, outputs, ["x a"])
+
+
+@pytest.mark.parametrize(("make", "size"), [(parallel, 30), (doubling, 40)])
+@pytest.mark.parametrize("limit", ["time_limit", "memory_limit"])
+def test_lists_without_end_end_at_a_limit(make: Callable[[int], Any], size: int, limit: str) -> None:
+    graphs = make(size)
+    weights = [1.0] * len(graphs.names)
+    assert len(lpmert.n_best(graphs, weights, n=50, time_limit=60.0).texts or ()) == 50
+    value = 0.3 if limit == "time_limit" else memory.resident() + (48 << 20)
+    began = time.process_time()
+    with pytest.raises(lpmert.LimitError, match=r"no lists of 1,000,000,000 hypotheses each: .* limit of"):
+        lpmert.n_best(graphs, weights, n=10**9, **{limit: value})
+    assert time.process_time() - began < 10.0
+
+
+def test_the_time_limit_of_whoever_asks_for_lists_counts() -> None:
+    graphs = parallel(30)
+    with (
+        pytest.raises(lpmert.LimitError, match=r"nothing read: the time limit of 0\.3 s is over"),
+        limited(0.3, None, "nothing read: {}".format),
+    ):
+        best_lists.best_lists(graphs, [np.ones(2)], 10**9)

@@ -1,21 +1,29 @@
-"""Exact line searches: values that other tools assert, brute force over all breakpoints, limits, whole descents."""
+"""Exact line searches on lists and graphs, against brute force and other tools; restarts and stabilised tuning."""
 
-from itertools import pairwise
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from graph_problems import DrawnHypergraphs, all_ways, lists_of_all_ways, real_lattices
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import directions_of_the_plane
+from oracle import decoded, directions_of_the_plane
 from problems import METRICS, Plain
-from test_envelope import AXES, TRAVATAR
+from shared import needs_shared, swahili
 
+import lpmert
+from lpmert import Hypergraphs, Lattices, core
 from lpmert.api import minimize
-from lpmert.errors import MethodError
-from lpmert.lines.line_search import LineSearch
-from lpmert.lines.local_search import DESCENTS, Clock, powell
-from lpmert.methods.heuristic.och import Och
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.lines.descents import descend
+from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
+from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, LineDescents, Restarts, powell
+from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
 from lpmert.model.canonical import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -115,11 +123,7 @@ def test_powell_reaches_the_score_that_portage_asserts():
     assert search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["loss", "bleu", "f1"]),
-    integers=st.booleans(),
-)
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), integers=st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integers):
     problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
@@ -213,3 +217,319 @@ def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
     problem = Problem(random_nbest(0), Plain(lambda total: total[0] ** 2))
     with pytest.raises(MethodError, match="LinearFraction"):
         LineSearch(problem.canonical)
+
+
+AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+# (value at the start, slope, score) per hypothesis; scores in tenths, to be maximised (travatar, test-tune).
+TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
+
+
+class Events(NamedTuple):
+    """start [S]: the rows chosen at t = -inf; thresholds [E], ascending; leaving, entering [E]: the rows before and
+    after each.
+    """
+
+    start: IntArray
+    thresholds: FloatArray
+    leaving: IntArray
+    entering: IntArray
+
+    def levels(self, costs: IntArray) -> IntArray:
+        """Return the costs [E + 1] of the intervals between the thresholds."""
+        return np.cumsum([costs[self.start].sum(), *(costs[self.entering] - costs[self.leaving])])
+
+
+def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, direction: FloatArray) -> Events:
+    """Return where the choices of all lists change on the line weights + t direction."""
+    lists = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
+    start, *events = lists.events(weights, direction)
+    order = np.argsort(events[0], kind="stable")
+    return Events(start, *(of_events[order] for of_events in events))
+
+
+def decode(features, offsets, costs, weights):
+    return costs[decoded(features, offsets, weights)].sum()
+
+
+def upper_envelope(intercepts, slopes):
+    events = line_events(np.column_stack([intercepts, slopes]), np.array([0, len(slopes)]), *AXES)
+    return np.concatenate([events.start, events.entering]), events.thresholds
+
+
+def random_lists(rng, *, lists, size, dimension, integers):
+    sizes = rng.integers(1, size + 1, lists)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (offsets[-1], dimension)
+    features = rng.integers(-3, 4, shape).astype(np.float64) if integers else rng.normal(size=shape)
+    return features, offsets, rng.integers(0, 6, offsets[-1])
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([2, 30, 300]), dimension=st.integers(1, 20))
+def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimension):
+    rng = np.random.default_rng(seed)
+    features, offsets, costs = random_lists(rng, lists=4, size=size, dimension=dimension, integers=False)
+    weights, direction = rng.normal(size=(2, dimension))
+    events = line_events(features, offsets, weights, direction)
+    thresholds, levels = events.thresholds, events.levels(costs)
+    assert np.all(np.diff(thresholds) >= 0)
+    middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
+    wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]
+    for middle, level, usable in zip(middles, levels, wide, strict=True):
+        if usable:
+            assert decode(features, offsets, costs, weights + middle * direction) == level
+
+
+def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
+    slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
+    found, at = upper_envelope(-slopes * slopes, slopes)
+    assert slopes[found].tolist() == list(range(-200, 201))
+    assert at == pytest.approx(np.arange(-399, 400, 2))
+
+
+@pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])
+def test_descent_finds_planted_weights(lists, dimension):
+    rng = np.random.default_rng(7)
+    size = 20
+    features = rng.normal(size=(lists * size, dimension)) * 10.0 ** np.arange(-3, dimension - 3)
+    offsets = np.arange(0, lists * size + 1, size)
+    planted = rng.normal(size=dimension) / 10.0 ** np.arange(-3, dimension - 3)
+    best = (features @ planted).reshape(lists, size).argmax(axis=1) + offsets[:-1]
+    costs = rng.integers(1, 9, lists * size)
+    costs[best] = 0
+    cost, weights = descend(features, offsets, costs, seed=1)
+    assert cost <= lists // 500
+    assert decode(features, offsets, costs, weights) == cost
+    assert np.abs(weights).max() == 1.0
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 4))
+def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed, dimension):
+    rng = np.random.default_rng(seed)
+    features, offsets, costs = random_lists(rng, lists=6, size=6, dimension=dimension, integers=True)
+    features += 1e-3 * rng.integers(0, 2, features.shape)
+    cost, weights = descend(features, offsets, costs, budget=4000, seed=seed)
+    assert decode(features, offsets, costs, weights) == cost
+    nudged = weights + 1e-9 * rng.normal(size=dimension)
+    assert decode(features, offsets, costs, nudged) == cost
+
+
+def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
+    rng = np.random.default_rng(11)
+    features, offsets, costs = random_lists(rng, lists=30, size=20, dimension=6, integers=False)
+    cost, weights = descend(features, offsets, costs, seed=2, budget=60_000)
+    again = descend(features, offsets, costs, seed=2, budget=60_000)
+    assert (again[0], again[1].tolist()) == (cost, weights.tolist())
+    assert descend(features, offsets, costs, seed=3, initial=weights, starts=1, budget=1)[0] <= cost
+
+
+def problem_of(seed=0, *, lists=30, size=8, dimension=4, region=None):
+    rng = np.random.default_rng(seed)
+    count = lists * size
+    nbest = NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), rng.integers(0, 9, count))
+    return Problem(nbest, region=region)
+
+
+def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
+    """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
+    problem = problem_of()
+    queue = list(levels)
+
+    def descend(_search, weights, _rng, _clock):
+        return weights, float(queue.pop(0) if len(queue) > 1 else queue[0])
+
+    rule = Restarts(count, stopping)
+    clock, rng = Clock(problem), np.random.default_rng(0)
+    lines = LineDescents(LineSearch(problem.canonical), descend)
+    return len(rule.run(lines, [np.ones(4)] * given, rng, clock))
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
+@settings(deadline=None, max_examples=60)
+def test_foster_and_kuhn_stop_after_as_many_starts_as_the_best_needed(levels):
+    padded = levels + [levels[-1]] * 200
+    expected = best_at = 0
+    while expected < max(LEAST_STARTS, 2 * best_at):
+        expected += 1
+        if padded[expected - 1] < min(padded[: expected - 1], default=np.inf):
+            best_at = expected
+    assert starts_of(levels) == expected
+
+
+def test_given_starts_are_among_the_ten_and_those_beyond_are_left_out():
+    assert starts_of([5], given=25) == 10
+    assert starts_of([5, 4, 4, 4, 4, 4, 4, 3], given=25) == 16
+    assert starts_of([5], given=25, stopping="fixed", count=2) == 27
+
+
+def test_a_fixed_number_of_restarts_follows_the_given_starts():
+    assert starts_of([5], stopping="fixed", count=7) == 8
+    assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
+
+
+def rounds_of(method, problems, seed=0):
+    history = []
+    return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history
+
+
+BASELINE = Stabilised(reseed=False, history=False, selection=None, stopping="fixed", restarts=2)
+
+
+def test_each_iteration_returns_what_decoding_gives_and_its_best_optima():
+    problems = [problem_of(seed, lists=20) for seed in range(4)]
+    for method in (Stabilised(), BASELINE, Stabilised(regularised=True, selection=(1.0, 1.0, 3))):
+        results, history = rounds_of(method, problems)
+        for problem, result, iteration in zip(problems, results, history, strict=True):
+            assert result.loss == problem.evaluate(result.weights).loss
+            assert iteration.weights.tolist() == result.weights.tolist()
+            losses = [problem.evaluate(weights).loss for weights in iteration.optima]
+            assert 1 <= len(losses) <= BEST
+            assert losses == sorted(losses)
+            assert result.loss >= losses[0]
+
+
+def test_without_selection_the_best_optimum_is_returned():
+    for problem in (problem_of(seed, lists=20) for seed in range(3)):
+        (result,), (iteration,) = rounds_of(BASELINE, [problem])
+        assert result.loss == problem.evaluate(iteration.optima[0]).loss
+
+
+def test_history_never_forgets_an_optimum_of_the_same_lists():
+    problem = problem_of(9, lists=60)
+    method = Stabilised(reseed=True, history=True, selection=None, stopping="fixed", restarts=1)
+    results, _ = rounds_of(method, [problem] * 5)
+    losses = [result.loss for result in results]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_the_same_seed_repeats_random_starts_unless_reseeded():
+    problem = problem_of(9, lists=60)
+    empty = Iteration(np.zeros(4), ())
+
+    def optima(method, iteration):
+        history = [empty] * iteration
+        solve(replace(method, earlier=history), problem)
+        return [weights.tolist() for weights in history[-1].optima]
+
+    repeating, reseeded = BASELINE, Stabilised(selection=None, stopping="fixed", restarts=2)
+    assert optima(repeating, 1) == optima(repeating, 2)
+    assert optima(reseeded, 1) != optima(reseeded, 2)
+
+
+def test_selection_trades_loss_for_distance_from_recent_weights():
+    problem = problem_of(11, lists=60)
+    far = Stabilised(selection=(10.0, 9.0, 3), stopping="fixed", restarts=15)  # in the first iteration distance alone
+    _, (first,) = rounds_of(far, [problem])
+    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=15)
+    plain = Stabilised(selection=None, stopping="fixed", restarts=15)
+    distances = []
+    for one in (method, plain):
+        history = [Iteration(first.optima[0], first.optima)]
+        result = solve(replace(one, earlier=history), problem)
+        distances.append(np.linalg.norm(result.weights - first.optima[0]))
+    assert distances[0] >= distances[1]
+    assert distances[0] > 0
+
+
+@pytest.mark.parametrize("selection", [(5.0, 1.0, 3), (-1.0, 9.0, 3), (5.0, 9.0, 0)])
+def test_selections_that_make_no_sense_are_refused(selection):
+    with pytest.raises(MethodError, match="selection"):
+        Stabilised(selection=selection)
+
+
+@needs_shared
+def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
+    problem = Problem(swahili().restrict(slice(0, 150)))
+    fresh, walking = (
+        np.mean([solve(Och(walk_share=share, restarts=8), problem, seed=seed).loss for seed in range(4)])
+        for share in (0.0, 0.9)
+    )
+    assert walking < fresh
+
+
+def drawn(drawing: str, seed: int, n_graphs: int, width: int, most: int = 60) -> Lattices | Hypergraphs:
+    if drawing == "hypergraphs":
+        return DrawnHypergraphs(seed, n_graphs, width, most).graphs()
+    return real_lattices(seed, n_graphs, (2, 8), (0, 9), [1.0] * width)
+
+
+@pytest.mark.parametrize("drawing", ["lattices", "hypergraphs"])
+def test_the_envelope_of_a_graph_is_that_of_all_its_derivations(drawing: str) -> None:
+    for seed in range(40):
+        graph = drawn(drawing, seed, 1, 2, 400).graph(0)
+        a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+        intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), a, b)
+        assert starts[0] == -np.inf
+        assert (np.diff(starts) >= 0).all()
+        assert (np.diff(slopes) > 0).all()
+        ways = all_ways(graph)
+        for way, intercept, slope in zip(np.split(links, ends[1:-1]), intercepts, slopes, strict=True):
+            assert way.tolist() in ways
+            assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
+            assert slope == pytest.approx(b[way].sum(), abs=1e-12)
+        rows = [(sum(map(Fraction, a[way].tolist())), sum(map(Fraction, b[way].tolist()))) for way in ways]
+        for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+            most = max(float(x + Fraction(t) * y) for x, y in rows)
+            assert max(intercepts + t * slopes) == pytest.approx(most, rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("drawing", ["lattices", "hypergraphs"])
+def test_a_line_search_finds_the_least_loss_of_all_derivations_on_the_line(drawing: str, metric: str) -> None:
+    for seed in range(20):
+        graphs = drawn(drawing, seed, 3, 3)
+        lists, summed = lists_of_all_ways(graphs, metric)
+        problem, rng = LatticeProblem(graphs, metric), np.random.default_rng(seed)
+        search = LatticeLineSearch(problem)
+        weights, direction = rng.normal(size=3), rng.normal(size=3)
+        # the search works on features times powers of two, which its coordinates undo
+        begin, along = problem.to_canonical(weights), problem.to_canonical(direction)
+        step = search.along(begin, along)
+        scores, slopes = lists.dense_features() @ weights, lists.dense_features() @ direction
+        crossings = [
+            (scores[i] - scores[j]) / (slopes[j] - slopes[i])
+            for first, end in pairwise(lists.offsets.tolist())
+            for i, j in combinations(range(first, end), 2)
+            if abs(slopes[j] - slopes[i]) > 1e-12
+        ]
+        ends = np.unique([*crossings, 0.0])
+        middles = [ends[0] - 1, *((ends[1:] + ends[:-1]) / 2), ends[-1] + 1]
+        plain = lpmert.Problem(lists, summed)
+        losses = [plain.evaluate(weights + t * direction).loss for t in middles[:: max(1, len(middles) // 300)]]
+        reached = begin + step.t * along
+        loss = lpmert.evaluate(graphs, problem.to_caller(reached), metric=metric).loss
+        assert loss == pytest.approx(step.level, abs=1e-12)
+        assert search.at(reached) == step.level <= min(losses) + 1e-12
+        assert search.at(begin) == pytest.approx(plain.evaluate(weights).loss, abs=1e-12)
+
+
+def test_a_line_keeps_to_its_ends_and_to_the_region() -> None:
+    problem = LatticeProblem(drawn("lattices", 3, 5, 3), region=Region(nonnegative=True))
+    search = LatticeLineSearch(problem)
+    weights, direction = np.ones(3), np.array([1.0, -1.0, 0.25])
+    assert 0.0 <= search.along(weights, direction, low=0.0, high=0.125).t <= 0.125
+    free = search.along(weights, direction)
+    assert (problem.to_caller(weights + free.t * direction) >= 0).all()
+
+
+def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
+    lattices = drawn("lattices", 11, 6, 3)
+    lists, summed = lists_of_all_ways(lattices, "wer")
+    for directions in DESCENTS:
+        method = Och(restarts=0, directions=directions)
+        on_graphs, on_lists = (
+            lpmert.minimize(data, metric=metric, method=method, initial_weights=[1.0, -0.5, 0.25])
+            for data, metric in ((lattices, "wer"), (lists, summed))
+        )
+        assert on_graphs.loss == on_lists.loss
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets"), [([0, 1], [2, 1]), ([0, 2], [1, 2]), ([0, 1], [1, 3]), ([-1, 1], [1, 2])]
+)
+def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: list[int]) -> None:
+    one, other = np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)
+    with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
+        core.Links(one, np.zeros(2, dtype=np.int32), other, 3)

@@ -1,5 +1,7 @@
-"""LP-MERT finds the least loss with every switch on or off, and its streams hold what the published ones must hold."""
+"""LP-MERT: its streams, the paper's algorithm program by program, and the beam; nothing is proved without a proof."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -8,22 +10,27 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from oracle import Lists
+from oracle import Lists, best_loss, loss_of, strictly_feasible
 from problems import KINDS, random_lists
+from scipy.optimize import linprog
+from searches import many_more
 from shared import needs_shared, swahili
 
 import lpmert
+from lpmert import Status
 from lpmert.core import INFINITE_COST
+from lpmert.methods.lp_mert.attainability import PublishedSearch
+from lpmert.methods.lp_mert.beam import Beam, BeamSearch, Combinations, among, best_of_pairs
 from lpmert.methods.lp_mert.method import LpMert, SavingTest
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.problem import Problem
-from lpmert.search.method import Incumbent
+from lpmert.search.incumbent import first_incumbent
+from lpmert.search.method import Incumbent, Task
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 SWITCHES = ("row_generation", "use_witnesses", "look_ahead", "lazy", "chain")
 BARE = LpMert(**dict.fromkeys(SWITCHES, False))
-OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.890797}  # proved by the floor prototypes
 
 
 def dearest(problem: Problem) -> Incumbent:
@@ -92,22 +99,18 @@ def test_costs_never_fall_in_any_stream() -> None:
                     assert len({combination.positions.tobytes() for combination in stream.found}) == len(costs)
 
 
-def swahili_set(name: str) -> lpmert.NBest:
-    first, last = map(int, name.split(":"))
-    return swahili().restrict(slice(first, last))
-
-
 @needs_shared
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "tested"), [("0:8", (412, 4225, 64282, 116094)), ("24:32", (296, 3064, 40638, 48728))]
+    ("first", "optimum", "tested"),
+    [(0, 4.948169, (412, 4225, 64282, 116094)), (24, 5.890797, (296, 3064, 40638, 48728))],
 )
 def test_without_additions_as_many_combinations_are_tested_as_by_another_program(
-    name: str, tested: tuple[int, ...]
+    first: int, optimum: float, tested: tuple[int, ...]
 ) -> None:
     """Counts of a plain prototype that shares no code; they may differ a little by the order among equal losses."""
-    result = lpmert.minimize(swahili_set(name), method=BARE)
-    assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
+    result = lpmert.minimize(swahili().restrict(slice(first, first + 8)), method=BARE)
+    assert result.loss == pytest.approx(optimum, abs=1e-6)
     for length, count in zip((1, 2, 4, 8), tested, strict=True):
         assert result.counters[f"tested_{length}"] == pytest.approx(count, rel=0.01)
 
@@ -126,3 +129,292 @@ def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None
     assert both.bound == 1
     assert both.best_in_frontier() == (1, 0)
     assert both.best_in_frontier() == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals", "multiples"])
+def test_a_beam_that_holds_all_combinations_finds_the_least_loss(kind: str) -> None:
+    for seed in range(20):
+        lists = random_lists(kind, seed, most_selections=200)
+        result = lpmert.minimize(lists.nbest, method=Beam(beam=200))
+        assert result.loss == pytest.approx(float(best_loss(lists)), abs=1e-12 * np.abs(lists.losses).sum())
+        assert result.counters.get("pruned", 0) == 0
+
+
+def problem_of(seed: int, *, lists: int = 12, hypotheses: int = 15, features: int = 4) -> Problem:
+    rng = np.random.default_rng(seed)
+    count = lists * hypotheses
+    offsets = np.arange(0, count + 1, hypotheses)
+    return Problem(lpmert.NBest(rng.normal(size=(count, features)), offsets, rng.random((count, 1))))
+
+
+def test_the_weights_never_get_worse_and_passes_end_when_they_stay() -> None:
+    better = 0
+    for seed in range(12):
+        problem = problem_of(seed)
+        incumbent = first_incumbent(problem, seed, None)
+        began = incumbent.cost
+        search = BeamSearch(30, problem.canonical, incumbent)
+        costs = [began]
+        while not search.finished:
+            search.advance()
+            costs.append(incumbent.cost)
+        assert costs == sorted(costs, reverse=True)
+        better += incumbent.cost < began
+        assert search.counters()["passes"] == 1 or incumbent.cost < began
+    assert better
+
+
+def test_the_result_is_no_worse_than_the_initial_weights() -> None:
+    for seed in range(8):
+        problem = problem_of(seed)
+        weights = np.random.default_rng(seed).normal(size=problem.canonical.n_features)
+        result = lpmert.minimize(problem.nbest, method=Beam(beam=5), initial_weights=weights)
+        assert result.loss <= problem.evaluate(weights).loss
+
+
+def test_the_best_pairs_are_those_of_all_pairs() -> None:
+    rng = np.random.default_rng(3)
+    for sizes in ((1, 1), (4, 7), (30, 20), (50, 1)):
+        halves = []
+        for size in sizes:
+            scores = np.sort(rng.integers(-9, 9, size).astype(float))[::-1]
+            halves.append(Combinations(scores, rng.integers(0, 99, size), rng.integers(-9, 9, (size, 2)).astype(float)))
+        left, right = halves
+        every = np.sort(np.add.outer(left.scores, right.scores).ravel())[::-1]
+        for beam in (1, 2, 5, 17, 10**4):
+            found = best_of_pairs(left, right, beam)
+            assert found.scores.tolist() == every[:beam].tolist()
+            pairs = {
+                (a, int(c + d), *(r + s).tolist())
+                for a0, c, r in zip(*left, strict=True)
+                for b0, d, s in zip(*right, strict=True)
+                for a in [a0 + b0]
+            }
+            assert {(a, int(c), *r.tolist()) for a, c, r in zip(*found, strict=True)} <= pairs
+
+
+def test_what_is_attained_is_strictly_best_of_all_rows() -> None:
+    rng = np.random.default_rng(8)
+    seen = set()
+    for _ in range(40):
+        rows = rng.integers(-3, 4, (12, 2)).astype(float)
+        test = among(rows)
+        for k in range(len(rows)):
+            others = np.delete(rows, k, axis=0)
+            found = test.decide(np.zeros(1, dtype=np.int64), np.array([k]), WarmStart(1, np.ones(2)))
+            assert (found is not None) == strictly_feasible((rows[k] - others).tolist())
+            if found is not None:
+                assert ((rows[k] - others) @ found.weights > 0).all()
+            seen.add(found is None)
+    assert seen == {True, False}
+
+
+PUBLISHED = LpMert(published=True)
+
+Found = tuple[int, dict[int, int]]
+"""A cost, and the hypothesis chosen from each list."""
+
+
+class Paper:
+    """Algorithms 1 and 2 from the pseudo-code of Galley and Quirk (2011); shares no code with the package.
+
+    points: the vectors [N, D] of each list; costs: those of their hypotheses. programs: by number of lists.
+    """
+
+    def __init__(self, points: list[np.ndarray], costs: list[np.ndarray]) -> None:
+        self.points, self.costs = points, costs
+        self.programs: Counter[int] = Counter()
+
+    def extreme(self, chosen: dict[int, int]) -> bool:
+        """LinOptimizer over the sparse set: the combination, and all that differ from it in one list."""
+        self.programs[len(chosen)] += 1
+        here = sum(self.points[s][n] for s, n in chosen.items())
+        others = [here - self.points[s][n] + np.delete(self.points[s], n, axis=0) for s, n in chosen.items()]
+        points = np.vstack([here, *others])
+        answer = linprog(
+            points.mean(axis=0) - here, A_ub=points - here, b_ub=np.zeros(len(points)), bounds=(-1, 1), method="highs"
+        )
+        return answer.status == 0 and float(here @ answer.x - points.mean(axis=0) @ answer.x) > 1e-9
+
+    def single(self, s: int) -> Iterator[Found]:
+        """Algorithm 1."""
+        for n in np.argsort(self.costs[s], kind="stable").tolist():
+            if self.extreme({s: n}):
+                yield int(self.costs[s][n]), {s: n}
+
+    def combined(self, s: int, t: int) -> Iterator[Found]:
+        """Algorithm 2."""
+        u = (s + t) // 2
+        left, right = Memory(self.stream(s, u)), Memory(self.stream(u + 1, t))
+        frontier, visited = {(0, 0)}, set()
+        while True:
+            costs = {}
+            for m, n in sorted(frontier):
+                first, second = left.at(m), right.at(n)
+                if first is not None and second is not None:
+                    costs[first[0] + second[0], m, n] = {**first[1], **second[1]}
+            if not costs:
+                return
+            cost, m, n = min(costs)
+            visited.add((m, n))
+            if self.extreme(costs[cost, m, n]):
+                yield cost, costs[cost, m, n]
+            frontier = (frontier | {(m, n + 1), (m + 1, n)}) - visited
+
+    def stream(self, s: int, t: int) -> Iterator[Found]:
+        return self.single(s) if s == t else self.combined(s, t)
+
+
+class Memory:
+    """What a stream has yielded, by rank; `None` after its end."""
+
+    def __init__(self, stream: Iterator[Found]) -> None:
+        self.stream, self.found = stream, list[Found]()
+
+    def at(self, rank: int) -> Found | None:
+        while len(self.found) <= rank:
+            more = next(self.stream, None)
+            if more is None:
+                return None
+            self.found.append(more)
+        return self.found[rank]
+
+
+def assert_as_in_the_paper(problem: Problem) -> None:
+    form = problem.canonical
+    ranges = list(pairwise(form.offsets.tolist()))
+    paper = Paper([form.features[a:b] for a, b in ranges], [form.costs[a:b] for a, b in ranges])
+    first = next(paper.stream(0, form.n_lists - 1), None)
+    search = PublishedSearch(form)
+    while not search.finished:
+        search.advance()
+    counters = search.counters()
+    tested = {n: counters[f"tested_{n}"] for n in range(1, form.n_lists + 1) if f"tested_{n}" in counters}
+    assert tested == dict(paper.programs)
+    assert search.lps == search.nodes == paper.programs.total()
+    assert (first is None) == (not search._root.found)
+    if first is not None:
+        (accepted,) = search._root.found
+        assert (accepted.cost, len(accepted.positions)) == (first[0], form.n_lists)
+
+
+@pytest.mark.parametrize("n_lists", [3, 4, 5, 6, many_more(7), many_more(8)])
+def test_as_many_programs_of_each_length_as_by_the_pseudo_code(n_lists: int) -> None:
+    programs = 0
+    for seed in range(3):
+        rng = np.random.default_rng([seed, n_lists])
+        offsets = np.arange(0, 6 * n_lists + 1, 6)
+        features, losses = rng.normal(size=(6 * n_lists, 2 + seed)), rng.integers(0, 9, 6 * n_lists).astype(float)
+        problem = Problem(Lists(features, offsets, losses).nbest)
+        assert problem.canonical.n_lists == n_lists
+        assert_as_in_the_paper(problem)
+        programs += lpmert.minimize(problem.nbest, method=PUBLISHED).counters["lps"]
+    assert programs > 3 * (2 * n_lists - 1)  # more than the first combination of every node
+
+
+@pytest.mark.parametrize("kind", ["integers", "lattice", "multiples"])
+def test_as_many_programs_where_many_combinations_are_only_tied(kind: str) -> None:
+    for seed in range(12):
+        problem = Problem(random_lists(kind, seed, most_lists=5, most_features=3, most_selections=200).nbest)
+        if problem.canonical.n_features:
+            assert_as_in_the_paper(problem)
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "last", "width"), [(4, 8, 13), (8, 12, 13), *((0, n, 5) for n in range(3, 7)), (0, 7, 2), (0, 8, 2)]
+)
+def test_as_many_programs_on_translations(first: int, last: int, width: int) -> None:
+    lists = swahili().restrict(slice(first, last))
+    cut = lpmert.NBest(lists.dense_features()[:, :width], lists.offsets, lists.statistics)
+    assert_as_in_the_paper(Problem(cut))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_called_optimal_is(kind: str) -> None:
+    proved = 0
+    for seed in range(10):
+        lists = random_lists(kind, seed, most_selections=200)
+        least = float(best_loss(lists))
+        result = lpmert.minimize(lists.nbest, method=PUBLISHED)
+        assert result.loss == pytest.approx(float(loss_of(lists, result.selection)))
+        if result.status is Status.OPTIMAL:
+            assert result.loss == pytest.approx(least, abs=1e-12 * np.abs(lists.losses).sum())
+            proved += 1
+        elif result.status is Status.HEURISTIC:
+            assert result.lower_bound is None
+        stopped = lpmert.minimize(lists.nbest, method=PUBLISHED, node_limit=5)
+        if stopped.lower_bound is not None:
+            assert stopped.lower_bound <= least + 1e-12 * np.abs(lists.losses).sum()
+    assert proved or kind == "lattice"
+
+
+def inside_an_edge() -> Lists:
+    """The cheapest hypothesis lies in the middle of the upper edge of a triangle."""
+    features = np.array([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0], [1.0, 0.0]])
+    return Lists(features, np.array([0, 4]), np.array([0.0, 2.0, 3.0, 5.0]))
+
+
+def test_a_point_inside_an_edge_ends_the_search_and_proves_nothing() -> None:
+    lists = inside_an_edge()
+    published = lpmert.minimize(lists.nbest, method=PUBLISHED)
+    assert published.counters["tested_1"] == 1
+    assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)
+    assert published.loss == float(loss_of(lists, published.selection)) >= 2.0
+
+
+def test_an_optimum_that_the_program_refuses_within_its_tolerance_is_not_denied() -> None:
+    """The cheapest hypothesis stands out of the line through the others by 1e-11."""
+    features = np.array([[1.0, 1.0 + 1e-11], [0.0, 0.0], [2.0, 2.0]])
+    nbest = lpmert.NBest(features, [0, 3], [0.0, 1.0, 1.0])
+    published = lpmert.minimize(nbest, method=PUBLISHED)
+    assert published.counters["tested_1"] == 2
+    assert (published.loss, published.status, published.lower_bound) == (1.0, Status.HEURISTIC, None)
+
+
+def test_no_first_weights_are_searched_for_and_no_witness_improves_on_the_first_combination() -> None:
+    lists = random_lists("floats", 3, most_selections=400)
+    problem = Problem(lists.nbest)
+    asked: list[int] = []
+
+    def find() -> lpmert.methods.Incumbent:
+        asked.append(1)
+        return first_incumbent(problem, 0, None)
+
+    search = PUBLISHED.start(Task(problem, problem.canonical, find))
+    assert isinstance(search, PublishedSearch)
+    costs = {search.incumbent.cost}
+    while not search.finished:
+        before = search.incumbent.cost
+        search.advance()
+        costs |= {search.incumbent.cost} if not search.finished else set()
+        assert search.finished or search.incumbent.cost == before
+    assert len(costs) == 1
+    assert not asked
+
+
+def test_within_a_cosine_the_paper_looks_at_the_nearest_weights_of_a_box_only() -> None:
+    """A cell may reach into the cap although the weights that the paper looks at do not: then nothing is proved."""
+    for seed in range(10):
+        lists = random_lists("floats", seed, most_features=3, most_selections=200)
+        around = {f"feature{d + 1}": 1.0 for d in range(lists.features.shape[1])}
+        region = lpmert.Region(cosine=0.8, around=around)
+        exact = lpmert.minimize(lists.nbest, region=region, method=LpMert())
+        published = lpmert.minimize(lists.nbest, region=region, method=PUBLISHED)
+        assert published.loss >= exact.loss
+        if published.status is Status.OPTIMAL:
+            assert published.loss == exact.loss
+        else:
+            assert published.lower_bound is None
+    # The second hypothesis wins at the centre (2, 1), but its corner of the box is (1, 1), outside of the cap.
+    missed = lpmert.NBest(np.array([[0.0, 0.0], [-0.268, 1.0]]), [0, 2], [1.0, 0.0])
+    region = lpmert.Region(cosine=0.96, around={"feature1": 2.0, "feature2": 1.0})
+    result = lpmert.minimize(missed, region=region, method=PUBLISHED)
+    assert (result.status, result.lower_bound, result.counters["tested_1"]) == (Status.HEURISTIC, None, 2)
+
+
+def test_a_ratio_is_refused() -> None:
+    counted = lpmert.NBest(np.eye(3), [0, 3], [[1, 2, 2], [0, 1, 2], [2, 3, 2]])
+    with pytest.raises(lpmert.MethodError, match="published=True takes a sum of losses"):
+        lpmert.minimize(counted, metric="f1", method=PUBLISHED)

@@ -210,8 +210,7 @@ def test_sums_are_called_exact_only_where_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [([np.inf, 0.0], [0.0, 0.0]), ([np.nan, 0.0], [0.0, 0.0]), ([1e308, 1e308], [-1e308, -1e308])],
+    ("first", "second"), [([np.inf, 0.0], [0.0, 0.0]), ([np.nan, 0.0], [0.0, 0.0]), ([1e308, 1e308], [-1e308, -1e308])]
 )
 def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]) -> None:
     columns = np.array([first, second]).T.copy()

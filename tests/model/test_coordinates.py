@@ -27,29 +27,6 @@ if TYPE_CHECKING:
         solve(Choices(), problem, initial_weights=own)  # type: ignore[arg-type]
 
 
-def three_features() -> Problem:
-    """The second is constant within lists; the third varies a thousand times as much as the first."""
-    features = np.array([[1.0, 7.0, 0.0], [0.0, 7.0, 1024.0], [0.0, 8.0, 0.0], [1.0, 8.0, 3072.0]])
-    return Problem(NBest(features, [0, 2, 4], [0.0, 1.0, 1.0, 0.0]))
-
-
-def test_weights_of_the_caller_score_the_features_as_given_like_canonical_ones() -> None:
-    problem = three_features()
-    own = CanonicalWeights(np.array([0.5, -0.25]))
-    given = problem.to_caller(own)
-    assert given[1] == 0.0
-    assert (problem.nbest.dense_features() @ given).tolist() == (problem.canonical.features @ own).tolist()
-
-
-def test_the_way_back_keeps_the_direction_and_brings_the_largest_weight_to_one() -> None:
-    problem = three_features()
-    given = CallerWeights(np.array([2.0, 5.0, -0.25]))
-    own = problem.to_canonical(given)
-    assert np.abs(own).max() == 1.0
-    back = problem.to_caller(own)
-    assert back[2] / back[0] == -0.125
-
-
 def test_lists_before_and_after_merging_have_coordinates_of_their_own() -> None:
     # Both lists ask for the sign of the first weight and cost the same either way together: nothing is left of it.
     features = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])

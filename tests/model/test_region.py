@@ -6,7 +6,9 @@ from oracle import Lists
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
-from lpmert.model.canonical import CallerWeights
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import f_beta
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
@@ -100,26 +102,18 @@ def test_something_else_than_a_region_is_refused() -> None:
 def test_check_says_whether_weights_are_inside() -> None:
     nbest = grid_of_pairs(0).nbest
     region = Region(nonnegative=True)
-    assert lpmert.check(nbest, [1.0, 1.0, 1.0], region=region).inside
+    assert lpmert.check(nbest, [1.0, 0.0, 1.0], region=region).inside
     outside = lpmert.check(nbest, [1.0, -1.0, 1.0], region=region)
     assert not outside.inside
     assert not outside.wins_by_ties
+    assert outside.loss == lpmert.check(nbest, [1.0, -1.0, 1.0]).loss
     with pytest.raises(DataError):
         lpmert.check(nbest, [1.0], region=region)
 
 
-def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> None:
-    nbest = grid_of_pairs(0).nbest
-    assert lpmert.check(nbest, [1.0, 0.0, 1.0], region=Region(nonnegative=True)).inside
-    region = Region(fixed={"feature1": 1.0, "feature2": 0.0})
-    assert lpmert.check(nbest, [1.0, 0.0, 5.0], region=region).inside
-    outside = lpmert.check(nbest, [1.0, 5.0, 5.0], region=region)
-    assert not outside.inside
-    assert outside.loss == lpmert.check(nbest, [1.0, 5.0, 5.0]).loss
-    assert not lpmert.check(nbest, [0.0, 0.0, 1.0], region=region).inside  # feature1 = 1 at no scale
-    halves = Region(fixed={"feature1": 1.0, "feature2": 0.3})
-    assert lpmert.check(nbest, [10.0, 3.0, 1.0], region=halves).inside
-    assert not lpmert.check(nbest, [10.0, 3.1, 1.0], region=halves).inside
+FIXED = Region(fixed={"feature1": 1.0, "feature2": 0.0})
+HALVES = Region(fixed={"feature1": 1.0, "feature2": 0.3})
+LIMITED = Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)})
 
 
 @pytest.mark.parametrize(
@@ -129,13 +123,17 @@ def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> 
         (Region(nonnegative=True), [1.0, 0.0, 1.0], True, False),
         (Region(nonnegative=True), [1.0, -5e-324, 1.0], False, False),
         (Region(nonnegative=True), [0.0, 0.0, 0.0], False, False),
-        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 0.75, -7.0], True, True),
-        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 1.0, -7.0], True, False),
-        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 1.0 + 2.0**-52, -7.0], False, False),
-        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.0, -1.0, 1.0], False, False),
-        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [-0.5, -1.25, 1.0], False, False),
+        (LIMITED, [0.5, 0.75, -7.0], True, True),
+        (LIMITED, [0.5, 1.0, -7.0], True, False),
+        (LIMITED, [0.5, 1.0 + 2.0**-52, -7.0], False, False),
+        (LIMITED, [0.0, -1.0, 1.0], False, False),
+        (LIMITED, [-0.5, -1.25, 1.0], False, False),
         (Region(nonnegative=True, fixed={"feature2": 0.0}), [1.0, 0.0, 1.0], True, True),
         (Region(nonnegative=True, fixed={"feature2": 0.0}), [1.0, 1e-300, 1.0], False, False),
+        (FIXED, [1.0, 0.0, 5.0], True, True),
+        (FIXED, [1.0, 5.0, 5.0], False, False),
+        (FIXED, [0.0, 0.0, 1.0], False, False),  # feature1 = 1 at no scale
+        (HALVES, [10.0, 3.1, 1.0], False, False),
         (Region(cosine=0.5, around=[1.0, 0.0, 0.0]), [1.0, 1.0, 0.0], True, True),
         (Region(cosine=0.5, around=[1.0, 0.0, 0.0]), [1.0, 2.0, 0.0], False, False),
     ],
@@ -192,6 +190,16 @@ def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     for method in ("exhaustive", "groups", "mip"):
         with pytest.raises(MethodError, match="cosine"):
             lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
+
+
+@pytest.mark.parametrize("metric", ["loss", f_beta()])
+@pytest.mark.parametrize(("first", "inside"), [(-1.0, False), (-1e-9, False), (0.0, False), (1e-9, True)])
+def test_a_cost_is_attained_inside_of_the_limits_alone(metric: str | Metric, first: float, *, inside: bool) -> None:
+    rng = np.random.default_rng(3)
+    statistics = np.repeat(rng.integers(0, 2, (40, 1)), 1 if metric == "loss" else 3, axis=1)
+    lists = lpmert.NBest(rng.normal(size=(40, 3)), range(0, 41, 4), statistics, names=list("abc"))
+    form = Problem(lists, metric, region=Region(bounds={"a": (0.0, None)})).canonical
+    assert (form.attained_cost(CanonicalWeights(np.array([first, 1.0, 1.0]))) is not None) is inside
 
 
 def test_no_scale_moves_weights_onto_a_limit() -> None:

@@ -1,14 +1,20 @@
-"""Numbers of numpy are taken like those of Python, booleans nowhere; weights by name like those in order."""
+"""Numbers and weights as callers give them, and questions that nobody meant to ask."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import json_of, refusal, run
+from shared import SETS, load, needs_shared
 
 import lpmert
-from lpmert import DataError, LpmertError, MethodError, NBest, Region, RegionError
+from lpmert import DataError, LpmertError, MethodError, NBest, Problem, Region, RegionError, Result
+from lpmert.formats.columns import losses_of_gains
+from lpmert.model.data_warnings import gain_in, loss_in
 
 LISTS = NBest(
     features=[[1, 0], [0, 1], [2, 1], [1, 3], [0, 0], [1, -1]],
@@ -159,3 +165,198 @@ def test_regions_around_weights_that_differ_in_their_last_digit_have_different_s
         for one in (0.1, np.nextafter(0.1, 1))
     )
     assert first != second
+
+
+def codes(nbest: NBest) -> list[str]:
+    return [one.code for one in Problem(nbest).data_warnings]
+
+
+def best_of_n(seed: int = 0, *, n_lists: int = 40, size: int = 6) -> NBest:
+    """Right and wrong answers, one score that tells them apart and two that do not: the statistic is 1 for right."""
+    rng = np.random.default_rng(seed)
+    right = (rng.random(n_lists * size) < 0.5).astype(float)
+    features = rng.normal(size=(len(right), 3))
+    features[:, 0] += 2 * right
+    return NBest(features, np.arange(0, len(right) + 1, size), right, statistic_names=["correct"])
+
+
+@needs_shared
+@pytest.mark.parametrize("name", SETS)
+def test_no_real_data_set_gives_a_false_alarm(name: str) -> None:
+    nbest = load(name)
+    assert codes(nbest) == []
+    problem = Problem(nbest)
+    assert problem.losses is not None
+    mean = problem.evaluate(np.ones(nbest.n_features))
+    assert lpmert.model.data_warnings.too_good(nbest, problem.losses, mean.selection) is None
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["librispeech dev_other", "librispeech dev_clean", "pocketsphinx", "ime-kkc"])
+def test_lists_of_decoders_tell_that_a_gain_was_taken_for_a_loss(name: str) -> None:
+    nbest = load(name)
+    turned = NBest(nbest.features, nbest.offsets, 30 - nbest.statistics, statistic_names=["y"])
+    assert codes(turned) == ["orientation"]
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["travel modes", "heating", "heating and cooling"])
+def test_a_column_of_choices_is_no_loss(name: str) -> None:
+    nbest = load(name)
+    assert codes(NBest(nbest.features, nbest.offsets, 1 - nbest.statistics, statistic_names=["y"])) == ["orientation"]
+
+
+def test_a_best_of_n_solved_for_the_wrong_answers_warns_and_is_solved_as_a_gain() -> None:
+    nbest = best_of_n()
+    wrong = lpmert.minimize(nbest, time_limit=20)
+    assert wrong.loss < nbest.n_lists / 4  # it hardly ever chooses a right answer
+    assert [one.code for one in wrong.warnings] == ["orientation"]
+    assert "--gain" in wrong.warnings[0].message
+    assert "warning: the loss 'correct'" in str(wrong)
+    right = lpmert.minimize(losses_of_gains(nbest), time_limit=20)
+    assert right.loss < nbest.n_lists / 4
+    assert right.warnings == ()
+
+
+def test_without_a_name_lists_that_are_all_won_are_too_good() -> None:
+    nbest = best_of_n()
+    unnamed = NBest(nbest.features, nbest.offsets, nbest.statistics, statistic_names=["y"])
+    rows = nbest.dense_features().copy()
+    rows[:, 0] = 5 * nbest.statistics[:, 0] + rows[:, 1]
+    easy = NBest(rows, nbest.offsets, nbest.statistics, statistic_names=["y"])
+    assert lpmert.minimize(unnamed, time_limit=20).warnings == ()
+    assert [one.code for one in lpmert.minimize(easy, time_limit=20).warnings] == ["too-good"]
+
+
+def test_classes_that_can_be_told_apart_are_not_too_good() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 50)
+    points = np.eye(3)[labels] + rng.normal(0, 0.05, (50, 3))
+    features = [np.kron(np.eye(3)[one], point) for point in points for one in range(3)]
+    nbest = NBest(features, np.arange(0, 151, 3), np.repeat(labels, 3) != np.tile(range(3), 50))
+    result = lpmert.minimize(nbest, time_limit=20)
+    assert result.loss == 0
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("features", "offsets", "losses", "words"),
+    [
+        ([[1, 2], [3, 4], [5, 6]], [0, 1, 2, 3], [1, 2, 3], "every list has one hypothesis only"),
+        ([[1, 2], [3, 4], [5, 6], [7, 9]], [0, 2, 4], [1, 1, 2, 2], "all hypotheses have the same loss"),
+        ([[1, 2], [1, 2], [5, 6], [5, 6]], [0, 2, 4], [1, 2, 3, 4], "all hypotheses have the same features"),
+        ([[1, 2], [1, 2], [5, 6], [7, 9]], [0, 2, 4], [1, 2, 3, 3], "either the same loss or the same features"),
+    ],
+    ids=["single", "losses", "features", "mixed"],
+)
+def test_nothing_to_choose_is_said(
+    features: list[list[int]], offsets: list[int], losses: list[int], words: str
+) -> None:
+    result = lpmert.minimize(NBest(features, offsets, losses))
+    assert [one.code for one in result.warnings] == ["nothing-to-choose"]
+    assert words in result.warnings[0].message
+
+
+def test_one_list_with_a_choice_is_enough() -> None:
+    nbest = NBest([[1, 2], [3, 4], [5, 6], [5, 7]], [0, 1, 2, 4], [1, 2, 3, 4])
+    assert lpmert.minimize(nbest).warnings == ()
+
+
+def test_equal_counts_of_a_ratio_leave_nothing_to_choose_either() -> None:
+    nbest = NBest([[1, 2], [3, 4]], [0, 2], [[1, 2, 3], [1, 2, 3]])
+    assert [one.code for one in lpmert.minimize(nbest, metric="f1").warnings] == ["nothing-to-choose"]
+
+
+@pytest.mark.parametrize("leak", ["loss", "minus", "rate", "rounded", "alike"])
+def test_a_feature_made_of_the_loss_is_a_leak(leak: str) -> None:
+    rng = np.random.default_rng(2)
+    errors = rng.integers(0, 9, 200).astype(float)
+    words = np.repeat(rng.integers(5, 30, 20), 10).astype(float)
+    features = rng.normal(size=(200, 3))
+    features[:, 1] = {
+        "loss": errors,
+        "minus": -errors,
+        "rate": 0.1 + errors / words,
+        "rounded": errors + rng.choice([0, 0.01], 200),
+        "alike": errors + rng.normal(size=200),
+    }[leak]
+    nbest = NBest(features, np.arange(0, 201, 10), errors, names=["lm", "x", "am"])
+    found = Problem(nbest).data_warnings
+    assert [one.code for one in found] == ([] if leak in ("rounded", "alike") else ["leak"])
+    assert all("feature 'x'" in one.message for one in found)
+
+
+def test_few_lists_of_two_are_no_evidence_of_a_leak() -> None:
+    nbest = NBest([[1, 5], [0, 3], [2, 1], [1, 1]], [0, 2, 4], [0, 1, 0, 1])
+    assert Problem(nbest).data_warnings == ()
+
+
+GAINS = ["correct", "isCorrect", "is_correct", "BLEU", "sentence-bleu", "reward", "acc@1", "score"]
+LOSSES = ["errors", "1 - correct", "1-bleu", "-reward", "minus_acc", "neg_reward", "bleu_loss", "loss", "ter_score"]
+
+
+def test_names_of_gains_are_known_and_those_of_losses_are_none() -> None:
+    assert [name for name in GAINS if gain_in(name) is None] == []
+    assert [name for name in LOSSES if gain_in(name) is not None] == []
+
+
+def test_a_loss_given_as_gain_is_noticed_by_its_name() -> None:
+    assert loss_in("1 - wer") == loss_in("-wer") == "wer"
+    assert loss_in("wer") is None
+    nbest = NBest([[1, 2], [3, 4]], [0, 2], [0.5, 0.25], statistic_names=["wer"])
+    assert codes(losses_of_gains(nbest)) == ["orientation"]
+
+
+class TestCommand:
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> list[str]:
+        nbest = best_of_n()
+        path = tmp_path / "best.tsv"
+        lines = ["prompt\ta\tb\tc\tcorrect"]
+        for row, list_index in enumerate(nbest.list_index.tolist()):
+            numbers = "\t".join(map(repr, nbest.features[row].tolist()))
+            lines.append(f"p{list_index}\t{numbers}\t{'true' if nbest.statistics[row, 0] else 'false'}")
+        path.write_text("\n".join([*lines, ""]))
+        return [str(path), "--segment", "prompt", "--features", "a,b,c"]
+
+    def test_true_and_false_are_a_gain(self, table: list[str]) -> None:
+        found = json_of("solve", *table, "--gain", "correct")
+        chosen = best_of_n().statistics[np.arange(0, 240, 6) + found["selection"], 0]
+        assert found["loss"] == 40 - chosen.sum() < 10
+        assert found["warnings"] == []
+
+    def test_true_and_false_are_no_loss(self, table: list[str]) -> None:
+        said = refusal("solve", *table, "--loss", "correct")
+        assert "best.tsv:2: column 'correct' is '" in said
+        assert "read the column as gain (--gain)" in said
+
+    def test_a_gain_as_loss_is_warned_of_on_screen_and_in_the_file(self, table: list[str], tmp_path: Path) -> None:
+        path = Path(table[0])
+        path.write_text(path.read_text().replace("true", "1").replace("false", "0"))
+        shown = run("solve", *table, "--loss", "correct")
+        assert "warning: the loss 'correct'" in shown.stdout
+        saved = run("solve", *table, "--loss", "correct", "-o", tmp_path / "r.json")
+        assert "warning: the loss 'correct'" in saved.stderr
+        assert [one.code for one in Result.load(tmp_path / "r.json").warnings] == ["orientation"]
+
+    def test_only_one_of_loss_gain_and_statistics_is_given(self, table: list[str]) -> None:
+        assert run("solve", *table, "--gain", "correct", "--loss", "correct").exit_code == 2
+        outcome = run("solve", *table)
+        assert (outcome.exit_code, "loss (what a hypothesis costs" in outcome.stderr) == (1, True)
+
+
+def test_a_gain_beyond_shares_is_turned_round_exactly() -> None:
+    gains = [0.1, -3.0, 7.25, 1e-300]
+    found = losses_of_gains(NBest(np.eye(4), [0, 4], gains, statistic_names=["mark"]))
+    assert found.statistics[:, 0].tolist() == [-gain for gain in gains]
+    assert found.statistic_names == ("-mark",)
+
+
+def test_features_and_losses_of_any_size_are_looked_at_without_overflow() -> None:
+    rng = np.random.default_rng(3)
+    for exponents in ((300, -1000), (-1000, 300), (-1000, -1000), (300, 0)):
+        losses = np.ldexp(rng.random(40), exponents[1])
+        features = np.ldexp(rng.normal(size=(40, 2)), exponents[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert "leak" not in codes(NBest(features, np.arange(0, 41, 4), losses))

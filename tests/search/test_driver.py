@@ -1,38 +1,38 @@
-"""The contract of methods, what the driver makes of a search, and what results say: never more than was proved."""
+"""What the driver makes of a search, searches below a cut-off, and open nodes: never more than was proved."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, nextafter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import after, noise_of
+from fuzz import ROUNDING
+from long_searches import after, long_searches, noise_of, problem_of, same
+from problems import Given, problem
 from searches import short_descent
 
 import lpmert
-from lpmert import Lattices, Linear, NBest, Region, Status
+from lpmert import Lattices, Limits, NBest, Region, Status
 from lpmert.methods import Incumbent, LpMert, Method, Run, Search, Task
+from lpmert.methods.cells import nodes
+from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.nodes import NodeSearch
 from lpmert.methods.choices import choices
+from lpmert.methods.choices.choices import Choices, Common, SharedChoices, search_batch
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.result import relative_gap
+from lpmert.search.driver import Below, _bound_of, search_below
+from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.search.report import Outcome, _holds, _result
-
-
-def test_features_that_nobody_knows_exactly_are_no_proof() -> None:
-    """A cosine beside an equation on two weights asks for orthonormal coordinates, which doubles only come near."""
-    rng = np.random.default_rng(0)
-    nbest = NBest(rng.integers(-9, 10, (24, 3)), np.arange(0, 25, 4), rng.integers(0, 5, 24), names=["a", "b", "c"])
-    ahead = Region(cosine=0.8, around={"a": 2.0, "b": 1.0, "c": 1.0}, linear=[Linear({"b": 1.0, "c": -1.0}, 0.0, 0.0)])
-    assert Problem(nbest, region=ahead).inexact
-    found = lpmert.minimize(nbest, region=ahead)
-    assert found.status is Status.OPTIMAL_TO_TOLERANCE
-    alone = lpmert.minimize(nbest, region=replace(ahead, linear=[]))
-    assert alone.status is Status.OPTIMAL
+from lpmert.system.memory import Allowance
 
 
 def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:
@@ -165,3 +165,174 @@ def test_a_fraction_is_not_proved_by_additive_searches_that_prove_nothing() -> N
     assert exact.status is Status.OPTIMAL
     assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)
     assert published.loss >= exact.loss
+
+
+KINDS = ("integers", "ternary", "decimals", "dyadic", "duplicates")
+
+
+def _below(given: Given, cutoff: float, method: str) -> Below:
+    return search_below(Problem(given.nbest, given.metric, region=given.region), cutoff, METHODS.build(method))
+
+
+@pytest.mark.parametrize("worth", ["small", "negative", "huge", "powers of two", "floats", "decimals", "wer", "bleu"])
+@pytest.mark.parametrize("method", ["choices", "cells"])
+def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str) -> None:
+    for seed in range(10):
+        _check(method, worth, seed)
+
+
+def _check(method: str, worth: str, seed: int) -> None:
+    given = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
+    if given.least is None:
+        return
+    least = float(given.least)
+    off = 0.0 if given.exact else ROUNDING * abs(least)
+    for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
+        found = _below(given, cutoff, method)
+        assert found.ended
+        assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
+        assert found.result.loss < cutoff
+        assert abs(found.result.loss - least) <= off
+        assert found.bound == found.result.lower_bound
+        assert found.least_met == found.result.loss
+    for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
+        found = _below(given, cutoff, method)
+        assert found.result is None or found.result.loss < cutoff <= least + off
+        if found.result is None:
+            assert found.ended
+            assert found.bound <= least + off
+            assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+            assert least - off <= found.least_met < inf
+
+
+def _many() -> NBest:
+    """Losses are even: so are costs, in their unit."""
+    rng = np.random.default_rng(8)
+    return NBest(rng.normal(size=(240, 4)), list(range(0, 241, 6)), 2.0 * rng.integers(0, 5, 240))
+
+
+def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> None:
+    lists = Problem(_many())
+    method = METHODS.build("choices")
+    least = search_below(lists, inf, method).bound
+    begun = search_below(lists, inf, method, Limits(node_limit=1))
+    assert not begun.ended
+    assert begun.bound < least <= begun.result.loss
+    none = search_below(lists, least, method, Limits(node_limit=1))
+    assert none.result is None
+    assert not none.ended
+    assert none.bound < least
+    assert none.least_met >= least
+
+
+def test_the_cutoff_prunes_from_the_start() -> None:
+    lists = Problem(_many())
+    losses = _many().statistics[:, 0]
+    oracle = float(np.minimum.reduceat(losses, _many().offsets[:-1]).sum())
+    for cutoff in (oracle, oracle - 1.0, oracle - 7.0):
+        found = search_below(lists, cutoff, METHODS.build("choices"), Limits(node_limit=1))
+        assert found.ended
+        assert found.result is None
+        assert cutoff <= found.bound <= oracle
+
+
+@pytest.mark.parametrize(
+    ("status", "inexact", "unseen", "lower_bound", "expected"),
+    [
+        (Status.OPTIMAL, False, 0.0, 4, 4.5),
+        (Status.OPTIMAL, False, 1e-13, 4, 4.5),
+        (Status.OPTIMAL, False, 0.25, 4, 3.75),
+        (Status.OPTIMAL, True, 0.0, 4, 4.0),
+        (Status.OPTIMAL_TO_TOLERANCE, False, 0.0, 4, 4.0),
+        (Status.NODE_LIMIT, False, 0.25, 3, 2.75),
+        (Status.HEURISTIC, False, 0.0, None, -inf),
+    ],
+)
+def test_the_cutoff_is_the_bound_only_where_the_search_is_exact(
+    status: Status, inexact: bool, unseen: float, lower_bound: int | None, expected: float
+) -> None:
+    """No weights are below 4.5; costs are whole numbers, which losses may undercut by what is unseen."""
+    canonical = SimpleNamespace(constant=0, unit=1.0)
+    lists: Any = SimpleNamespace(canonical=canonical, inexact=inexact, unseen=lambda _: unseen)
+    outcome: Any = SimpleNamespace(status=status, lower_bound=lower_bound)
+    assert _bound_of(lists, 4.5, outcome) == expected
+
+
+def _node(bound: int) -> OpenNode:
+    return OpenNode(bound, np.zeros(1))
+
+
+def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = replace(Problem(problem_of(1, 8, 3)).canonical, step=2)
+    assert form.granularity == 2
+    weights = CanonicalWeights(np.ones(3))
+
+    def divide(_: object, nodes: list[OpenNode], *known: object) -> Answer:  # noqa: ARG001
+        """Leave nodes of all bounds up to the incumbent's cost."""
+        bounds = range(11) if nodes[0].bound == 0 else ()
+        return Answer([_node(bound) for bound in bounds], 10, weights, "", None, {})
+
+    monkeypatch.setattr(choices, "search_batch", divide)
+    search = SharedChoices(Choices(units=1), form, Incumbent(10, weights, ""))
+    search.go_on_from(Answer([_node(0)], 10, weights, "", None, {}))
+    search.advance()
+    assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
+
+
+def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
+    lists = problem_of(1, 8, 3)
+    form, whole = Problem(lists).canonical, lpmert.minimize(lists)
+    assert whole.status is Status.OPTIMAL
+    least = int(whole.loss / form.unit) - form.constant
+    common = Common(Choices(), form)
+    (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).open_parts()
+    known = least + form.granularity, np.zeros(3)
+    found = search_batch(common, [node._replace(bound=least)], *known, 10**8)
+    assert found.cost == least
+
+
+def test_cones_that_wait_for_exact_arithmetic_count_in_the_bound() -> None:
+    form = Problem(problem_of(1, 8, 3)).canonical
+    search = CellsSearch(Cells(), form, Incumbent(form.dearest, CanonicalWeights(np.ones(3)), ""), roots=[])
+    assert search.finished
+    search._hard.append(_node(0))
+    assert search.lower_bound == 0
+    assert not search.finished
+
+
+@pytest.fixture
+def units_at_once() -> Iterator[None]:
+    with long_searches():
+        yield
+
+
+@pytest.mark.usefixtures("units_at_once")
+@pytest.mark.parametrize("shape", ["simplices", "boxes"])
+def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = problem_of(7, 400)
+    whole = lpmert.minimize(nbest, method=Cells(shape=shape))
+    monkeypatch.setattr(nodes, "_ROOM", 1)
+    grown = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert same(whole, grown)  # what there is room for in the beginning makes no difference
+    asked = 0
+
+    def spent(_: Allowance) -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 20
+
+    monkeypatch.setattr(Allowance, "spent", property(spent))
+    cut = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert cut.status is Status.MEMORY_LIMIT
+    assert cut.lower_bound < whole.loss <= cut.loss
+    assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
+
+
+@pytest.mark.usefixtures("units_at_once")
+def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken unit")
+
+    monkeypatch.setattr(NodeSearch, "explore", broken)
+    with pytest.raises(RuntimeError, match="broken unit"):
+        lpmert.minimize(problem_of(2), method="cells", jobs=2)

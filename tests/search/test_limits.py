@@ -1,14 +1,20 @@
 """Every way to stop early leaves weights, their loss and a valid bound; and nothing depends on when one looks.
 
-`test_time_limits.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
+Limits of time are held to processor time: other processes leave that alone, and the threads of linear algebra are not
+in it. `test_methods.py` stops searches on every kind of problem.
 """
 
+import json
+import mmap
+import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +22,24 @@ import pytest
 from commands import environment
 from oracle import Lists
 from problems import gaussian_lists
-from searches import RATIOS
+from searches import RATIOS, SUMS, many_more, peak_of
 from shared import ROOT
 
 import lpmert
-from lpmert import Progress, Result, Status
+from lpmert import DataError, NBest, Progress, Region, Result, Status
+from lpmert.formats.arrays import read_npz
+from lpmert.formats.tables import write_table
+from lpmert.lines.descents import DescentLists
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
+from lpmert.model.region import Linear
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.report import bound_on_loss
+from lpmert.system import memory
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, out_of_time, time_left, unheeded
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance, room_for
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
 MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
@@ -183,3 +199,426 @@ def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
     )
     assert done.stdout == f"pressed True {int(number)}\n"
     assert (done.returncode, done.stderr.strip()) == (128 + number, "lpmert: interrupted")
+
+
+SLACK = 1.5
+"""Seconds: a second beyond the limit, and something for threads that wait."""
+
+HEURISTIC = ("beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
+
+
+def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
+    """Return the result of a run within the limit, and fail if it took longer; modules are loaded before."""
+    few = nbest.restrict(slice(0, 2))
+    lpmert.minimize(few, **{**settings, "time_limit": 0.1})
+    began = time.thread_time()
+    result = lpmert.minimize(nbest, **settings, time_limit=limit)
+    assert time.thread_time() - began < limit + SLACK
+    if result.lower_bound is not None:
+        assert result.lower_bound <= result.loss
+    return result
+
+
+@pytest.mark.parametrize("method", [*SUMS, *map(many_more, HEURISTIC[2:]), *HEURISTIC[:2]])
+@pytest.mark.parametrize(
+    "size",
+    [(200, 100, 14), (10_000, 2, 8), many_more((4, 3000, 10)), many_more((500, 100, 5)), many_more((40, 200, 20))],
+    ids=str,
+)
+def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int]) -> None:
+    lists = gaussian_lists(size[0], **dict(zip(("lists", "hypotheses", "features"), size, strict=True)))
+    result = timed(lists.nbest, 0.3, method=method)
+    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
+    if method in SUMS:
+        assert result.lower_bound >= sum(lists.losses[begin:end].min() for begin, end in lists.ranges())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RATIOS)
+def test_the_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
+    lists = gaussian_lists(60, lists=60, hypotheses=20, features=5)
+    features = np.rint(9 * lists.features) + 2.0**49 * np.repeat(np.arange(1.0, 301).reshape(60, 5) % 8, 20, axis=0)
+    timed(NBest(features, lists.offsets, lists.losses), 5.0, method=method)
+
+
+def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared grows with the square of the number of features: 5 s for 300 of them and 100,000 hypotheses."""
+    problem = Problem(gaussian_lists(20, lists=20, hypotheses=10, features=30).nbest)
+    asked: list[int] = []
+
+    def expired(_: Deadline) -> bool:
+        asked.append(1)
+        return len(asked) > 12
+
+    monkeypatch.setattr(Deadline, "expired", property(expired))
+    with Deadline(None).running():
+        with heeding(), pytest.raises(OutOfTime):
+            DescentLists(*problem.canonical.lists, np.eye(problem.canonical.n_features))
+        assert len(asked) == 13  # of 30 columns
+        asked.clear()
+        found = first_incumbent(problem, 0, None)
+    assert problem.canonical.clear_cost(found.weights)[0] == found.cost
+
+
+def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
+    rng = np.random.default_rng(4)
+    lists, size = 400, 50
+    lengths = np.repeat(rng.integers(8, 25, lists), size)
+    totals = np.maximum(5, lengths + rng.integers(-3, 4, len(lengths)))
+    counts = np.zeros((len(lengths), 9))
+    for n in range(4):
+        counts[:, 2 * n + 1] = totals - n
+        counts[:, 2 * n] = rng.binomial(totals - n, 0.6 * 0.7**n)
+    counts[:, 8] = lengths
+    offsets = np.arange(0, len(lengths) + 1, size)
+    nbest = NBest(rng.normal(size=(len(lengths), 14)), offsets, counts)
+    # No selection has more matches, fewer words or a lower penalty than the best of every list on its own.
+    best = np.maximum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    fewest = np.minimum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    at_least = 1.0 - min(1.0, float(np.exp(np.mean([np.log(best[2 * n] / fewest[2 * n + 1]) for n in range(4)]))))
+    optimum = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu")
+    assert optimum.status.proved
+    for method in ("auto", "cells", "choices"):
+        result = timed(nbest, 0.5, method=method, metric="bleu")
+        assert result.status is Status.TIME_LIMIT
+        assert at_least - 1e-9 <= result.lower_bound <= result.loss
+        assert result.lower_bound > 0.1
+        quick = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu", method=method, node_limit=0)
+        assert quick.lower_bound <= optimum.loss
+
+
+def test_exhaustive_ends_with_hundreds_of_limits() -> None:
+    rng = np.random.default_rng(5)
+    lists = gaussian_lists(3, lists=3, hypotheses=5, features=4)
+    names = lists.nbest.names
+    inside = rng.normal(size=4)
+    rows = rng.normal(size=(200, 4))
+    rows *= np.sign(rows @ inside)[:, None]
+    region = Region(linear=[Linear(dict(zip(names, row.tolist(), strict=True)), lower=0.0) for row in rows])
+    began = time.thread_time()
+    found = lpmert.minimize(lists.nbest, method="exhaustive", region=region, time_limit=60.0)
+    assert time.thread_time() - began < 30.0
+    assert found.status is Status.OPTIMAL
+    assert found.loss == lpmert.minimize(lists.nbest, method="choices", region=region).loss
+
+
+def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        base = rng.integers(-9, 10, (15, 1)).astype(float)
+        features = base + 2.0 ** -rng.integers(20, 45, (15, 7)) * rng.integers(-9, 10, (15, 7))
+        nbest = NBest(features, np.array([0, 5, 10, 15]), rng.integers(0, 10, 15).astype(float))
+        timed(nbest, 1.0, method="cells")
+
+
+PAUSE = 0.05
+
+
+@pytest.mark.serial
+def test_seconds_count_from_the_start() -> None:
+    deadline = Deadline(PAUSE)
+    before = time.perf_counter()
+    seconds = deadline.seconds
+    assert before - deadline.started <= seconds <= time.perf_counter() - deadline.started
+    time.sleep(2 * PAUSE)
+    assert deadline.expired
+    assert Deadline(1.0, before).seconds >= 2 * PAUSE
+
+
+def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:
+    checkpoint()
+    assert not out_of_time()
+    assert time_left() is None
+    with Deadline(0.0).running():
+        assert out_of_time()
+        assert time_left() is None  # exact arithmetic would take over from a linear program cut short, without an end
+        checkpoint()
+        with heeding():
+            assert time_left() == 0.0
+            with pytest.raises(OutOfTime):
+                checkpoint()
+            with unheeded():  # as in the caller's own code
+                checkpoint()
+                assert not out_of_time()
+    with Deadline(None, stop=lambda: True).running(), heeding(), pytest.raises(OutOfTime):
+        checkpoint()
+    with Deadline(100.0).running() as deadline, heeding():
+        checkpoint()
+        assert not out_of_time()
+        assert 0.0 < deadline.later(50.0).left - 50.0 <= 100.0
+    assert not out_of_time()
+
+
+rng = np.random.default_rng(3)
+SMALL = Lists(
+    np.vstack([rng.integers(-3, 4, (18, 3)), 1e-9 * rng.integers(-3, 4, (6, 3)) + 1.0]).astype(float),
+    np.arange(0, 25, 4),
+    rng.integers(0, 9, 24).astype(float),
+)
+
+
+def questions(method: object, monkeypatch: pytest.MonkeyPatch, most: int | None) -> tuple[Result, int]:
+    """Return the result of a run whose clock answers that the time is up after so many questions, and how many came."""
+    asked = 0
+
+    def expired(self: Deadline) -> bool:
+        nonlocal asked
+        if self.limit is None:
+            return False
+        asked += 1
+        return most is not None and asked > most
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadline, "expired", property(expired))
+        return lpmert.minimize(SMALL.nbest, method=method, time_limit=1e6), asked
+
+
+@pytest.mark.parametrize("method", [*SUMS, "beam", "och"])
+def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimum = lpmert.minimize(SMALL.nbest, method="exhaustive")
+    assert optimum.status.proved
+    whole, asked = questions(method, monkeypatch, None)
+    assert asked > 2
+    problem = Problem(SMALL.nbest)
+    stopped = 0
+    for most in sorted({*range(12), *np.linspace(12, asked, 25).astype(int).tolist()}):
+        result, _ = questions(method, monkeypatch, most)
+        assert result.loss == problem.evaluate(result.weights).loss >= optimum.loss
+        stopped += result.status is Status.TIME_LIMIT
+        if method in SUMS:
+            assert result.lower_bound <= optimum.loss
+            assert result.status is Status.TIME_LIMIT or result.loss == optimum.loss
+        for (_, bound0, loss0), (_, bound1, loss1) in zip(result.trace, result.trace[1:], strict=False):
+            assert (bound0 or 0) <= (bound1 or 0) <= loss1 <= loss0
+    assert stopped > 2
+    again, _ = questions(method, monkeypatch, 10**9)
+    assert again.weights.tolist() == whole.weights.tolist()
+    assert dict(again.counters) == dict(whole.counters)
+
+
+def test_a_solver_of_others_gets_the_time_that_is_left() -> None:
+    lists = np.random.default_rng(0)
+    features = lists.normal(size=(600, 6))
+    nbest = lpmert.NBest(features, np.arange(0, 601, 20), lists.integers(0, 9, 600).astype(float))
+    lpmert.minimize(nbest.restrict(slice(0, 2)), method=Mip())  # loads the solver
+    began = time.process_time()
+    result = lpmert.minimize(nbest, method=Mip(), time_limit=1.0)
+    assert result.status is Status.TIME_LIMIT
+    assert time.process_time() - began < 5.0
+
+
+MIB = 1 << 20
+
+CHILD = """
+import os, sys
+from lpmert.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    # not ru_maxrss, which counts the process that this one was forked from
+    peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+    os.write(2, f"\\npeak {peak}\\n".encode())
+"""
+
+
+def commanded(*words: str) -> tuple[int, str, str, int]:
+    """Run a command in a process of its own; return exit code, output, log, and the most memory that it had."""
+    call = [sys.executable, "-c", CHILD, *words]
+    done = subprocess.run(call, capture_output=True, text=True, env=environment(), check=False, timeout=600)
+    log, _, peak = done.stderr.rpartition("\npeak ")
+    return done.returncode, done.stdout, log, int(peak)
+
+
+def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
+    """Write lists like those of a speech recogniser, three features and word errors, as plain arrays."""
+    rng = np.random.default_rng(seed)
+    errors = rng.poisson(3, (n_lists, size)).astype(float)
+    noise = rng.normal(size=(n_lists, size, 3))
+    features = np.stack([2 * noise[..., 0] - errors, 2 * noise[..., 1] - errors / 2, noise[..., 2]], axis=-1)
+    features = np.round(features, 4).reshape(-1, 3)
+    np.savez(path, features=features, offsets=np.arange(n_lists + 1) * size, statistics=errors.reshape(-1, 1))
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
+def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) -> None:
+    """Also before its first node, which takes a tenth of it."""
+    path, tiny = str(written(tmp_path / "lists.npz", 5000, 100)), str(written(tmp_path / "tiny.npz", 100, 100))
+    code, text, _, free_peak = commanded("solve", path, "--json", "-q")
+    optimum = json.loads(text)
+    assert (code, optimum["status"]) == (0, "optimal")
+    _, _, _, least = commanded("solve", tiny, "--json", "-q")
+    for share in (0.875, 0.95):  # with less than 0.8, the canonical form is refused
+        limit = least + int((free_peak - least) * share)
+        code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
+        found = json.loads(text)
+        assert (code, found["status"]) == (3, "memory_limit")
+        assert peak <= limit < free_peak
+        assert found["lower_bound"] <= optimum["loss"] <= found["loss"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
+@pytest.mark.parametrize("form", ["npz", "tsv"])
+def test_a_limit_below_what_reading_needs_ends_with_one_line(form: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "lists.npz", 10_000, 100)
+    if form == "tsv":
+        write_table(read_npz(path), tmp_path / "lists.tsv")
+        path = tmp_path / "lists.tsv"
+    code, text, log, peak = commanded("solve", str(path), "--memory-limit", "60MiB")
+    assert (code, text) == (1, "")
+    (line,) = log.strip().splitlines()
+    assert "lists." in line
+    assert "the memory limit of 60.0 MiB is too low" in line
+    assert "--memory-limit" in line
+    assert peak < 64 * MIB
+
+
+def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free = memory.resident(), memory.free()
+    with monkeypatch.context() as still:  # other processes take memory and give it back meanwhile
+        still.setattr(memory, "resident", lambda: held)
+        still.setattr(memory, "free", lambda: free)
+        limit = Allowance().limit
+    assert held < limit < held + free
+    assert not Allowance().spent
+
+
+def test_what_is_held_grows_and_falls_with_arrays() -> None:
+    before = memory.resident()
+    # pages of their own: an array could take what an earlier one left in the heap, which is held already
+    with mmap.mmap(-1, 64 * MIB) as pages:
+        block = np.frombuffer(pages)
+        block.fill(1.0)
+        grown = memory.resident()
+        del block
+    after = memory.resident()
+    assert grown - before > 56 * MIB
+    assert memory.sys.platform != "linux" or grown - after > 56 * MIB
+
+
+def test_processes_that_work_for_this_one_count() -> None:
+    call = [sys.executable, "-c", "block = bytearray(64 << 20); print('here', flush=True); input()"]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"here\n"
+        alone, _ = memory.held()
+        with memory.counting(lambda: [other.pid]), memory.counting(lambda: [other.pid]):  # it counts once
+            together, processes = memory.held()
+        assert memory.held()[1] == processes - 1
+        other.kill()
+    assert 64 * MIB < together - alone < 96 * MIB
+    assert memory.group_of(other.pid) == [other.pid]
+    with memory.counting(lambda: [other.pid]):  # it has ended
+        assert memory.held()[0] > 0
+
+
+@pytest.mark.usefixtures("fresh_memory")
+def test_the_memory_of_other_processes_spends_the_allowance() -> None:
+    call = [sys.executable, "-c", "print('here', flush=True); input(); block = b'1' * (400 << 20); input()"]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"here\n"
+        with memory.counting(lambda: [other.pid]):
+            held, _ = memory.held()
+            allowance = Allowance(held + 200 * MIB)
+            assert not allowance.spent
+            other.stdin.write(b"\n")
+            other.stdin.flush()
+            while not allowance.spent:
+                time.sleep(0.01)
+        other.kill()
+
+
+def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [100]
+    monkeypatch.setattr(memory, "resident", lambda: held[0] * MIB)
+    monkeypatch.setattr(memory, "_PAUSE", 0.0)
+    allowance = Allowance(1000 * MIB)
+    held[0] = 300
+    assert not allowance.spent
+    held[0] = 601
+    assert allowance.spent  # 301 more in the last step: two of these would be too many
+    held[0] = 100
+    assert allowance.spent
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
+def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) -> None:
+    path = str(written(tmp_path / "lists.npz", 100, 100))
+    _, _, _, peak = commanded("solve", path, "--json", "-q")
+    limit = peak * 27 // 25
+    code, text, _, limited = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
+    assert (code, json.loads(text)["status"]) == (0, "optimal")
+    assert limited <= limit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere limits of the process are not looked at")
+@pytest.mark.parametrize("which", ["RLIMIT_DATA", "RLIMIT_AS"])
+def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
+    before = memory.free()
+    pages = [int(number) for number in Path("/proc/self/statm").read_text().split()]
+    limit, used = getattr(resource, which), pages[0 if which == "RLIMIT_AS" else 5] * os.sysconf("SC_PAGE_SIZE")
+    old = resource.getrlimit(limit)
+    resource.setrlimit(limit, (used + 256 * MIB, old[1]))
+    try:
+        left = memory.free()
+    finally:
+        resource.setrlimit(limit, old)
+    assert 200 * MIB < left <= min(before, 256 * MIB)
+
+
+def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
+    room_for(1 << 50, "anything")
+    with Allowance(200 * MIB).enforced():
+        room_for(100 * MIB, "this")
+        with pytest.raises(DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* that takes 101.0 MiB more"):
+            room_for(101 * MIB, "that")
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.parametrize("form", ["npz", "parquet"])
+@pytest.mark.parametrize(("lists", "longest", "few", "size", "most"), [
+    (30_000, 100, 300, 96_000_000, 3.0),
+    (6_000, 1000, 30, 192_000_000, 1.0),  # of which few hypotheses may win
+])  # fmt: skip
+def test_the_peak_above_that_of_a_tiny_search_is_a_few_times_the_arrays_at_most(
+    lists: int, longest: int, few: int, size: int, most: float, form: str, tmp_path: Path
+) -> None:
+    peaks = []
+    for n_lists in (few, lists):
+        path = written(tmp_path / f"{n_lists}.npz", n_lists, longest)
+        code, text, _, peak = commanded("solve", str(as_parquet(path) if form == "parquet" else path), "--json", "-q")
+        assert code == 0
+        peaks.append(peak)
+    result = json.loads(text)
+    assert (result["status"], 8 * 4 * result["counters"]["hypotheses"]) == ("optimal", size)
+    assert peaks[1] - peaks[0] < most * size
+
+
+def as_parquet(path: Path) -> Path:
+    """Write the lists of plain arrays as Parquet, in groups of a hundred thousand rows."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    arrays = np.load(path)
+    owner = np.repeat(np.arange(len(arrays["offsets"]) - 1), np.diff(arrays["offsets"]))
+    columns = {f"f{d}": column for d, column in enumerate(arrays["features"].T)}
+    table = pa.table({"list": owner, **columns, "errors": arrays["statistics"][:, 0]})
+    parquet.write_table(table, path.with_suffix(".parquet"), row_group_size=100_000)
+    return path.with_suffix(".parquet")
+
+
+def noise(rows: int, width: int) -> lpmert.NBest:
+    rng = np.random.default_rng(0)
+    return lpmert.NBest(rng.normal(size=(rows, width)), range(0, rows + 1, 50), rng.integers(0, 9, rows))
+
+
+def test_preparing_lists_copies_their_features_once() -> None:
+    lists = noise(20_000, 200)
+    Problem(lists.restrict(slice(0, 2)))  # loads what it needs
+    assert peak_of(lambda: Problem(lists)) < 1.5 * lists.dense_features().nbytes
+
+
+def test_cones_that_cover_many_features_are_made_one_by_one() -> None:
+    """There are D + 1 of them, with D * D numbers each: 216 MB for 300 features, 1.7 GB for 600."""
+    lists = noise(1000, 300)
+    Problem(lists)
+    assert peak_of(lambda: lpmert.minimize(lists, method=Cells(shape="simplices"), node_limit=0)) < 60e6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_searches import long_searches
+from long_searches import in_pieces, long_searches
 from oracle import Lists, best_loss, exact_decode, loss_of
 from searches import short_descent
 
@@ -133,29 +133,12 @@ def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_d
 def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, tmp_path: Path) -> None:
     lists, path = between_doubles(), tmp_path / "kept.npz"
     with long_searches(1):
-        results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
-        for piece in range(100):
-            calls = iter((False, False, True))
-            cut = lpmert.minimize(
-                lists.nbest, method=method, checkpoint=path, resume=piece > 0, callback=lambda _, left=calls: next(left)
-            )
-            if cut.status is not Status.CALLBACK:
-                break
-        results.append(cut)
+        results = [
+            lpmert.minimize(lists.nbest, method=method, jobs=2),
+            in_pieces(lists.nbest, path, 3, method=method)[0],
+        ]
     for result in results:
         assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_losses_that_are_rounded_away_are_not_called_proved(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    losses = rng.integers(0, 5, 12).astype(float)
-    losses[0] = 1e20
-    lists = Lists(rng.normal(size=(12, 3)), np.arange(0, 13, 3), losses)
-    result = lpmert.minimize(lists.nbest)
-    least = best_loss(lists)
-    assert result.lower_bound <= least
-    assert (result.status is Status.OPTIMAL) <= (Fraction(result.loss) == least)
 
 
 def test_first_weights_are_good_where_doubles_cannot_tell_some_hypotheses_apart() -> None:

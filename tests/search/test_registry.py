@@ -1,23 +1,249 @@
-"""Another package adds a method, a metric and a format without a change here; ours are registered the same way."""
+"""Options of methods, and what other packages register: stated once, checked, and the same from Python and commands."""
 
+import inspect
 import json
 import os
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from commands import finished
+from commands import finished, json_of, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, MetricError
+from lpmert.configurable import Option
 from lpmert.formats import Format
-from lpmert.methods import Cells
+from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Och, Pro, Stabilised
 from lpmert.registry import FORMATS, METHODS, METRICS, Registry
+from lpmert.search.driver import solve
+
+ALL = {name: METHODS.find(name) for name in METHODS.own}
+EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
+
+TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\nc\t1\t1\t2\nc\t3\t2\t4\nc\t2\t5\t1\n"
+COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "lists.tsv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def written(value: Any) -> str:
+    """Return a value as a user would write it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "none" if value is None else ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def test_an_option_has_help_and_a_default_that_may_be_written_out() -> None:
+    for cls, one in EACH:
+        assert one.help
+        assert one.allowed
+        if one.default != ():
+            assert one.of_text(written(one.default), cls.name) == one.default
+        assert one.checked(one.default, cls.name) == one.default
+
+
+def outside(one: Option) -> list[Any]:
+    """What an option refuses: numbers beyond each end of its range, what is no number, another text."""
+    if one.kind not in (int, float):
+        return [] if not one.choices else ["no such choice"]
+    ends = [(one.least, -1), (one.above, 0), (one.most, 1), (one.below, 0)]
+    return [one.kind(end + step) for end, step in ends if end is not None] + [float("nan")]
+
+
+def test_what_lies_outside_the_range_of_an_option_is_refused() -> None:
+    refused = 0
+    for cls, one in EACH:
+        for value in outside(one):
+            with pytest.raises(MethodError, match=rf"option {one.name.split('.')[-1]} of method '\w[\w-]*' must be"):
+                cls().configured({one.name: str(value)})
+            refused += 1
+    assert refused > 100
+
+
+def test_defaults_written_out_change_nothing() -> None:
+    for cls in ALL.values():
+        texts = {one.name: written(one.default) for one in cls.options() if one.default != ()}
+        assert cls().configured(texts) == cls()
+        assert cls().configured(texts).settings() == cls.name
+
+
+def test_the_signature_and_the_docstring_come_from_the_options() -> None:
+    for cls in ALL.values():
+        documentation = " ".join((inspect.getdoc(cls) or "").split())
+        for one in (one for one in cls.options() if "." not in one.name):
+            assert inspect.signature(cls).parameters[one.name].default == one.default
+            assert f"{one.name} : {one.allowed}" in documentation
+            assert one.help in documentation
+
+
+FROM_THE_COMMAND_LINE = {
+    "och": ({"directions": "powell", "restarts": "3"}, Och(directions="powell", restarts=3)),
+    "annealing": (
+        {"first_temperature": "200", "schedule": "gamma", "variance": "inf"},
+        Annealing(first_temperature=200, schedule="gamma", variance=np.inf),
+    ),
+    "msr": ({"kept": "1", "considered": "none", "alpha": "0.5"}, MinimumSampleRisk(kept=1, alpha=0.5)),
+    "lp-mert": (
+        {"lp": "highs", "published": "yes", "lazy": "off", "chain": "no"},
+        LpMert(lp="highs", published=True, lazy=False, chain=False),
+    ),
+    "beam": ({"beam": "5"}, Beam(beam=5)),
+    "grid": ({"ranges": "lm:-3..15e0", "points": "4"}, Grid(ranges=(("lm", -3.0, 15.0),), points=4)),
+    "auto": ({"cells.leaf_lists": "3"}, Auto(cells=Cells(leaf_lists=3))),
+}
+
+
+@pytest.mark.parametrize("name", FROM_THE_COMMAND_LINE)
+def test_options_are_set_alike_from_python_and_from_the_command_line(table: str, name: str) -> None:
+    texts, expected = FROM_THE_COMMAND_LINE[name]
+    assert METHODS.build(name).configured(texts) == expected
+    sets = [part for text in texts.items() for part in ("--set", "=".join(text))]
+    found = json_of("solve", table, *COLUMNS, "--method", name, *sets)
+    assert f"|method:{expected.settings()}|" in found["signature"]
+
+
+@pytest.mark.parametrize(
+    ("method", "sets", "words"),
+    [
+        ("och", ["directions=up"], "one of greedy, powell; got 'up'. See `lpmert methods och`"),
+        ("och", ["restarts=many"], "a whole number of at least 0; got 'many'"),
+        ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
+        ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
+        ("och", ["restarts"], "such as restarts=20"),
+        ("och", ["restarts=1", "restarts=2"], "'restarts' is given twice"),
+        ("sweep", ["restarts=1"], "method 'sweep' has no option 'restarts'; it has none"),
+        ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
+        ("grid", ["ranges=lm"], "ranges such as lm:0..15,words:-3..3; got 'lm'"),
+        ("auto", ["cells.leaf_lists=-1"], "option leaf_lists of method 'cells' must be a whole number"),
+        ("annealing", ["variance=nan"], "a number above 0, or none; got nan"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_wrong_usage_and_names_the_remedy(
+    table: str, method: str, sets: list[str], words: str
+) -> None:
+    said = refusal(
+        "solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)), code=2
+    )
+    assert words in said
+    assert "--set" in said
+
+
+def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
+    given = Och(restarts=np.int64(3), walk_share=np.float32(0.5))
+    assert given == Och(restarts=3, walk_share=0.5)
+    assert given.settings() == "och(restarts=3, walk_share=0.5)"
+    assert Pro(variance=2).settings() == Pro(variance=2.0).settings()
+    for wrong in ({"restarts": True}, {"restarts": 2.0}, {"walk_share": "0.5"}, {"directions": 1}, {"restarts": None}):
+        with pytest.raises(MethodError, match=f"option {next(iter(wrong))} of method 'och' must be"):
+            Och(**wrong)
+    for wrong in ({"lazy": 1}, {"lazy": "yes"}):
+        with pytest.raises(MethodError, match="option lazy"):
+            LpMert(**wrong)
+    assert Och(restarts=10**400).restarts == 10**400
+    with pytest.raises(MethodError, match="option walk_share"):
+        Och(walk_share=10**400)
+    assert LpMert(lazy=np.bool_(False)).lazy is False
+
+
+def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:
+    sets = ["--set", "och.restarts=2", "--set", "random.draws=7", "--set", "leaf_lists=4"]
+    found = json_of("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
+    text = json.dumps(found)
+    assert "och(restarts=2)" in text
+    assert "random(draws=7)" in text
+    assert "method:cells(leaf_lists=4)" in text
+
+
+def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(table: str, tmp_path: Path) -> None:
+    state = tmp_path / "tuning.json"
+    flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
+    signatures = []
+    for iteration in (1, 2, 3):
+        found = json_of("solve", table, *COLUMNS, *flags)
+        signatures.append(found["signature"])
+        held = json.loads(state.read_text())["iterations"]
+        assert len(held) == iteration
+        assert held[-1]["weights"] == found["weights"]
+    method = Stabilised(restarts=3, stopping="fixed")
+    problem, history = lpmert.Problem(lpmert.read(table, segment="list", features="am,lm", loss="errors")), []
+    for signature in signatures:
+        result = solve(replace(method, earlier=history), problem)
+        assert signature == result.signature
+    assert held[-1]["weights"] == result.by_name
+    for content, words in (
+        ("{}", "contains no iterations"),
+        ('{"iterations": [{"weights": {"x": 1}}]}', "other features"),
+    ):
+        state.write_text(content)
+        assert words in refusal("solve", table, *COLUMNS, *flags)
+        assert state.read_text() == content
+
+
+@pytest.mark.parametrize("method", ["perceptron", "boosting", "msr"])
+def test_sparse_features_are_trained_from_the_command_line(tmp_path: Path, method: str) -> None:
+    rng = np.random.default_rng(0)
+    nbest = lpmert.NBest(rng.integers(0, 2, (60, 30)), np.arange(0, 61, 4), rng.integers(0, 3, 60))
+    lpmert.write(nbest, tmp_path / "lists.npz")
+    flags = ["--method", method, "--set", "base=feature7", "-o", str(tmp_path / "weights.json")]
+    succeeded("train", str(tmp_path / "lists.npz"), *flags)
+    told = json.loads((tmp_path / "weights.json").read_text())
+    assert told["weights"]["feature7"] == 1.0
+    assert lpmert.evaluate(nbest, told["weights"]).loss == told["loss"] <= told["loss_before"]
+    assert told["weights"] == dict(zip(nbest.names, ALL[method](base="feature7").train(nbest).weights, strict=True))
+    for wrong, words in (("och", "does not train"), ("guess", "no method 'guess'")):
+        refused = run("train", str(tmp_path / "lists.npz"), "--method", wrong)
+        assert (refused.exit_code, words in refused.stderr) == (2, True)
+
+
+def test_the_methods_are_listed_with_their_options() -> None:
+    listed = run("methods")
+    assert [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith(" ")] == list(METHODS.names())
+    assert list(json.loads(succeeded("methods", "--json").stdout)) == list(METHODS.names())
+    for name in METHODS.own:
+        told = json.loads(succeeded("methods", name, "--json").stdout)
+        assert list(told["options"]) == [one.name for one in ALL[name].options()]
+        assert METHODS.find(told["class"]) is ALL[name]
+        shown = run("methods", name).stdout
+        assert all(f"{option}=" in shown for option in told["options"])
+    assert run("methods", "guess").exit_code == 2
+
+
+def test_a_method_without_declared_options_has_those_of_its_fields() -> None:
+    from dataclasses import dataclass
+
+    from lpmert.methods import Comparator, Found
+
+    @dataclass(frozen=True)
+    class Plain(Comparator):
+        times: int = 1
+        extra: object = None
+
+        name = "plain"
+
+        def run(self, problem: Any, start: Any, seed: int, clock: Any) -> Found:  # noqa: ARG002
+            return Found(self.times * np.ones(problem.canonical.n_features))
+
+    assert Plain().configured({"times": "2"}).times == 2
+    with pytest.raises(MethodError, match="whole number"):
+        Plain(times=1.5)
+    with pytest.raises(MethodError, match="from Python only"):
+        Plain().configured({"extra": "x"})
+    nbest = lpmert.NBest(np.eye(2), [0, 2], [[0.0], [1.0]])
+    assert lpmert.minimize(nbest, method=Plain(times=3)).signature.endswith("|method:plain(times=3)|seed:0")
+
 
 REGISTRIES = (METHODS, METRICS, FORMATS)
 
@@ -121,7 +347,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("tiny_plugin", None)
 
 
-TABLE = ("lists.tsv", "--segment", "list", "--features", "am,lm", "--loss", "loss", "--json", "--quiet")
+LISTS = ("lists.tsv", "--segment", "list", "--features", "am,lm", "--loss", "loss", "--json", "--quiet")
 
 
 class TestAnotherPackage:
@@ -140,10 +366,10 @@ class TestAnotherPackage:
     def test_its_method_metric_and_format_are_used_from_the_command_line(self, plugin: Path) -> None:
         code, _, log = finished("convert", "lists.words", "lists.tsv", "--segment", "list")
         assert code == 0, log
-        code, out, log = finished("solve", *TABLE, "--method", "one-feature", "--metric", "doubled")
+        code, out, log = finished("solve", *LISTS, "--method", "one-feature", "--metric", "doubled")
         assert code == 0, log
         assert (json.loads(out)["loss"], json.loads(out)["method"]) == (6.0, "one-feature")
-        code, _, log = finished("convert", "lists.tsv", "back.words", *TABLE[1:-2])
+        code, _, log = finished("convert", "lists.tsv", "back.words", *LISTS[1:-2])
         assert code == 0, log
         assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
@@ -159,7 +385,7 @@ class TestAnotherPackage:
         lpmert.write(lpmert.read(plugin / "lists.words"), plugin / "lists.tsv", segment="list")
         for folder, code in ((plugin, 0), (plugin / "site", 1)):
             run = subprocess.run(
-                [sys.executable, "-c", program, "solve", str(plugin / TABLE[0]), *TABLE[1:], *chosen],
+                [sys.executable, "-c", program, "solve", str(plugin / LISTS[0]), *LISTS[1:], *chosen],
                 cwd=folder,
                 capture_output=True,
                 text=True,

@@ -1,0 +1,361 @@
+"""Certificates of ratios, within equations, and of lattices: nothing false is accepted; a cosine is refused."""
+
+import json
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from certificates import base, layout
+from graph_problems import Drawn
+from problems import METRICS, Given, Plain, problem
+from searches import many_more
+from test_certificate_fuzz import CHANGES
+
+import lpmert
+from lpmert import CertificateError, Lattices, Linear, MethodError, Region, verify
+from lpmert.certificates.check.lattices import lists_of, midpoint, orthants
+from lpmert.certificates.check.lists import rows_with_limits
+from lpmert.certificates.check.ratio import Ratio
+from lpmert.certificates.check.regions import basis_of
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.metrics.base import RatioMetric
+
+TREES = ("boxes", "selections")
+
+
+def ratio(worth: str) -> tuple[Ratio, Any]:
+    """The checker's formula of a metric, and that of the oracle."""
+    metric, loss, _ = METRICS[worth]
+    assert isinstance(metric, RatioMetric)
+    return Ratio(metric), loss
+
+
+def check_least(given: Given, found: lpmert.Verified) -> None:
+    """Hold a proof to the enumeration of all selections in fractions."""
+    least = given.least
+    assert least is not None
+    if given.exact:
+        assert found.bound == least
+    else:
+        assert float(found.bound) == pytest.approx(float(least), abs=1e-14)
+
+
+class TestProves:
+    @pytest.mark.parametrize("tree", TREES)
+    @pytest.mark.parametrize("worth", ["small", "f1", "bleu", "chrf"])
+    def test_a_wrong_claim_of_an_engine_ends_in_a_certificate_that_tells_the_gap(
+        self, path: Path, worth: str, tree: str
+    ) -> None:
+        told = 0
+        for seed in range(40, 46):
+            given = problem("floats", worth, seed)
+            honest = lpmert.minimize(given.nbest, metric=given.metric)
+            rng = np.random.default_rng(seed)
+            for weights in rng.normal(size=(20, given.nbest.n_features)):
+                if lpmert.evaluate(given.nbest, weights, metric=given.metric).loss <= honest.loss + 1e-6:
+                    continue
+                write_certificate(path, given.nbest, replace(honest, weights=weights), metric=given.metric, kind=tree)
+                found = verify(path, given.nbest, metric=given.metric)
+                assert not found.proved
+                assert found.loss > found.bound
+                assert "above the least" in str(found)
+                check_least(given, found)
+                told += 1
+                break
+        assert told > 2
+
+    def test_a_formula_without_a_lemma_has_none(self) -> None:
+        unknown = SimpleNamespace(name="new", kind=99, parameters=np.empty(0))
+        with pytest.raises(CertificateError, match="no proof is known for the formula of 'new'"):
+            Ratio(cast("Any", unknown))
+
+    def test_a_metric_of_another_form_has_none(self, path: Path) -> None:
+        nbest, _ = base("f1")
+        with pytest.raises(MethodError, match="'theirs' is neither"):
+            write_certificate(path, nbest, lpmert.minimize(nbest), metric=Plain(lambda total: total[0] ** 2))
+
+
+class TestFormulas:
+    """The exact formulas of the checker, against those of the papers in double precision and against enumeration."""
+
+    @pytest.mark.parametrize("worth", ["bleu", "chrf", "f1", "wer"])
+    def test_losses_are_those_of_the_papers(self, worth: str) -> None:
+        formula, loss = ratio(worth)
+        for seed in range(20):
+            for row in problem("integers", worth, seed).statistics.astype(int).tolist():
+                assert float(formula.loss(row)) == pytest.approx(float(loss(row)), abs=1e-12)
+
+    @pytest.mark.parametrize("worth", ["bleu", "chrf"])
+    def test_comparisons_agree_where_doubles_can_tell(self, worth: str) -> None:
+        formula, loss = ratio(worth)
+        rows = [row for seed in range(8) for row in problem("integers", worth, seed).statistics.astype(int).tolist()]
+        signs = set()
+        for first, second in product(rows[:25], repeat=2):
+            difference = loss(first) - loss(second)
+            sign = formula.compared(first, second)
+            signs.add(sign)
+            if abs(difference) > 1e-9:
+                assert sign == math.copysign(1, difference)
+            assert formula.compared(second, first) == -sign
+        assert signs == {-1, 0, 1}
+
+    def test_bleu_is_compared_where_doubles_cannot_tell(self) -> None:
+        formula, _ = ratio("bleu")
+        large = 10**15
+        long = [large, large + 1, 3, 4, 2, 3, 1, 2, large // 2]
+        longer = [large, large + 2, 3, 4, 2, 3, 1, 2, large // 2]
+        assert formula.compared(longer, long) == 1  # one n-gram more without a match
+        assert formula.compared(long, [large, large + 1, 2, 3, 3, 4, 1, 2, large // 2]) == 0
+        short = [5, 7, 3, 6, 2, 5, 1, 4, 9]
+        assert formula.compared(short, [10, 14, 6, 12, 4, 10, 2, 8, 18]) == 0  # the same shares and brevity
+        assert formula.compared(short, [5, 7, 3, 6, 2, 5, 1, 4, 10]) == -1
+
+    @pytest.mark.parametrize("worth", ["bleu", "chrf"])
+    @pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 200))])
+    def test_nothing_in_a_box_undercuts_its_best_corner_or_costs_its_price(self, worth: str, seeds: range) -> None:
+        formula, _ = ratio(worth)
+        priced = 0
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            rows = problem("integers", worth, seed % 7).statistics.astype(int)
+            low = rows[rng.integers(len(rows))] * int(rng.integers(1, 4))
+            high = low + rng.integers(0, 4, len(low))
+            inside = [list(map(int, x)) for x in rng.integers(low, high + 1, size=(60, len(low)))]
+            inside = [x for x in inside if formula.possible(x)]
+            best = formula.best(low.tolist(), high.tolist())
+            assert best is None or all(formula.compared(x, best) >= 0 for x in inside)
+            at = [max(1, int(value)) for value in rng.integers(low, high + 1)]
+            for target in [x for x in inside if formula.loss(x) < 1][:6]:
+                try:
+                    price = formula.price(low.tolist(), high.tolist(), at, target)
+                except CertificateError:
+                    assert (worth, best) == ("chrf", None)
+                    break
+                priced += 1
+                for x in inside:
+                    assert formula.compared(x, target) >= 0 or price.of(x) < price.target
+                    assert price.of(x) + price.forbidden >= price.target
+        assert priced > 20
+
+    def test_prices_tell_apart_what_differs_enough(self) -> None:
+        formula, _ = ratio("bleu")
+        low, high = [90, 100, 70, 90, 50, 80, 30, 70, 100], [91, 100, 71, 90, 51, 80, 31, 70, 100]
+        price = formula.price(low, high, high, high)
+        worse = [88, 100, 68, 90, 48, 80, 28, 70, 100]
+        price = formula.price(worse, high, high, [80, 100, 60, 90, 40, 80, 20, 70, 100])
+        assert price.of(worse) < price.target <= price.of([*worse[:8], 100]) + price.forbidden
+        assert price.of(high) < price.target
+
+
+def test_a_cosine_is_refused_before_anything_else(path: Path) -> None:
+    """There is no result, even."""
+    nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
+    for cosine in (0.5, -0.5):
+        with pytest.raises(MethodError, match="cover no cosine; search a region of bounds or linear limits instead"):
+            lpmert.certify(nbest, None, path, region=Region(cosine=cosine, around={"a": 1, "b": 0}))  # type: ignore[arg-type]
+    assert not path.exists()
+
+
+def test_a_cosine_of_0_is_a_limit(path: Path) -> None:
+    """The second hypothesis is best where b is above a, which the half-space leaves out."""
+    nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[1], [0]], names=["a", "b"])
+    region = Region(cosine=0.0, around={"a": 1, "b": -1})
+    lpmert.certify(nbest, lpmert.minimize(nbest, region=region), path, region=region)
+    found = verify(path, nbest)
+    (limit,) = found.limits
+    assert (found.loss, found.bound, limit[0]) == (1, 1, -limit[1])
+    assert lpmert.minimize(nbest).loss == 0
+
+
+def fixed_to_zero(path: Path) -> tuple[lpmert.NBest, dict[str, object]]:
+    """Lists and the certificate of the least loss where one weight is 0 and another twice a third."""
+    for seed in range(100):
+        given = problem("floats", "small", seed)
+        if given.nbest.n_features < 4 or given.nbest.n_hypotheses < 12:
+            continue
+        names = given.nbest.names
+        region = lpmert.Region(
+            fixed={names[1]: 0.0}, linear=[lpmert.Linear({names[2]: 1.0, names[3]: -2.0}, lower=0.0, upper=0.0)]
+        )
+        result = lpmert.minimize(given.nbest, metric=given.metric, region=region)
+        write_certificate(path, given.nbest, result, metric=given.metric, region=region, kind="boxes")
+        return given.nbest, json.loads(path.read_text())
+    raise AssertionError("no problem of four features")
+
+
+def test_changed_equations_are_refused(path: Path) -> None:
+    nbest, found = fixed_to_zero(path)
+    holds = verify(path, nbest)
+    assert len(holds.equations) == 2
+    assert "within 2 equations" in str(holds)
+    assert found["limits"] == []
+    equations = found["equations"]
+    assert isinstance(equations, list)
+    for changed in ([], equations[:1], [equations[0][:-1], equations[1]], [[1.0] * 4], ["1"], None, [["1/0"] * 4]):
+        path.write_text(layout({**found, "equations": changed}))
+        with pytest.raises(CertificateError):
+            verify(path, nbest)
+
+
+def test_weights_off_the_equations_are_refused(path: Path) -> None:
+    nbest, found = fixed_to_zero(path)
+    weights = found["weights"]
+    assert isinstance(weights, dict)
+    weights[nbest.names[1]] = (1.0).hex()
+    path.write_text(layout(found))
+    with pytest.raises(CertificateError, match="do not fulfil equation 0"):
+        verify(path, nbest)
+
+
+def test_each_equation_sets_the_last_weight_that_it_can() -> None:
+    one = Fraction(1)
+    basis, free = basis_of([[one, one, one, one], [one, -one, one, one], [2 * one, 0 * one, 2 * one, 2 * one]], 4)
+    # The second less the first is 2 w1 = 0, and w3 = -w0 - w2 is left.
+    assert free == [0, 2]
+    assert basis.T.tolist() == [[1, 0, 0, -1], [0, 0, 1, -1]]
+
+
+def test_what_equations_leave_is_exact_where_doubles_are_not() -> None:
+    """The second weight is -1e-400 times the first: hypotheses that doubles cannot tell apart stay two."""
+    nbest = lpmert.NBest([[1.0, 2.0], [1.0, 5.0]], [0, 2], [0.0, 1.0])
+    rows, _, _ = rows_with_limits(nbest, [], [[Fraction(1, 10**400), Fraction(1)]])
+    assert [row[0] - 10**400 for row in rows.tolist()] == [-2, -5]
+
+
+def test_changed_certificates_of_lattices_are_refused_or_still_true(tmp_path: Path) -> None:
+    """Whatever is changed, nothing but `CertificateError` comes of it, and no bound above the optimum is accepted."""
+    fixed = Linear({"feature1": 2.0, "feature3": -3.0}, 0, 0)
+    regions = [None, Region(fixed={"feature1": 0.0}), Region(linear=[fixed]), Region(nonnegative=True)]
+    outcomes: Counter[str] = Counter()
+    for number, region in enumerate(regions):
+        metric, path = ("wer", "chrf")[number % 2], tmp_path / f"{number}.json"
+        drawn = next(
+            one
+            for one in (Drawn(seed, "integers", 2, 3) for seed in range(number, 80, 4))
+            if one.searchable and 4 < len(one.paths(0)) * len(one.paths(1)) < 100
+        )
+        lattices = drawn.lattices()
+        lpmert.certify(
+            lattices, lpmert.minimize(lattices, metric=metric, region=region), path, metric=metric, region=region
+        )
+        proved, text = lpmert.verify(path, lattices, metric=metric), path.read_text(encoding="utf-8")
+        for seed in range(60):
+            rng = random.Random(f"{number} {seed}")
+            path.write_bytes(rng.choice(CHANGES)(rng, json.loads(text)))
+            try:
+                found = lpmert.verify(path, lattices, metric=metric)
+            except CertificateError:
+                outcomes["refused"] += 1
+            else:
+                outcomes["true"] += 1
+                assert found.bound <= proved.bound <= found.loss
+    assert outcomes["refused"] > 150
+    assert outcomes["true"] > 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"limits": [[]]}, "must have 2 numbers"),
+        ({"limits": [["0x1p+0"]]}, "must have 2 numbers"),
+        ({"limits": [["0x0p+0", "0x0p+0"]]}, "must have 2 numbers"),
+        ({"equations": [["1", "0"], ["0", "1"]]}, "leave no weights"),
+        ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
+        ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
+        ({"loss": "1" + 400 * "0"}, "weights lose 2, not 1"),
+        ({"loss": "1"}, "weights lose 2, not 1"),
+        ({"bound": "1"}, "is above|bound|loss"),
+    ],
+)
+def test_claims_that_cannot_be_are_refused(changes: dict[str, object], why: str, proof: tuple[Lattices, Path]) -> None:
+    lattices, path = proof
+    path.write_text(_changed(path, changes), encoding="utf-8")
+    with pytest.raises(CertificateError, match=why):
+        lpmert.verify(path, lattices)
+
+
+@pytest.mark.parametrize("ties", ["best", "worst"])
+def test_another_rule_for_ties_proves_nothing_over_lattices(ties: str, tmp_path: Path) -> None:
+    """Of the two paths the later one loses nothing: no proof may say that 1 is the least with the best of them."""
+    lattices = Lattices([[1.0, 0.0], [1.0, 0.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])
+    path = tmp_path / "proof.json"
+    found = lpmert.minimize(lattices)
+    assert found.loss == 1
+    lpmert.certify(lattices, found, path)
+    path.write_text(_changed(path, {"ties": ties}), encoding="utf-8")
+    with pytest.raises(CertificateError, match="rule for ties"):
+        lpmert.verify(path, lattices, ties=ties)
+
+
+def _changed(path: Path, changes: dict[str, object]) -> str:
+    """The text of a certificate whose header says something else."""
+    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
+    return "\n".join([json.dumps(_header(first) | changes)[:-1] + ', "tree": [', *rest])
+
+
+def _header(text: str) -> dict[str, Any]:
+    return dict(json.loads(text.partition("\n")[0].removesuffix(', "tree": [') + "}"))
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> tuple[Lattices, Path]:
+    drawn = Drawn(3, "integers", 2, 2)
+    lattices, path = drawn.lattices(), tmp_path / "proof.json"
+    lpmert.certify(lattices, lpmert.minimize(lattices), path)
+    return lattices, path
+
+
+def test_a_certificate_does_not_hold_for_other_lattices(proof: tuple[Lattices, Path]) -> None:
+    _, path = proof
+    with pytest.raises(CertificateError, match="at the weights, paths of '0' tie"):
+        lpmert.verify(path, Drawn(4, "integers", 2, 2).lattices())
+    for metric in ("cer", "chrf"):
+        with pytest.raises(CertificateError, match="weights lose"):
+            lpmert.verify(path, proof[0], metric=metric)
+
+
+def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path: Path) -> None:
+    lattices, _ = proof
+    found = lpmert.minimize(lattices)
+    with pytest.raises(MethodError, match="other lists"):
+        lpmert.certify(Drawn(4, "integers", 2, 2).lattices(), found, tmp_path / "no.json")
+    assert not (tmp_path / "no.json").exists()
+
+
+def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lpmert.certificates.check import lattices as check
+
+    monkeypatch.setattr(check, "_MOST_LABELS", 1)
+    monkeypatch.setattr(check, "_MOST_CONES", 50)
+    with pytest.raises(CertificateError, match="too large for a certificate"):
+        lists_of(Drawn(3, "dyadic", 2, 2).lattices(), "wer", [])
+
+
+def test_the_parts_of_a_cone_cover_it() -> None:
+    """A point of the cone has non-negative shares in one of the two halves, whatever the edge."""
+    rng = np.random.default_rng(0)
+    rays = np.array([[3, 1, 0], [0, 5, -2], [1, 0, 4]], dtype=object)
+    for p, q in combinations(range(3), 2):
+        ray = midpoint(rays[p], rays[q])
+        halves = []
+        for replaced in (p, q):
+            half = rays.copy()
+            half[replaced] = ray
+            halves.append(half.astype(float))
+        for shares in rng.random((200, 3)):
+            point = shares @ rays.astype(float)
+            assert any((np.linalg.solve(half.T, point) >= -1e-9).all() for half in halves)
+
+
+def test_orthants_are_all_there_and_their_rays_independent() -> None:
+    found = list(orthants(3))
+    assert len(found) == len({str(rays) for rays in found}) == 8
+    assert all(abs(round(np.linalg.det(rays.astype(float)))) == 1 for rays in found)

@@ -1,0 +1,278 @@
+"""Groups, mip, exhaustive and sweep: bounds, known counts, hulls, cross products in fractions, refusals."""
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late import Late
+from numpy.typing import ArrayLike
+from oracle import Lists, best_loss
+from problems import gaussian_lists
+from scipy.linalg import block_diag
+from scipy.spatial import ConvexHull
+from searches import many_more, peak_of
+from shared import needs_shared, swahili
+from test_known_optima import ring
+
+import lpmert
+from lpmert import Status, core
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.lines.descents import DEFAULT_BUDGET, descend
+from lpmert.methods.exhaustive import attainable_selections
+from lpmert.methods.groups import Groups, independent_parts
+from lpmert.methods.mip import Mip
+from lpmert.methods.sweep import critical_directions, sweep_directions
+from lpmert.model.problem import Problem
+from lpmert.numeric.lp import LinOptimizer
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+
+def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
+    lists = gaussian_lists(6, lists=60, hypotheses=20, features=10)
+    oracle = sum(lists.losses[begin:end].min() for begin, end in pairwise(lists.offsets))
+    result = lpmert.minimize(lists.nbest, method="groups", node_limit=3000)
+    assert result.status is Status.NODE_LIMIT
+    assert oracle < result.lower_bound < result.loss
+
+
+def blocks(*parts: Lists) -> Lists:
+    """Lists each of which has features of its own, those of the parts."""
+    features = block_diag(*(part.features for part in parts))
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    losses = np.concatenate([part.losses for part in parts])
+    return Lists(features, np.concatenate([[0], np.cumsum(sizes)]), losses)
+
+
+def test_lists_without_a_feature_in_common_are_parts_and_a_limit_joins_them() -> None:
+    lists = blocks(*(gaussian_lists(seed, lists=3, hypotheses=4, features=2) for seed in range(3)))
+    form = Problem(lists.nbest).canonical
+    parts = independent_parts(form.features, form.offsets)
+    assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    region = lpmert.Region(linear=[lpmert.Linear({"feature1": 1.0, "feature6": -1.0}, lower=0)])
+    joined = Problem(lists.nbest, region=region).canonical
+    assert [len(part) for part in independent_parts(joined.features, joined.offsets)] == [7, 3]
+
+
+def test_the_parts_of_many_dense_lists_take_less_memory_than_their_features() -> None:
+    """There are 200,000 pairs of a list and a feature that varies in it."""
+    features, offsets = np.random.default_rng(0).normal(size=(4000, 100)), np.arange(0, 4001, 2)
+    independent_parts(features[:4], offsets[:3])  # what is imported then does not count
+    assert peak_of(lambda: independent_parts(features, offsets)) < 5 * features.nbytes
+    assert [part.tolist() for part in independent_parts(features, offsets)] == [list(range(2000))]
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -> None:
+    """One search over all 64 lists and 32 features is far from a proof after many times as many nodes."""
+    parts = [gaussian_lists(seed, lists=8, hypotheses=6, features=4) for seed in range(8)]
+    optima = [lpmert.minimize(part.nbest, method="choices") for part in parts]
+    together = blocks(*parts).nbest
+    result = lpmert.minimize(together, method=Groups(size=size), node_limit=100_000)
+    assert {optimum.status for optimum in (*optima, result)} == {Status.OPTIMAL}
+    assert result.loss == sum(optimum.loss for optimum in optima)
+    if size == 8:
+        assert result.counters["groups"] == 8
+        one = lpmert.minimize(together, method="choices", node_limit=4 * result.counters["nodes"])
+        assert one.status is Status.NODE_LIMIT
+        assert one.lower_bound < result.loss
+
+
+@needs_shared
+@pytest.mark.slow
+def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And better weights than descents from twenty starts; the time is the processor's."""
+    monkeypatch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", DEFAULT_BUDGET)
+    nbest, begin = swahili(), time.process_time()
+    result = lpmert.minimize(nbest, method="groups", callback=lambda _: time.process_time() - begin >= 30.0)
+    oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())
+    assert oracle + 2.0 < result.lower_bound < result.loss
+    form = Problem(nbest).canonical
+    cost, _ = descend(form.features, form.offsets, form.costs, starts=20, budget=10**10)
+    assert result.loss < form.loss_of(cost)
+
+
+pulp = Late("pulp")
+
+
+def test_the_optimum_is_never_called_proved_on_the_word_of_a_solver() -> None:
+    result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method="mip")
+    assert result.loss > 0
+    assert result.status is Status.OPTIMAL_TO_TOLERANCE
+
+
+def test_selections_that_only_ties_reach_are_cut_off() -> None:
+    """With equal weights all n lists are tied, which the program takes for the best choice everywhere."""
+    for n in (3, 4, 5):
+        assert lpmert.minimize(ring(n).lists, method="mip").counters["cores"] >= 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_all_solvers_that_are_there_agree() -> None:
+    lists = gaussian_lists(3, lists=6, hypotheses=4, features=3)
+    least = float(best_loss(lists))
+    there = {"HiGHS", "PULP_CBC_CMD"} & set(pulp.listSolvers(onlyAvailable=True))
+    assert "HiGHS" in there
+    for solver in there:
+        result = lpmert.minimize(lists.nbest, method=Mip(solver=solver))
+        assert result.loss == result.lower_bound == least
+        assert solver in result.signature or solver == "HiGHS"
+
+
+def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -> None:
+    with pytest.raises(lpmert.MethodError, match="highs"):
+        lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
+
+
+def test_the_signature_names_settings_but_no_clock() -> None:
+    lists = gaussian_lists(2, lists=6, hypotheses=4, features=3)
+    signatures = {lpmert.minimize(lists.nbest, method="mip", time_limit=limit).signature for limit in (None, 50, 60)}
+    assert len(signatures) == 1
+    assert "method:mip|" in signatures.pop()
+
+
+Rows = tuple[FloatArray, IntArray]
+
+
+def count_attainable(features, offsets):
+    return sum(1 for _ in attainable_selections(LinOptimizer(features, offsets)))
+
+
+def joined(blocks: list[ArrayLike]) -> Rows:
+    arrays = [np.asarray(block, dtype=np.float64) for block in blocks]
+    return np.concatenate(arrays), np.cumsum([0, *map(len, arrays)])
+
+
+def binary(width: int) -> list[tuple[int, ...]]:
+    return list(product((0, 1), repeat=width))
+
+
+def threshold_functions(width: int) -> Rows:
+    return joined([[(0,) * (width + 1), (1, *x)] for x in binary(width)])
+
+
+def permutations(width: int) -> Rows:
+    return joined(list(combinations(np.eye(width), 2)))
+
+
+def binary_trees(width: int) -> Rows:
+    return joined([np.eye(width)[i:j] for i in range(width) for j in range(i + 2, width + 1)])
+
+
+def resonance_arrangement(width: int) -> Rows:
+    return joined([[(0,) * width, x] for x in binary(width) if any(x)])
+
+
+@pytest.mark.parametrize(
+    ("of", "counts"),
+    [
+        (threshold_functions, {2: 14, 3: 104}),
+        many_more(threshold_functions, {4: 1882}),
+        (permutations, {3: 6, 4: 24, 5: 120}),
+        (binary_trees, {3: 5, 4: 14, 5: 42, 6: 132}),
+        (resonance_arrangement, {2: 6, 3: 32, 4: 370}),
+    ],
+)
+def test_selections_are_as_many_as_the_things_they_stand_for(of: Callable[[int], Rows], counts: dict[int, int]) -> None:
+    assert {width: count_attainable(*of(width)) for width in counts} == counts
+
+
+def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions() -> None:
+    for lists, width in ((4, 3), (10, 3), (12, 4), (10, 5), (6, 1), (7, 2), (3, 6)):
+        rng = np.random.default_rng(lists * width)
+        pairs = joined([[np.zeros(width), row] for row in rng.normal(size=(lists, width))])
+        assert count_attainable(*pairs) == 2 * sum(comb(lists - 1, k) for k in range(width))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(50, 2)) if seed % 2 else rng.uniform(size=(80, 2))
+    one_list = LinOptimizer(points, np.array([0, len(points)]))
+    found = [int(selection[0]) for selection, _ in attainable_selections(one_list)]
+    assert found == sorted(ConvexHull(points).vertices.tolist())
+
+
+def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:
+    features = np.tile([[0.0], [1.0]], (1100, 1))
+    optimizer = LinOptimizer(features, np.arange(0, 2201, 2))
+    assert [s.tolist() for s, _ in attainable_selections(optimizer)] == [[0] * 1100, [1] * 1100]
+
+
+def exact(features):
+    return [[Fraction(value) for value in row] for row in features.tolist()]
+
+
+def cross(a, b):
+    return a[0] * b[1] - a[1] * b[0]
+
+
+@settings(deadline=None, max_examples=300)
+@given(seed=st.integers(0, 2**32), noise=st.sampled_from([0.0, 1e-16, 1e-15, 1e-3]), scale=st.integers(-30, 0))
+def test_directions_are_in_the_order_of_exact_cross_products(seed, noise, scale):
+    """Two lists of two points nearly on a line: each has an edge, there and back."""
+    rng = np.random.default_rng(seed)
+    along = rng.integers(-9, 10, 4) * 0.1
+    x = along * 10.0**scale
+    y = along * rng.choice([0.3, 1.0, -0.7]) + noise * rng.integers(-3, 4, 4)
+    points = exact(np.column_stack([x, y]))
+    _, leaving, entering, ends = core.critical_directions(x, y, np.array([0, 2, 4]))
+    pairs = zip(leaving.tolist(), entering.tolist(), strict=True)
+    ways = [[b - a for a, b in zip(points[p], points[q], strict=True)] for p, q in pairs]
+    assert len(ways) == 2 * sum(points[p] != points[p + 1] for p in (0, 2))
+    groups = np.searchsorted(ends, np.arange(len(ways)), side="right").tolist()
+    for (i, one), (j, other) in combinations(enumerate(ways), 2):
+        late, later = (way[1] < 0 or (way[1] == 0 and way[0] < 0) for way in (one, other))
+        turn = later - late or cross(one, other)
+        assert turn >= 0
+        assert (turn > 0) == (groups[i] < groups[j])
+
+
+def pairs_with_origin(*points):
+    features = np.array([row for point in points for row in ((0.0, 0.0), point)])
+    return features, np.arange(0, len(features) + 1, 2)
+
+
+@pytest.mark.parametrize("bits", [48, 51])
+def test_a_cell_that_rounding_may_miss_is_not_taken_for_one_of_doubles(bits):
+    """Its middle decodes to the least cost, with a lead that another order of summation may turn."""
+    features, offsets = pairs_with_origin((1.0, 1.0), (1.0, 1.0 + 2.0**-bits))
+    optimum = sweep_directions(features, offsets, np.array([1, 0, 0, 1]))
+    assert core.decode(features, offsets, optimum.weights).tolist() in ([1, 2], [0, 3])
+    assert (optimum.cost, optimum.representable_cost) == (0, 1)
+
+
+def test_middles_lie_in_the_cells_that_the_events_lead_to():
+    rng = np.random.default_rng(2)
+    features, offsets = rng.normal(size=(60, 2)), np.arange(0, 61, 12)
+    critical = critical_directions(features, offsets)
+    selection = critical.start.copy()
+    lists = np.repeat(np.arange(5), 12)
+    begin = 0
+    for end, middle in zip(critical.ends, critical.middles, strict=True):
+        for event in range(begin, end):
+            assert selection[lists[critical.leaving[event]]] == critical.leaving[event]
+            selection[lists[critical.leaving[event]]] = critical.entering[event]
+        begin = end
+        assert ((features @ middle).reshape(5, 12).argmax(axis=1) + offsets[:-1]).tolist() == selection.tolist()
+    assert selection.tolist() == critical.start.tolist()
+    assert critical.widths.sum() == pytest.approx(2 * np.pi)
+
+
+def test_the_method_refuses_three_features():
+    with pytest.raises(MethodError, match="two features"):
+        lpmert.minimize(lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6)), method="sweep")
+
+
+def test_features_beyond_the_range_of_exact_products_are_refused():
+    features = np.array([[0.0, 1.0], [1e-140, 2.0], [1.0, 3.0]])
+    with pytest.raises(DataError, match="feature 1 span more than 132 orders of magnitude"):
+        sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
