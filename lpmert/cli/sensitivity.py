@@ -85,7 +85,7 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
         results = {f"{one.size}: {' '.join(one.features)}": one.result for one in reversed(found.subsets)}
         page.write_curve(results, lambda: Curve("features", *_subsets_verdict(found), pictures.subsets(found, unit)))
     open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
-    return exit_code(next(open_ones, None), stop, bool(found.subsets))
+    return exit_code(next(open_ones, None), stop, found.complete)
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")

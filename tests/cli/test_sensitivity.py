@@ -1,12 +1,14 @@
 """`lpmert subsets`, `ranges` and `leave-one-out`: what they print is what the library finds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import json_of, refusal, run, succeeded
 
 import lpmert
+import lpmert.subsets
 
 TABLE = """question,a,b,c,errors
 1,1,0,3,0
@@ -62,6 +64,18 @@ def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     done = run("subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
     assert done.exit_code == 3, done.output
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
+
+
+def test_sizes_that_time_left_out_are_no_success(
+    table: Path, lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each size that was reached is proved."""
+    found = lpmert.best_subsets(lists)
+    some = replace(found, subsets=found.subsets[:2], complete=False)
+    monkeypatch.setattr(lpmert.subsets, "best_subsets", lambda *_, **__: some)
+    done = run("subsets", table, *OPTIONS, "-q")
+    assert "proved for these sizes; there was no time for more" in done.stdout
+    assert done.exit_code == 3
 
 
 def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists: lpmert.NBest) -> None:
