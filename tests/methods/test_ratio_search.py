@@ -176,6 +176,19 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
     assert tried
 
 
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=1)], ids=["bleu", "chrf"])
+def test_a_cost_is_that_of_its_own_loss(metric: Any) -> None:
+    """What the core is told to undercut comes back: were it a unit less, old weights would count as new."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        nbest = NBest(rng.normal(size=(LISTS * SIZE, 3)), range(0, LISTS * SIZE + 1, SIZE), counts(rng, metric))
+        form = Problem(nbest, metric).canonical
+        for weights in rng.normal(size=(20, form.n_features)):
+            cost = form.attained_cost(CanonicalWeights(weights))
+            assert cost is not None
+            assert form.cost_of_loss(form.loss_of(cost)) == cost
+
+
 def test_heights_and_losses_turn_into_each_other_on_the_safe_side() -> None:
     """A translation is never beyond the limit of a loss above its own, and no bound is above the loss of its height."""
     rng = np.random.default_rng(2)

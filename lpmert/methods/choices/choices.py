@@ -173,6 +173,7 @@ class RatioLoss(Loss):
         return self._least
 
     def cost_found(self, found: tuple[int, float, FloatArray]) -> int:
+        # Losses here are doubles, and the cost of one is that loss again: what was not found below is no improvement.
         return self.canonical.cost_of_loss(found[1])
 
     def bound_of(self, cost: int) -> int:
