@@ -55,8 +55,7 @@ class Status(Enum):
         """Return how a run ended whose time or memory is used up, or that the user interrupted."""
         if interrupted:
             return cls.INTERRUPTED
-        # What needs more memory than is left gives up before that is spent.
-        return cls.MEMORY_LIMIT if deadline.out_of_memory or not deadline.expired else cls.TIME_LIMIT
+        return cls.MEMORY_LIMIT if deadline.ends_for_memory else cls.TIME_LIMIT
 
 
 _FINISHED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC}

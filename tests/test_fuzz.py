@@ -50,7 +50,7 @@ def test_forged_costs_without_room_beside_limits_are_refused() -> None:
 
 
 def test_every_kind_of_loss_metric_and_method_is_among_the_problems() -> None:
-    assert (len(FEATURES), len(LOSSES), len(METRICS)) == (26, 11, 9)
+    assert (len(FEATURES), len(LOSSES), len(METRICS)) == (26, 11, 8)
     assert PROBLEMS["plain"] > len(WORTHS)
     taken = {method for worth in WORTHS for seed in range(20) for method in methods(problem("floats", worth, seed))}
     assert taken == {"choices", "cells", "lp-mert", "exhaustive", "auto", "groups", "sweep"}

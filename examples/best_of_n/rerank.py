@@ -86,7 +86,7 @@ def table(found, lists):
     def share(loss):
         return f"{100.0 * (lists.n_lists - loss) / rest:.1f} %"
 
-    for entry in found.unseen.entries:
+    for entry in found.cross_validation.methods:
         here = "-" if entry.here is None else share(entry.here)
         cells = ["-", "-", "-"]
         if entry.difference is not None:
@@ -112,7 +112,7 @@ def main():
     rows = table(found, lists)
     print(*rows, sep="\n")
     print(f"optimum: {found.optimum.loss:g} wrong, {found.optimum.status.value}")
-    print(*found.unseen.notes, sep="\n")
+    print(*found.cross_validation.notes, sep="\n")
     if asked.table:
         with open(asked.table, "w", encoding="utf-8") as file:
             file.writelines(f"{row}\n" for row in rows)

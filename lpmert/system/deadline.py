@@ -40,7 +40,7 @@ class Deadline:
     ) -> None:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
-        self._stop, self.memory = stop, memory
+        self._stop, self.memory, self._lacked = stop, memory, False
 
     @property
     def seconds(self) -> float:
@@ -59,6 +59,11 @@ class Deadline:
         return self.memory is not None and self.memory.spent
 
     @property
+    def ends_for_memory(self) -> bool:
+        """Whether memory ends the call: it is used up, or work was given up for more than is left, and time is left."""
+        return self.out_of_memory or (self._lacked and not self.expired)
+
+    @property
     def left(self) -> float | None:
         """Seconds left, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
@@ -69,7 +74,8 @@ class Deadline:
 
     def lacks(self, size: int) -> bool:
         """Whether so many more bytes do not fit."""
-        return self.memory is not None and size > self.memory.left
+        self._lacked = self.memory is not None and size > self.memory.left
+        return self._lacked
 
     @property
     def ending(self) -> str:

@@ -617,7 +617,7 @@ def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> No
     found = json_of("solve", *files, "--certificate", proof)
     verified = json_of("verify", proof, *files)
     assert verified["proved"]
-    assert verified["lower_bound"] == found["loss"]
+    assert verified["bound"] == found["loss"]
     (tmp_path / "text").write_text("x the cat\ny no\n")
     assert run("verify", proof, *files).exit_code == 5
 
