@@ -39,6 +39,9 @@ LARGEST = 999
 _BITS = 30
 """Of the entries of limits; products with weights of some digits are far from overflow."""
 
+_MOST_TRIED = 50
+"""Whole weights whose choices are counted: where features are coarse, small ones tie nearly everywhere."""
+
 _MOST_BOXES = 10_000
 """Boxes after which the search gives up: with many features or thin cones it would not end."""
 
@@ -147,8 +150,8 @@ def _relaxed(limits: FloatArray) -> IntArray:
 
 
 def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable[[IntArray], bool]) -> IntArray | None:
-    """Return whole numbers [d] that serve, with the least largest absolute value; `None` if there are none or too many
-    boxes.
+    """Return whole numbers [d] that serve, with the least largest absolute value; `None` if there are none, or too many
+    boxes or candidates.
 
     limits [k, d]: such numbers w have limits @ w > -slack, with a slack of d times their size for the rounding of the
     limits. near [d]: numbers that serve, which need not be whole.
@@ -157,7 +160,7 @@ def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable
         return None
     leads = limits @ near
     work = limits[np.argsort(leads)[: _FIRST_LIMITS * len(near)]]
-    boxes = 0
+    boxes = tried = 0
     for size in range(1, largest + 1):
         slack = size * len(near)
         stack = [(np.full(len(near), -size), np.full(len(near), size))]
@@ -177,8 +180,12 @@ def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable
                 worst = int(np.argmin(limits @ low)) if len(limits) else -1
                 if worst >= 0 and int(limits[worst] @ low) <= -slack:
                     work = np.vstack([work, limits[worst]])
+                elif tried == _MOST_TRIED:
+                    return None
                 elif serves(low):
                     return low
+                else:
+                    tried += 1
                 continue
             place = int(np.argmax(widths))
             middle = int(low[place] + high[place]) // 2

@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import inf
+from typing import Any
 
 import numpy as np
 import oracle
@@ -12,6 +13,7 @@ import pytest
 from fuzz import ROUNDING
 from oracle import Lists
 from problems import Given, at_odds, feature_names, problem
+from shared import ROOT
 
 import lpmert
 from lpmert import DataError, MethodError, NBest, Region, RegionError, Status, Subset
@@ -280,6 +282,24 @@ def test_decimals_are_what_they_print_as(seed: int) -> None:
     tenths = NBest(np.round(lists.features / 10, 1), lists.offsets, lists.losses)
     for result in (lpmert.minimize(lists.nbest), lpmert.minimize(tenths)):
         assert lpmert.whole_weights(tenths, result) == lpmert.whole_weights(lists.nbest, result)
+
+
+def test_where_small_weights_tie_nearly_everywhere_the_search_for_whole_ones_gives_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Features of words are coarse: thousands of candidates, each with ties to settle exactly, took minutes."""
+    puzzles = lpmert.read(ROOT / "examples" / "best_of_n" / "puzzles.jsonl.gz")
+    best = lpmert.minimize(puzzles, method="choices")
+    decoded: list[object] = []
+    evaluate = Problem.evaluate
+
+    def counted(self: Problem, weights: Any) -> Any:
+        decoded.append(weights)
+        return evaluate(self, weights)
+
+    monkeypatch.setattr(Problem, "evaluate", counted)
+    assert lpmert.whole_weights(puzzles, best) is None
+    assert 10 < len(decoded) < 60
 
 
 def test_whole_weights_lie_in_the_region() -> None:
