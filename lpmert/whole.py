@@ -40,7 +40,7 @@ _BITS = 30
 """Of the entries of limits; products with weights of some digits are far from overflow."""
 
 _MOST_TRIED = 50
-"""Whole weights whose choices are counted: where features are coarse, small ones tie nearly everywhere."""
+"""Candidates after which the search gives up: where features are coarse, small weights tie nearly everywhere."""
 
 _MOST_BOXES = 10_000
 """Boxes after which the search gives up: with many features or thin cones it would not end."""

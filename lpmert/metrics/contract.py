@@ -70,7 +70,7 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    # With the core, which the checker of certificates does without.
+    # Here: who checks a certificate of a sum of losses loads none of them.
     from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, error_rate, f_beta
 
     known: dict[tuple[str, ...], Callable[[], Metric]] = {

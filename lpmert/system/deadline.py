@@ -73,7 +73,7 @@ class Deadline:
         return None if self.limit is None else max(0.0, self.limit - self.seconds) / parts
 
     def lacks(self, size: int) -> bool:
-        """Whether so many more bytes do not fit."""
+        """Whether so many more bytes do not fit; kept until the next such question, for `ends_for_memory`."""
         self._lacked = self.memory is not None and size > self.memory.left
         return self._lacked
 
