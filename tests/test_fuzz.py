@@ -39,7 +39,8 @@ def test_problems_of_every_kind(check: str, features: str) -> None:
         outcomes.update(status for _, status in CHECKS[check](features, WORTHS[k % len(WORTHS)], 1000 + k))
     ended = outcomes[Status.OPTIMAL] + outcomes[Status.OPTIMAL_TO_TOLERANCE]
     assert ended > 0
-    share = 0.5 if features in THIN else 0.9
+    # a forged cost of weights cuts the proof short
+    share = 0.5 if features in THIN or check == "forged" else 0.9
     assert outcomes[Status.OPTIMAL] >= ended * share
     assert check == "limits" or outcomes[Status.TIME_LIMIT] <= 0.2 * outcomes.total()
 

@@ -197,6 +197,10 @@ class Driver(Watch):
             found = Incumbent.of(self._checkpoint.state)
             if found.weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(found.weights).all():
                 raise ValueError(f"weights {found.weights}")
+            if isinstance(self._problem, Problem) and self._problem.canonical.additive:
+                attained = self._problem.canonical.attained_cost(found.weights)
+                if attained is not None and attained > found.cost:
+                    raise ValueError(f"weights that cost {attained}, not {found.cost}")
             return found
 
     def _restore(self, search: Search) -> None:
