@@ -48,6 +48,9 @@ _LEAST = 0.0625
 _MOST_FOR_GROUPS = 0.25
 """Largest share of `groups` as the second search: its bound rises fast at first, which says little about later."""
 
+_GROUPS_BEGIN = 0.125
+"""Share of `groups` as the second search until it has had its head start, in which its bound rises most."""
+
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
 
@@ -135,7 +138,7 @@ class Auto(Method):
         bound = self.groups.start(task)
         least = bound.least if isinstance(bound, MinorantSearch) else None
         start = partial(self.choices.start, task, least)
-        return self._in_turns(task, bound, start)
+        return self._in_turns(task, bound, start, root=task.canonical.additive)
 
     def _in_turns(
         self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, *, root: bool = False
@@ -264,18 +267,22 @@ class Portfolio(Combined):
     @property
     def _share_of_second(self) -> float:
         """The share of the effort that the second search gets."""
-        cost = self.incumbent.cost
-        first, second = (
-            course.effort_left(search.lower_bound, cost)
-            for course, search in zip(self._courses, self._searches, strict=True)
-        )
-        if second is None:
-            unrisen = first is None and self._searches[1].lower_bound > self._first.lower_bound
-            return 0.5 if unrisen else _LEAST  # where the pace of neither tells, the second's higher bound does
-        if first is None:
-            first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
-        most = _MOST_FOR_GROUPS if isinstance(self._second, GroupedSearch) else 1.0 - _LEAST
-        return min(most, max(_LEAST, first / ((first + second) or 1.0)))
+        cost, bound, second_bound = self.incumbent.cost, self._first.lower_bound, self._searches[1].lower_bound
+        course, second_course = self._courses
+        grouped = isinstance(self._second, GroupedSearch)
+        if grouped and second_course.effort < _HEAD_START:
+            return _GROUPS_BEGIN
+        left, second_left = course.effort_left(bound, cost), second_course.effort_left(second_bound, cost)
+        catching_up = course.effort_left(bound, second_bound)
+        leads = second_bound > bound and (catching_up is None or catching_up > course.effort)
+        share = _LEAST
+        if second_left is not None:
+            if left is None:
+                left = course.effort  # what has not risen for so long may not rise for as long again
+            share = min(1.0 - _LEAST, max(_LEAST, left / ((left + second_left) or 1.0)))
+        if leads:
+            share = max(0.5, share)
+        return min(_MOST_FOR_GROUPS, share) if grouped else share
 
     def advance(self) -> None:
         if self._improver is not None:

@@ -18,6 +18,7 @@ from lpmert import Region
 from lpmert.lines.local_search import Clock
 from lpmert.methods.auto import _HEAD_START, _LEAST, Auto, Engine, Portfolio
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.groups import GroupedSearch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.evolution import Draws, Evolution
@@ -252,16 +253,37 @@ def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the
     assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
 
 
-def test_where_neither_bound_rises_half_of_the_effort_goes_to_the_higher_one() -> None:
-    """The second search leads by its root, and its pace counts only after its own head start."""
+@pytest.mark.parametrize(("rise", "root", "share"), [(0.0, 0, _LEAST), (0.0, COST // 2, 0.5), (0.5, COST // 2, 0.5)])
+def test_a_bound_far_above_that_of_the_first_search_gets_half_of_the_effort(
+    rise: float, root: int, share: float
+) -> None:
+    """It leads by its root, and its pace counts only after its own head start."""
     incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    for leads, share in ((False, _LEAST), (True, 0.5)):
-        first, second = Rising(incumbent, 0.0), Rising(incumbent, 0.0)
-        second.root = COST // 2 if leads else 0
-        portfolio = portfolio_of(first, second)
-        while second.effort < _HEAD_START - 1:
-            portfolio.advance()
-        assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
+    first, second = Rising(incumbent, rise), Rising(incumbent, 0.0)
+    second.root = root
+    portfolio = portfolio_of(first, second)
+    while second.effort < _HEAD_START - 1:
+        portfolio.advance()
+    assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
+
+
+class RisingGroups(Rising, GroupedSearch):
+    """The same for a search by groups of lists."""
+
+    lps = nodes = open_nodes = nbytes = 0
+
+
+def test_groups_get_their_head_start_a_little_at_a_time() -> None:
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    first, second = Rising(incumbent, 1.0), RisingGroups(incumbent, 0.0)
+    portfolio = portfolio_of(first, second)
+    while second.effort < _HEAD_START - 1:
+        portfolio.advance()
+    assert second.effort / (first.effort - _HEAD_START) == pytest.approx(1 / 7, rel=0.1)
+    begun = first.effort
+    while second.effort < 2 * _HEAD_START:
+        portfolio.advance()
+    assert (first.effort - begun) / _HEAD_START > 14
 
 
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
