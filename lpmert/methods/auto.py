@@ -273,16 +273,15 @@ class Portfolio(Combined):
         if grouped and second_course.effort < _HEAD_START:
             return _GROUPS_BEGIN
         left, second_left = course.effort_left(bound, cost), second_course.effort_left(second_bound, cost)
-        catching_up = course.effort_left(bound, second_bound)
-        leads = second_bound > bound and (catching_up is None or catching_up > course.effort)
-        share = _LEAST
-        if second_left is not None:
-            if left is None:
-                left = course.effort  # what has not risen for so long may not rise for as long again
-            share = min(1.0 - _LEAST, max(_LEAST, left / ((left + second_left) or 1.0)))
-        if leads:
-            share = max(0.5, share)
-        return min(_MOST_FOR_GROUPS, share) if grouped else share
+        if second_left is None:
+            # Cones of `cells` rise slowly at first, groups fast: what these do not reach soon they do not reach.
+            reached = course.effort_left(bound, second_bound)
+            far = reached is None or (isinstance(self._first, GroupedSearch) and reached > course.effort)
+            return 0.5 if second_bound > bound and far else _LEAST
+        if left is None:
+            left = course.effort  # what has not risen for so long may not rise for as long again
+        most = _MOST_FOR_GROUPS if grouped else 1.0 - _LEAST
+        return min(most, max(_LEAST, left / ((left + second_left) or 1.0)))
 
     def advance(self) -> None:
         if self._improver is not None:

@@ -253,24 +253,33 @@ def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the
     assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
 
 
-@pytest.mark.parametrize(("rise", "root", "share"), [(0.0, 0, _LEAST), (0.0, COST // 2, 0.5), (0.5, COST // 2, 0.5)])
-def test_a_bound_far_above_that_of_the_first_search_gets_half_of_the_effort(
-    rise: float, root: int, share: float
+class RisingGroups(Rising, GroupedSearch):
+    """The same for a search by groups of lists."""
+
+    lps = nodes = open_nodes = nbytes = 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "rise", "root", "share"),
+    [
+        (Rising, 0.0, 0, _LEAST),
+        (Rising, 0.0, COST // 2, 0.5),
+        (Rising, 0.5, COST // 2, _LEAST),
+        (RisingGroups, 0.5, COST // 2, 0.5),
+        (RisingGroups, 0.5, 16, _LEAST),
+    ],
+)
+def test_a_higher_bound_that_the_first_search_will_not_reach_gets_half_of_the_effort(
+    kind: type[Rising], rise: float, root: int, share: float
 ) -> None:
-    """It leads by its root, and its pace counts only after its own head start."""
+    """The second leads by its root, and its pace counts only after its own head start; groups rise fast at first."""
     incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    first, second = Rising(incumbent, rise), Rising(incumbent, 0.0)
+    first, second = kind(incumbent, rise), Rising(incumbent, 0.0)
     second.root = root
     portfolio = portfolio_of(first, second)
     while second.effort < _HEAD_START - 1:
         portfolio.advance()
     assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
-
-
-class RisingGroups(Rising, GroupedSearch):
-    """The same for a search by groups of lists."""
-
-    lps = nodes = open_nodes = nbytes = 0
 
 
 def test_groups_get_their_head_start_a_little_at_a_time() -> None:
