@@ -186,11 +186,11 @@ def test_both_install_where_there_is_nothing(python: str, resolution: str, publi
         run(*install, "--reinstall-package", "lpmert", file)
         assert run(programs / "lpmert", "--version") == f"lpmert, version {lpmert.__version__}\n"
         solved = run(programs / "lpmert", "solve", "lists.tsv", "--loss", "errors", "--segment", "list", cwd=tmp_path)
-        assert solved.startswith("proved optimal")
+        assert solved.splitlines()[-1].startswith("proved optimal")
     whole = json.loads(run(programs / "lpmert", "solve", ROOT / "examples/asr/nbest.tsv.gz", *COLUMNS, "--json"))
     assert (whole["status"], whole["loss"], whole["lower_bound"]) == ("optimal", 912.0, 912.0)
     tried = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-command"]
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     printed = run("bash", "-c", tried.format(project=ROOT), cwd=tmp_path, env={**os.environ, "PATH": path})
-    assert printed.startswith("proved optimal")
+    assert printed.splitlines()[-1].startswith("proved optimal")
     assert run(programs / "python", "-c", USE, cwd=tmp_path).split() == ["0.0", "0.0", "0.0"]
