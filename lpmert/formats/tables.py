@@ -19,8 +19,8 @@ from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import (
     SEGMENT,
     TEXT,
-    Columns,
     ColumnError,
+    Columns,
     ColumnsNeeded,
     Head,
     Names,
