@@ -150,17 +150,12 @@ def minimize(
             raise RegionError(
                 "a cosine below 0 goes with limits of time and memory alone: drop first weights, callback and others"
             )
-        if isinstance(nbest, WordGraphs):
-            raise RegionError("a cosine below 0 is for N-best lists; make some with lpmert.n_best")
         if not solver.proves:
             raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
-        lists = checked_lists(nbest)
-
-        def within(part: Region) -> Problem:
-            return list_problem(lists, metric, ties, part, "a cosine below 0 needs")
-
         with many_searches(limits, backend, jobs) as (deadline, _):
-            return warned(solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline))
+            convex = replace(region, cosine=None, around=None)
+            whole = list_problem(nbest, metric, ties, convex, "a cosine below 0 needs")
+            return warned(solve_beyond(solver, whole, region.of(whole.names), limits, seed, deadline))
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
@@ -341,7 +336,8 @@ def certify(
     if own["at_most"] or own["budget"]:
         if own["at_most"] and own["budget"]:
             raise MethodError("at_most and budget cannot be combined; give one of them")
-        list_problem(nbest, metric, ties, region, "certificates with at_most or budget need")
+        if isinstance(nbest, WordGraphs):
+            raise MethodError("certificates with at_most or budget need N-best lists; make some with lpmert.n_best")
     told = on_stage or (lambda *_: None)
 
     with (
@@ -391,10 +387,9 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
 
 def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
     """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
-    problem = problem_of(data, metric, ties, region)
-    if not isinstance(problem, Problem):
+    if isinstance(data, WordGraphs):
         raise MethodError(f"{what} N-best lists; make some with lpmert.n_best")
-    return problem
+    return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
 
 
 def settings_of(

@@ -34,7 +34,7 @@ from lpmert.numeric.lists import SortedLists, first_best
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import listed, quoted
-from lpmert.result import Limits, OnStage, Result
+from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told
@@ -352,7 +352,7 @@ class _Ranges:
         """
         low, high = self._region.bounds.get(name, (None, None))
         low, high = (value, high) if upper else (low, value)
-        nothing = Below(None, inf, True, inf)
+        nothing = Below(None, inf, Status.OPTIMAL, inf)
         if low is not None and high is not None and low >= high:
             return nothing
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})

@@ -13,7 +13,7 @@ import oracle
 import pytest
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, RashomonSet, Region
+from lpmert import DataError, MethodError, NBest, RashomonSet, Region, Status
 from lpmert.errors import FloatArray
 from lpmert.model.problem import Problem
 from lpmert.rashomon import _cones_of_ranges, _Precision, near_cones
@@ -141,7 +141,7 @@ def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: py
 
     def stopped(*given: Any) -> Below:
         asked.append(given[1])
-        return search_below(*given) if len(asked) == 1 else Below(None, most, False, inf)
+        return search_below(*given) if len(asked) == 1 else Below(None, most, Status.TIME_LIMIT, inf)
 
     monkeypatch.setattr("lpmert.rashomon.search_below", stopped)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")

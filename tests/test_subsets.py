@@ -221,7 +221,7 @@ def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
         assert at_zero not in searched
         searched.append(at_zero)
         assert cutoff == (5.0 if len(searched) > 1 else inf)
-        return Below(known if len(searched) == 1 else None, 0.0 if len(at_zero) == 2 else 5.0, True, 5.0)
+        return Below(known if len(searched) == 1 else None, 0.0 if len(at_zero) == 2 else 5.0, Status.OPTIMAL, 5.0)
 
     monkeypatch.setattr("lpmert.subsets.search_below", below)
     found = lpmert.best_subsets(lists, at_most=2, ties=ties).subsets
@@ -232,7 +232,8 @@ def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
 
 def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(lpmert.minimize(_wide(3)), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT)
-    answers = iter([Below(known, 3.0, False, 5.0), *[Below(None, 5.0, True, 5.0)] * 2, Below(None, 1.0, True, 5.0)])
+    later = [Below(None, bound, Status.OPTIMAL, 5.0) for bound in (5.0, 5.0, 1.0)]
+    answers = iter([Below(known, 3.0, Status.TIME_LIMIT, 5.0), *later])
     monkeypatch.setattr("lpmert.subsets.search_below", lambda *_: next(answers))
     (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
     assert (found.result.lower_bound, found.n_open) == (3.0, 1)

@@ -66,8 +66,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
     lists; p, the p-value of the difference between the best run and that of the first method (on held-out lists if
-    there are any); the median time of a run. Columns without figures are left out. Below the table: what to expect from
-    the best of several runs.
+    there are any); the median time of a run. Columns without figures are left out.
 
     --cv N fits every method and the optimum to all lists but one part of N, and decodes that part; --repeat draws the
     parts anew. The searches for the optimum share --time-limit. A second table has the loss on these lists, the

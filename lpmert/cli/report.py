@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lpmert.findings import Outcome
-    from lpmert.reporting.page import Curve
     from lpmert.reporting.page import Page as MadePage
-    from lpmert.result import Result
     from lpmert.system.interrupts import Interrupts
 
 
@@ -73,15 +71,6 @@ class Page:
             on_stage = None if out.quiet else Stages()
             made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
         return _write(self.report, made, stop, out)
-
-    def write_curve(self, results: Mapping[str, Result], curve: Callable[[], Curve]) -> None:
-        """Write the page about results that belong together, by name, if there is a file for it and one result."""
-        if self.report is None or not results:
-            return
-        from lpmert.reporting.page import page_of_curve
-        from lpmert.system.files import write_text
-
-        write_text(self.report, page_of_curve(results, curve()).text)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import click
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import flag
-from lpmert.cli.report import Page, Picture
+from lpmert.cli.report import Picture
 from lpmert.cli.reports import grid, joined, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import Search, command
@@ -67,29 +67,26 @@ class _Second:
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Output) -> int:
+def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
     at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
     from lpmert.reporting import pictures
-    from lpmert.reporting.page import Curve
 
-    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data, arguments, unit = _read(search, out)
         with Interrupts() as stop, naming(search.name):
             found = _searched(data, sizes.at_most, arguments, out)
         deliver(found.to_json, lambda: _subsets_report(found, unit))
         drawn.write(lambda: pictures.subsets(found, unit))
-        results = {f"{one.size}: {' '.join(one.features)}": one.result for one in reversed(found.subsets)}
-        page.write_curve(results, lambda: Curve("features", *_subsets_verdict(found), pictures.subsets(found, unit)))
     open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
     return exit_code(next(open_ones, None), stop, found.complete)
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output) -> int:
+def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
@@ -100,17 +97,14 @@ def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output)
     """
     from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
-    from lpmert.reporting.page import Curve
 
-    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data, arguments, unit = _read(search, out)
         own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
         with Interrupts() as stop, naming(search.name):
             found = near_optimal(data, **arguments, **own, on_stage=None if out.quiet else Stages())
         deliver(found.to_json, lambda: _ranges_report(found, unit))
         drawn.write(lambda: pictures.ranges(found, unit))
-        results = {"optimum": found.optimum}
-        page.write_curve(results, lambda: Curve("weights", *_ranges_verdict(found), pictures.ranges(found, unit)))
     return exit_code(found.optimum.status, stop, found.complete)
 
 
@@ -132,7 +126,7 @@ def leave_one_out(search: Search, out: Output) -> int:
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
-def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Output) -> int:
+def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> int:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
     Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
@@ -141,9 +135,8 @@ def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Out
     """
     from lpmert import budgets
     from lpmert.reporting import pictures
-    from lpmert.reporting.page import Curve
 
-    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data, arguments, unit = _read(search, out)
         arguments = _of_first(arguments)
 
@@ -156,8 +149,6 @@ def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Out
             found = budgets.pareto(data, numbers, **arguments, **own)
         deliver(found.to_json, lambda: _front_report(found, unit))
         drawn.write(lambda: pictures.front(found, unit))
-        results = {number(one.sums[found.second]): one for one in found.points}
-        page.write_curve(results, lambda: Curve(found.second, *_front_verdict(found), pictures.front(found, unit)))
     return exit_code(None, stop, found.complete)
 
 
@@ -232,18 +223,14 @@ def _loss(result: Result, unit: Unit) -> list[str]:
 
 def _subsets_report(found: Subsets, unit: Unit) -> str:
     rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss(one.result, unit)] for one in found.subsets]
-    return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(*_subsets_verdict(found)))
-
-
-def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
-    """Return what is known of all sizes, and whether that is all."""
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
     if open_sizes:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
         verdict = "proved for these sizes; there was no time for more"
-    return verdict, found.complete and not open_sizes
+    good = found.complete and not open_sizes
+    return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
 
 def _ranges_report(found: NearOptimal, unit: Unit) -> str:
@@ -256,13 +243,9 @@ def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {way} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     set_lines = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
-    return joined(table, figures, set_lines, verdict_line(*_ranges_verdict(found)))
-
-
-def _ranges_verdict(found: NearOptimal) -> tuple[str, bool]:
-    """Return what is known of the ranges, and whether they are as precise as they should be."""
     verdict = "proved: no near-optimal weights lie beyond the outer values"
-    return verdict if found.complete else f"{verdict}; the search for closer ones was stopped", found.complete
+    verdict += "" if found.complete else "; the search for closer ones was stopped"
+    return joined(table, figures, set_lines, verdict_line(verdict, found.complete))
 
 
 def _cones_lines(cones: RashomonSet, n_lists: int) -> str:
@@ -307,11 +290,7 @@ def _either(least: str, most: str) -> str:
 def _front_report(found: Front, unit: Unit) -> str:
     rows = [[number(one.sums[found.second]), *_loss(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
-    return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(*_front_verdict(found)))
-
-
-def _front_verdict(found: Front) -> tuple[str, bool]:
-    """Return what is known of a front, and whether that is all."""
-    if found.complete:
-        return "proved: no weights have less of one without more of the other", True
-    return "not complete, as the search was stopped: points whose bound equals their value are proved", False
+    verdict = "proved: no weights have less of one without more of the other"
+    if not found.complete:
+        verdict = "not complete, as the search was stopped: points whose bound equals their value are proved"
+    return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(verdict, found.complete))

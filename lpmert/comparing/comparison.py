@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-
-import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.findings import LOSS, Outcome, Unit
@@ -120,12 +117,6 @@ class CrossValidation:
         return found
 
 
-BEST_OF = 10
-DRAWS = 1000
-_FEWEST = 3
-"""Runs that a correlation needs at least."""
-
-
 @dataclass(frozen=True)
 class Difference:
     """How the best run of a method differs from that of the first method on the same lists.
@@ -138,18 +129,6 @@ class Difference:
     p_value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class BestOf:
-    """What to expect of the best of `runs` runs, over bootstrapped sets of them.
-
-    loss: of the best one on the lists tuned on; held_out_loss: of that run on the held-out lists.
-    """
-
-    runs: int
-    loss: float
-    held_out_loss: float | None
 
 
 @dataclass(frozen=True)
@@ -176,7 +155,7 @@ class Entry:
     method, `None` for itself.
     """
 
-    told = ("loss", "held_out_loss", "seconds", "pearson", "spearman", "best_of")
+    told = ("loss", "held_out_loss", "seconds")
 
     name: str
     settings: str
@@ -212,34 +191,6 @@ class Entry:
     def seconds(self) -> float:
         """Median of the runs' seconds."""
         return median(run.seconds for run in self.runs)
-
-    @property
-    def pearson(self) -> float | None:
-        """Correlation between loss and held-out loss over the runs; `None` where it is undefined."""
-        return _correlation(self.losses, self.held_out_losses, ranks=False)
-
-    @property
-    def spearman(self) -> float | None:
-        """Rank correlation between loss and held-out loss over the runs; `None` where it is undefined."""
-        return _correlation(self.losses, self.held_out_losses, ranks=True)
-
-    @property
-    def best_of(self) -> list[BestOf]:
-        """What the best of 1, ..., 10 runs gives, from bootstrapped sets; empty for a single run.
-
-        Source: Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009.
-        """
-        if len(self.runs) < 2:
-            return []
-        rng = np.random.default_rng(0)
-        losses, held_out = np.array(self.losses), np.array(self.held_out_losses)
-        curve = []
-        for runs in range(1, BEST_OF + 1):
-            drawn = rng.integers(len(losses), size=(DRAWS, runs))
-            chosen = drawn[np.arange(DRAWS), losses[drawn].argmin(axis=1)]
-            mean = float(losses[chosen].mean())
-            curve.append(BestOf(runs, mean, float(held_out[chosen].mean()) if len(held_out) else None))
-        return curve
 
 
 @dataclass(frozen=True)
@@ -298,12 +249,3 @@ class Comparison(Outcome):
             for one in self.methods
         ]
         return "\n".join([f"{len(self.methods)} methods, {bound}", *lines])
-
-
-def _correlation(first: Sequence[float], second: Sequence[float], *, ranks: bool) -> float | None:
-    if len(second) < _FEWEST or len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    from scipy.stats import pearsonr, spearmanr
-
-    value = float(spearmanr(first, second).statistic if ranks else pearsonr(first, second).statistic)
-    return value if math.isfinite(value) else None

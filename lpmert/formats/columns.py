@@ -86,6 +86,10 @@ class Head(NamedTuple):
     rows: int | None = None
 
 
+class ColumnError(DataError):
+    """A column is not there, or does not hold what it should."""
+
+
 class ColumnsNeeded(DataError):
     """A table does not tell which of its columns are what.
 
@@ -147,7 +151,7 @@ class Wanted:
 
     def choose(self, head: Head, path: str | Path) -> Columns:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
-        `DataError` where one that the caller names is not there.
+        `ColumnError` where one that the caller names is not there.
         """
         _refuse_one_column(head, path)
         known, read = recognised(head.names), self.counted is False
@@ -192,7 +196,7 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
     for name in wanted:
         if name not in head.names:
             trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
-            raise DataError(trouble, path=path, line=head.line)
+            raise ColumnError(trouble, path=path, line=head.line)
 
 
 def _refuse_one_column(head: Head, path: str | Path) -> None:

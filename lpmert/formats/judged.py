@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.columns import ALL, Names
+from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
 from lpmert.formats.rows import format_of_name
 from lpmert.formats.text import Place, placed_lines, unique_keys, words_of
@@ -255,9 +255,7 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
     try:
         grades = [relevance or "relevance"]
         table = read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
-    except DataError as error:
-        if "column " not in error.reason:
-            raise
+    except ColumnError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error
     return Judged(table.dense_features(), table.offsets, table.statistics[:, 0], table.names, tuple(table.list_ids))

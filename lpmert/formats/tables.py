@@ -19,6 +19,7 @@ from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import (
     SEGMENT,
     TEXT,
+    ColumnError,
     Columns,
     ColumnsNeeded,
     Head,
@@ -179,13 +180,16 @@ class _Table:
     def _unit(self) -> str:
         return "row" if self.kind in ("parquet", "frame") else "line"
 
-    def _error(self, line: Any, message: str) -> DataError:
+    def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
         if self._unit == "row":
-            return DataError(f"row {line}: {message}", path=self.path)
+            return kind(f"row {line}: {message}", path=self.path)
         if isinstance(line, tuple):
             line, number = line
             message = f"candidate {number}: {message}"
-        return DataError(message, path=self.path, line=line)
+        return kind(message, path=self.path, line=line)
+
+    def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
+        return self._error(line, f"column {quoted(name or '')} {trouble}", ColumnError)
 
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
@@ -198,11 +202,12 @@ class _Table:
 
     def _check_list(self, line: int, key: Any) -> None:
         """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
-        segment = quoted(self.columns.segment or "")
         if key is None or key == "":
-            raise self._error(line, f"column {segment} is empty; it must say which list the row belongs to")
+            trouble = "is empty; it must say which list the row belongs to"
+            raise self._column_error(line, self.columns.segment, trouble)
         if type(key) not in (str, int):
-            raise self._error(line, f"column {segment} is {reprlib.repr(key)}, not a string or an integer")
+            trouble = f"is {reprlib.repr(key)}, not a string or an integer"
+            raise self._column_error(line, self.columns.segment, trouble)
         first, kind = self._begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
             raise self._error(
@@ -230,7 +235,7 @@ class _Table:
         if numbers is None:
             for line, cell in zip(lines, cells, strict=True):
                 if (trouble := self._trouble(cell, name)) is not None:
-                    raise self._error(line, f"column {quoted(name)} {trouble}")
+                    raise self._column_error(line, name, trouble)
         return np.array(cells if numbers is None else numbers, dtype=np.float64)
 
     def _trouble(self, cell: Any, name: str) -> str | None:
@@ -243,7 +248,7 @@ class _Table:
     def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
         if set(map(type, cells)) != {str}:
             line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
-            raise self._error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
+            raise self._column_error(line, name, f"is {reprlib.repr(cell)}, not a string")
         return cells
 
 

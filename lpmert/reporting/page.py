@@ -24,7 +24,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Document, Documents, Material, Source, changes, closest, documents
+from lpmert.reporting.documents import Documents, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
-    from lpmert.result import Result
     from lpmert.values import Weights
 
 _MOST_PAIRED = 4
@@ -158,21 +157,6 @@ def page_of(
         return _page(material, ["all that the lists would show"], {})
     lacking: list[str] = []
     return _page(material, lacking, _of_lists(material, pairs, lacking, on_stage or (lambda *_: None)))
-
-
-class Curve(NamedTuple):
-    """What a page shows of results that belong together: what each of them is, what is known of all, and a picture."""
-
-    each: str
-    verdict: str
-    proved: bool
-    figure: Figure
-
-
-def page_of_curve(results: Mapping[str, Result], curve: Curve) -> Page:
-    """Return the page about results by name, the first in the middle, such as those of a front or of all sizes."""
-    found = Documents(tuple(Document(name, "result", one.to_dict(), one) for name, one in results.items()))
-    return _page(Material.of(found, None, None, {}, None), [], {}, curve)
 
 
 def _of_lists(
@@ -300,24 +284,21 @@ def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Ite
             yield {"decision": one, "pieces": one.pieces()}
 
 
-def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any], curve: Curve | None = None) -> Page:
+def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
     """Return the page of these parts, which says what is missing."""
     result, unit = material.result, material.unit
     told = result.to_dict()
     text = rendered(
         "page.html.jinja",
         result=told,
-        proved=result.status.proved if curve is None else curve.proved,
-        verdict=tables.verdict(replace(result, unit=unit)) if curve is None else curve.verdict,
-        curve=None if curve is None else picture(curve.figure, curve.verdict),
-        each="file" if curve is None else curve.each,
+        proved=result.status.proved,
+        verdict=tables.verdict(replace(result, unit=unit)),
         unit=unit,
         lists_count=len(result.list_ids),
         figures_of=[
-            *([] if curve is None else [(curve.each, material.documents.main.name)]),
             *tables.figures(result, unit),
             *tables.bound(result, unit),
-            *((name, number(value)) for name, value in result.sums.items() if curve is None),
+            *((name, number(value)) for name, value in result.sums.items()),
         ],
         material=material,
         missing=missing,

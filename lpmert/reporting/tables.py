@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Content = Mapping[str, Any]
 """An outcome as JSON has it."""
 
-_BEST_OF = (1, 2, 5, 10)
 AVERAGED, OPTIMUM = "averaged", "optimum"
 
 
@@ -124,8 +123,8 @@ class Compared:
 
     @property
     def tables(self) -> list[Table]:
-        """The runs, what the best of several is worth, and the cross-validation, as far as there are any."""
-        return [table for table in (self._methods(), self._stability(), self._unseen()) if table.rows]
+        """The runs, and the cross-validation if there is one."""
+        return [table for table in (self._methods(), self._unseen()) if table.rows]
 
     @property
     def notes(self) -> list[str]:
@@ -171,21 +170,6 @@ class Compared:
             ])  # fmt: skip
         heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
         return Table.of("Methods on these lists", heading, rows)
-
-    def _stability(self) -> Table:
-        """Return what several runs are worth; no rows if no method made several."""
-        rows = []
-        for entry in self._runs:
-            curve = {point["runs"]: point for point in entry["best_of"]}
-            if not curve:
-                continue
-            correlations = ["-" if entry[name] is None else f"{entry[name]:.3f}" for name in ("pearson", "spearman")]
-            points = [curve.get(n, {"loss": None, "held_out_loss": None}) for n in _BEST_OF]
-            rows.append([entry["name"], *(self._of(point["loss"]) for point in points), *correlations])
-            if entry["held_out_loss"] is not None:
-                there = (self._there(point["held_out_loss"]) for point in points)
-                rows.append(["  held out", *there, "", ""])
-        return Table.of("The best of several runs", ["best of runs", *map(str, _BEST_OF), "Pearson", "Spearman"], rows)
 
     def _unseen(self) -> Table:
         """Return what cross-validation found; no rows without one."""

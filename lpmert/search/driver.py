@@ -329,13 +329,18 @@ class Below:
     """The outcome of a search below a cut-off.
 
     result: the best weights below it that were found, or `None`; bound: on the loss of all weights, -inf if none is
-    known; ended: whether the search did, rather than being stopped; least_met: the least loss that it met, be it above.
+    known; status: how the search ended; least_met: the least loss that it met, be it above.
     """
 
     result: Result | None
     bound: float
-    ended: bool
+    status: Status
     least_met: float
+
+    @property
+    def ended(self) -> bool:
+        """Whether the search did, rather than being stopped."""
+        return self.status.finished
 
 
 def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
@@ -350,13 +355,12 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     driver.most = _cost_of(problem, cutoff)
     with interrupts, deadline.running():
         outcome = driver.drive(driver.begin(method, seed, None))
-        ended = outcome.status.finished
         if outcome.cost >= driver.most:
-            return Below(None, _bound_of(problem, cutoff, outcome), ended, driver.first_loss)
+            return Below(None, _bound_of(problem, cutoff, outcome), outcome.status, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
             result = result_of(method, problem, outcome, seed)
     bound = -inf if result.lower_bound is None else result.lower_bound
-    return Below(result if result.loss < cutoff else None, bound, ended, result.loss)
+    return Below(result if result.loss < cutoff else None, bound, outcome.status, result.loss)
 
 
 class _Driver(Driver):

@@ -10,7 +10,7 @@ Source: H. Tuy, Convex programs with an additional reverse convex constraint, JO
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
 
@@ -34,13 +34,12 @@ _INWARD = 0.999
 
 
 def solve_beyond(
-    method: Method, make: Callable[[Region], Problem], region: Region, limits: Limits, seed: int, deadline: Deadline
+    method: Method, whole: Problem, region: Region, limits: Limits, seed: int, deadline: Deadline
 ) -> Result:
     """Return the least loss in a region with a cosine between -1 and 0, and prove it as far as the limits allow.
 
-    make: the problem within another region. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
+    whole: the problem without the cosine. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
     """
-    whole = make(replace(region, cosine=None, around=None))
     centre, cosine = weights_array(region.around, whole.names), float(region.cosine or 0.0)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")
@@ -49,23 +48,23 @@ def solve_beyond(
     best: Result | None = None
     closed, counters = inf, {"pieces": 0, "nodes": 0}
     pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [centre]), (-inf, 1, [-centre])]
-    ended = True
-    while pieces and ended and pieces[0][0] < (inf if best is None else best.loss):
+    status = Status.OPTIMAL
+    while pieces and status.finished and pieces[0][0] < (inf if best is None else best.loss):
         bound, _, rows = heapq.heappop(pieces)
         counters["pieces"] += 1
         least = inf if best is None else best.loss
         try:
-            problem = make(within(region, rows, whole.names))
+            problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=within(region, rows, whole.names))
             found = search_below(problem, least, method, replace(limits, time_limit=deadline.left), seed)
         except NoInsideError:
             continue
-        ended, bound = found.ended, max(bound, found.bound)
+        status, bound = found.status, max(bound, found.bound)
         result = found.result
         if result is not None:
             counters["nodes"] += result.counters.get("nodes", 0)
             if not cone.contains(result.weights, strictly=True):
                 best = result
-            elif ended:
+            elif status.finished:
                 cut = polyhedral_inside(cone, result.weights)
                 if cut is not None:
                     for k, more in enumerate(outside(cut)):
@@ -75,13 +74,10 @@ def solve_beyond(
     if best is None:
         raise LimitError("no weights within the cosine were met before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
-    if not ended:
-        late = deadline.out_of_memory or (deadline.limit is not None and deadline.seconds >= deadline.limit)
-        status = Status.cut_short(deadline, interrupted=not late)
-    elif lower == -inf:
-        status = Status.HEURISTIC
-    else:
-        status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
+    if status.finished:
+        status = (
+            Status.HEURISTIC if lower == -inf else Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
+        )
     excess = cone.cosine - cone.cosine_of(best.weights)
     told = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
     return replace(

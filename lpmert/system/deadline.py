@@ -40,7 +40,7 @@ class Deadline:
     ) -> None:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
-        self._stop, self.memory, self._lacked = stop, memory, False
+        self._stop, self.memory = stop, memory
 
     @property
     def seconds(self) -> float:
@@ -61,7 +61,7 @@ class Deadline:
     @property
     def ends_for_memory(self) -> bool:
         """Whether memory ends the call: it is used up, or work was given up for more than is left, and time is left."""
-        return self.out_of_memory or (self._lacked and not self.expired)
+        return self.memory is not None and (self.memory.spent or (self.memory.refused and not self.expired))
 
     @property
     def left(self) -> float | None:
@@ -71,11 +71,6 @@ class Deadline:
     def share(self, parts: float) -> float | None:
         """Return an equal share of the time left, in seconds, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds) / parts
-
-    def lacks(self, size: int) -> bool:
-        """Whether so many more bytes do not fit; kept until the next such question, for `ends_for_memory`."""
-        self._lacked = self.memory is not None and size > self.memory.left
-        return self._lacked
 
     @property
     def ending(self) -> str:
@@ -135,7 +130,9 @@ def time_left() -> float | None:
 def checkpoint(size: int = 0) -> None:
     """Raise `OutOfTime` if the deadline is reached, or so many more bytes do not fit, and somebody is heeding it."""
     deadline = _heeded.get()
-    if deadline is not None and (deadline.expired or (size > 0 and deadline.lacks(size))):
+    if deadline is None:
+        return
+    if deadline.expired or (size > 0 and deadline.memory is not None and not deadline.memory.grants(size)):
         raise OutOfTime
 
 

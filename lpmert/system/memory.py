@@ -128,7 +128,7 @@ def keep_little() -> None:
 class Allowance:
     """What a call may hold. limit: bytes of its processes, `None` for what they hold and nine tenths of what is free.
 
-    reserve: bytes that are kept for the end.
+    reserve: bytes that are kept for the end. refused: whether the last bytes that were asked for did not fit.
     """
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
@@ -136,6 +136,7 @@ class Allowance:
         self._given = limit is not None
         self.limit = self._held + int(_SHARE * free()) if limit is None else limit
         self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
+        self.refused = False
 
     @property
     def spent(self) -> bool:
@@ -157,6 +158,11 @@ class Allowance:
     def left(self) -> int:
         """How many bytes more fit before the limit is near."""
         return max(0, self.limit - held()[0] - self._kept)
+
+    def grants(self, size: int) -> bool:
+        """Ask for so many more bytes, and return whether they fit; `refused` keeps the answer."""
+        self.refused = size > self.left
+        return not self.refused
 
     def check(self, size: int, what: str) -> None:
         """Raise `DataError` where so many more bytes do not fit beside what is held."""

@@ -117,27 +117,3 @@ def test_certificates_of_features_and_budgets_are_written_and_verified(table: Pa
         assert document["loss"] == solved["loss"]
         assert said in succeeded("verify", proof, table, *FEWER, "-q").stdout
         proof.unlink()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "verdict", "heading"),
-    [
-        (("pareto", "--second", "b"), "proved: no weights have less of one without more of the other", "b"),
-        (("subsets",), "proved for each size: no other features or weights do better", "features"),
-    ],
-)
-def test_a_page_shows_all_points_with_their_bounds_and_the_curve(
-    table: Path, tmp_path: Path, arguments: tuple[str, ...], verdict: str, heading: str
-) -> None:
-    pytest.importorskip("matplotlib")
-    page = tmp_path / "page.html"
-    command, *more = arguments
-    found = json_of(command, table, *FEWER, *more, "--report", page)
-    results = found["points"] if command == "pareto" else [one["result"] for one in found["subsets"]]
-    text = page.read_text()
-    assert f'<h1 class="good">{verdict}</h1>' in text
-    assert f'<th scope="col">{heading}</th>' in text
-    assert len(results) > 1
-    for one in results:
-        assert f'<td class="num">{one["loss"]:g}</td><td class="num">{one["lower_bound"]:g}</td>' in text
-    assert text.count("data:image/svg+xml") >= 1

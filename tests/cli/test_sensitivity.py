@@ -140,10 +140,7 @@ def test_solve_at_most_is_the_best_subset_of_that_size(table: Path, lists: lpmer
 def test_both_are_drawn(tmp_path: Path, table: Path, command: str, words: list[str]) -> None:
     pytest.importorskip("matplotlib")
     more = ("--slack", "1", "--relative-to", "b") if command == "ranges" else ()
-    succeeded(
-        command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg", "--report", tmp_path / "page.html"
-    )
-    for drawn in ((tmp_path / "found.svg").read_text(), (tmp_path / "page.html").read_text()):
-        assert all(word in drawn for word in words)
-    assert "proved" in drawn
+    succeeded(command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg")
+    drawn = (tmp_path / "found.svg").read_text()
+    assert all(word in drawn for word in words)
     assert ".png" in refusal(command, table, *OPTIONS, "--picture", tmp_path / "found.txt")

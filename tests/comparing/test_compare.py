@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import commands
@@ -18,7 +18,6 @@ from problems import random_nbest
 
 import lpmert
 from lpmert.api import minimize
-from lpmert.comparing.comparison import BEST_OF, Entry, Run
 from lpmert.comparing.runs import bootstrap_interval, permutation_test
 from lpmert.errors import DataError, MethodError
 from lpmert.methods.heuristic.derivative_free import Grid, NelderMead, RandomSearch, Tpe
@@ -314,46 +313,6 @@ def test_differences_are_those_of_the_best_runs():
         )
         assert entry.training.p_value == permutation_test(SumOfLosses(), one, two)
         assert entry.training.low <= entry.training.loss <= entry.training.high
-
-
-# stability
-
-
-def entry_of(losses, held_out):
-    runs = [
-        Run(np.ones(1), loss, loss, 0, True, there, there, 1.0, seed, Status.HEURISTIC, np.zeros((1, 1)), None)
-        for seed, (loss, there) in enumerate(zip(losses, held_out, strict=True))
-    ]
-    return Entry("x", "x", tuple(runs), None, None)
-
-
-def test_correlations_are_those_of_scipy():
-    losses, held_out = [3.0, 1.0, 4.0, 1.5, 5.0], [2.0, 2.5, 4.0, 1.0, 6.0]
-    entry = entry_of(losses, held_out)
-    assert entry.pearson == pytest.approx(np.corrcoef(losses, held_out)[0, 1])
-    assert entry.spearman == pytest.approx(stats.spearmanr(losses, held_out).statistic)
-
-
-@pytest.mark.parametrize(("losses", "held_out"), [([1.0] * 4, [1.0, 2.0, 3.0, 4.0]), ([1.0, 2.0], [1.0, 2.0])])
-def test_correlations_of_constants_and_of_two_runs_are_unknown(losses, held_out):
-    assert entry_of(losses, held_out).pearson is None
-    assert entry_of(losses, held_out).spearman is None
-
-
-def test_the_best_of_more_runs_is_expected_to_be_better():
-    rng = np.random.default_rng(0)
-    losses = rng.normal(10, 1, 8)
-    held_out = losses + rng.normal(0, 1, 8)
-    curve = entry_of(losses, held_out).best_of
-    assert [point.runs for point in curve] == list(range(1, BEST_OF + 1))
-    assert curve[0].loss == pytest.approx(losses.mean(), abs=0.15)
-    # the least of n draws with replacement: sum over ranks of loss times the chance to be the least
-    ordered = np.sort(losses)
-    chances = ((8 - np.arange(8)) / 8) ** 5 - ((7 - np.arange(8)) / 8) ** 5
-    assert curve[4].loss == pytest.approx(ordered @ chances, abs=0.1)
-    for one, more in pairwise(curve):
-        assert more.loss <= one.loss + 0.05
-    assert entry_of([1.0], [2.0]).best_of == []
 
 
 # the command

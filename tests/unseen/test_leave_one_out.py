@@ -102,7 +102,7 @@ def test_lists_that_are_left_open_lie_between_bounds(monkeypatch: pytest.MonkeyP
 
     def unfinished(*given: Any) -> Below:
         found = search_below(*given)
-        return Below(None, found.bound, False, found.least_met)
+        return Below(None, found.bound, Status.TIME_LIMIT, found.least_met)
 
     monkeypatch.setattr("lpmert.unseen.leave_one_out.search_below", unfinished)
     for one in (stopped, lpmert.leave_one_out(lists)):
