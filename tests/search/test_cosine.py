@@ -12,7 +12,7 @@ from problems import METRICS, around, lists_in_a_cap
 from searches import many_more
 
 import lpmert
-from lpmert import MethodError, Region, RegionError, Result, Status
+from lpmert import Linear, MethodError, NBest, Region, RegionError, Result, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
@@ -104,6 +104,15 @@ def test_a_cosine_and_limits_hold_together() -> None:
             result = lpmert.minimize(lists.nbest, region=region, method=method)
             assert (result.loss, result.lower_bound) == (least, least)
             assert (result.weights > 0).all()
+
+
+def test_a_cosine_beside_an_equation_on_two_weights_is_no_proof() -> None:
+    """It takes orthonormal coordinates, which doubles only come near."""
+    nbest = NBest(np.random.default_rng(0).integers(-9, 10, (24, 3)), range(0, 25, 4), [0, 1, 2, 3] * 6)
+    given = {"cosine": 0.8, "around": {"feature1": 2.0, "feature2": 1.0, "feature3": 1.0}}
+    equal = Linear({"feature2": 1.0, "feature3": -1.0}, 0.0, 0.0)
+    statuses = [lpmert.minimize(nbest, region=Region(**given, linear=own)).status for own in ([equal], [])]
+    assert statuses == [Status.OPTIMAL_TO_TOLERANCE, Status.OPTIMAL]
 
 
 def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
