@@ -179,9 +179,12 @@ def core_with_a_repeated_hypothesis(found: Document) -> None:
     entry[start + 1] = int(np.diff(base("selections")[0].offsets)[entry[start]]) - 1
 
 
-def core_negated(found: Document) -> None:
-    entry, start = core(found)
-    entry[start + 2 :: 3] = [-multiplier for multiplier in entry[start + 2 :: 3]]
+def core_times(factor: int) -> Change:
+    def apply(found: Document) -> None:
+        entry, start = core(found)
+        entry[start + 2 :: 3] = [factor * multiplier for multiplier in entry[start + 2 :: 3]]
+
+    return apply
 
 
 def core_emptied(found: Document) -> None:
@@ -269,7 +272,8 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
             f"multiplier {value!r}": in_core(2, lambda _, value=value: value)
             for value in (0, -1, 1.5, 1.0, True, "", "1", None, [1])
         },
-        "core negated": core_negated,
+        "core negated": core_times(-1),
+        "core times 0": core_times(0),
         "line of a core dropped": drop(core, 0, slice(-3, None)),
         "core without its last multiplier": drop(core, 0, -1),
         "core emptied": core_emptied,
