@@ -261,6 +261,8 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
     half = Judged([[1.0], [2.0]], [0, 2], [1, 0])
     assert Measure(half, RankingMetric.of("mrr@2")).reached({"a": 1.0}) == Fraction(1, 2)
     assert Measure(half, RankingMetric.of("recall@1")).reached({"a": 1.0}) == 0
+    low, high = Measure(half, RankingMetric.of("ndcg@3")).places
+    assert low[1] < high[1]  # 1 / log2(3) is no fraction
     # the first is ahead by a half, which sums in doubles turn into 2 behind
     rounded = Judged([[2.0**53, 1, 1], [2.0**53 + 2, -0.5, 0]], [0, 2], [0, 1])
     assert Measure(rounded, RankingMetric.of("mrr@1")).reached(dict.fromkeys("abc", 1.0)) == 0
