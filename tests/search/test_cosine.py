@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -359,6 +360,14 @@ def test_a_piece_that_a_search_leaves_open_counts_in_the_bound(ended: bool, monk
         assert len(calls) >= last
         assert not result.status.proved
         assert result.lower_bound is None or result.lower_bound <= -1.0
+
+
+def test_pieces_that_wait_when_a_search_ends_count_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first half-space nothing is known of the other one."""
+    lists, centre, cosine = wide(0)
+    monkeypatch.setattr(wide_cap, "search_below", lambda *given: replace(search_below(*given), ended=False))
+    result = lpmert.minimize(lists.nbest, region=Region(cosine=cosine, around=around(lists, centre)))
+    assert (result.lower_bound, result.counters["pieces"]) == (None, 1)
 
 
 def test_the_cone_is_told_exactly() -> None:
