@@ -78,6 +78,12 @@ def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None
         assert np.allclose(_pairs(found), pairs, rtol=0.0, atol=1e-9)
 
 
+def test_a_budget_is_the_decimal_that_it_prints_as() -> None:
+    """0.1 + 0.2 in print is 0.3, and above the double nearest to it."""
+    lists = NBest([[1.0], [2.0]] * 2, [0, 2, 4], [0, 1, 0, 1])
+    assert [lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], most).loss for most in (0.3, 0.29)] == [0.0, 2.0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_front_keeps_to_the_region(seed: int) -> None:
     lists, nbest, second = at_odds(seed, 3)

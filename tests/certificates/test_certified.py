@@ -218,6 +218,7 @@ class TestPlaces:
             (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
             (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
             (layout(document("few boxes") | {"lpmert certificate": 3}).encode(), ":1: schema 2 needs a header with"),
+            (layout(document("few boxes")).encode() + b"{}\n", ":27: the tree is closed, but something follows"),
         ],
     )
     def test_what_cannot_be_read(self, tmp_path: Path, content: bytes, place: str) -> None:

@@ -175,6 +175,34 @@ def test_a_cosine_of_0_is_a_limit(path: Path) -> None:
     assert lpmert.minimize(nbest).loss == 0
 
 
+@pytest.mark.parametrize(
+    ("region", "weights", "why"),
+    [
+        (None, [1.0, 1.0], "hypotheses of list 0 tie that lose differently"),
+        (Region(nonnegative=True), [1.0, 0.0], "the weights break limit 1"),
+    ],
+)
+def test_a_tie_and_the_edge_of_a_limit_prove_nothing(
+    path: Path, region: Region | None, weights: list[float], why: str
+) -> None:
+    """The first of those that tie loses as little as the header says."""
+    nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
+    lpmert.certify(nbest, lpmert.minimize(nbest, region=region), path, region=region)
+    named = {name: weight.hex() for name, weight in zip(nbest.names, weights, strict=True)}
+    path.write_text(layout({**json.loads(path.read_text()), "weights": named}))
+    with pytest.raises(CertificateError, match=why):
+        verify(path, nbest)
+
+
+@pytest.mark.parametrize("kind", ["boxes", "selections"])
+def test_losses_beyond_64_bits_are_summed_exactly(path: Path, kind: str) -> None:
+    """In units of the last digit, a million times 2**55; the middle one of a list never wins."""
+    nbest = lpmert.NBest([[0], [1], [2]] * 2, [0, 3, 6], [1e6, 5e5, 0.1, 0, 0.7, 0.3])
+    write_certificate(path, nbest, lpmert.minimize(nbest), kind=kind)
+    found = verify(path, nbest)
+    assert found.loss == found.bound == Fraction(0.1) + Fraction(0.3)
+
+
 def fixed_to_zero(path: Path) -> tuple[lpmert.NBest, dict[str, object]]:
     """Lists and the certificate of the least loss where one weight is 0 and another twice a third."""
     for seed in range(100):
@@ -206,13 +234,14 @@ def test_changed_equations_are_refused(path: Path) -> None:
 
 
 def test_weights_off_the_equations_are_refused(path: Path) -> None:
+    """By all, or by a millionth."""
     nbest, found = fixed_to_zero(path)
-    weights = found["weights"]
-    assert isinstance(weights, dict)
-    weights[nbest.names[1]] = (1.0).hex()
-    path.write_text(layout(found))
-    with pytest.raises(CertificateError, match="do not fulfil equation 0"):
-        verify(path, nbest)
+    weights = cast("dict[str, str]", found["weights"])
+    third = float.fromhex(weights[nbest.names[2]])
+    for d, weight, equation in ((1, 1.0, 0), (2, third * (1 + 1e-6), 1)):
+        path.write_text(layout({**found, "weights": {**weights, nbest.names[d]: weight.hex()}}))
+        with pytest.raises(CertificateError, match=f"do not fulfil equation {equation}"):
+            verify(path, nbest)
 
 
 def test_each_equation_sets_the_last_weight_that_it_can() -> None:

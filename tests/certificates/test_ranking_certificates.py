@@ -12,7 +12,7 @@ import pytest
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 
 from lpmert import CertificateError, DataError, LimitError, Status
-from lpmert.certificates.check.ranking import Cone, Cones, Measure
+from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
 from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 
@@ -261,6 +261,24 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
     half = Judged([[1.0], [2.0]], [0, 2], [1, 0])
     assert Measure(half, RankingMetric.of("mrr@2")).reached({"a": 1.0}) == Fraction(1, 2)
     assert Measure(half, RankingMetric.of("recall@1")).reached({"a": 1.0}) == 0
+    low, high = Measure(half, RankingMetric.of("ndcg@3")).places
+    assert low[1] < high[1]  # 1 / log2(3) is no fraction
+    # the first is ahead by a half, which sums in doubles turn into 2 behind
+    rounded = Judged([[2.0**53, 1, 1], [2.0**53 + 2, -0.5, 0]], [0, 2], [0, 1])
+    assert Measure(rounded, RankingMetric.of("mrr@1")).reached(dict.fromkeys("abc", 1.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("features", "unit", "inverse"),
+    [
+        ([[0, 2], [3, 0], [0, 3], [1, 1]], 0.5, 24),  # differences of 0 to 3: 2 sqrt(1) 3^2 (1/3 + 1/3) = 12, in halves
+        ([[0, 0, 0], [1, 1, 1], [2, 3, 1]], 0.5, 132),  # of up to 2, 3 and 1: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
+        ([[0, 0, 0, 0], [1, 1, 1, 1]], 1.0, 96),  # sqrt(27), of 3^3, is at most 6: 4 6 (1 + 1 + 1 + 1)
+        ([[0], [0.1]], 1.0, None),  # no multiple of 2^-52
+    ],
+)
+def test_the_least_lead_in_a_cell_is_that_of_the_lemma(features: Any, unit: float, inverse: int | None) -> None:
+    assert least_lead(np.array(features) * unit) == (Fraction(1, inverse) if inverse else 0)
 
 
 def test_signs_of_leads_are_those_of_fractions() -> None:
@@ -273,7 +291,13 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
         lists = Judged(features, [0, 12], np.arange(12) % 2)
         cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@5")), [6, 6, 6])
         rows, rivals = (np.ravel(some) for some in np.meshgrid(np.arange(len(cones.rows)), np.arange(12)))
-        for ray in ((1, 1, 1), (3, 7, 11), (13, 17, 29), (3, 2**60, 2**60 - 1), (2**70 + 1, 2**70, 2**70)):
+        for ray in (
+            (1, 1, 1),
+            (3, 7, 11),
+            (13, 17, 29),
+            (3, 2**60, 2**60 - 1),
+            *((2**n + 1, 2**n, 2**n) for n in (30, 70)),
+        ):
             cone = Cone((ray,), rows, rivals, np.zeros((len(rows), 1)), np.zeros(len(cones.rows)), {}, 0)
             for i, sign in enumerate(cones._signs(cone, ray).tolist()):
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()

@@ -162,6 +162,18 @@ def test_every_record_of_every_tree_is_needed(few: tuple[NBest, str], tmp_path: 
             lpmert.verify(path, nbest)
 
 
+def test_a_bound_between_two_steps_of_the_losses_is_not_rounded_down(tmp_path: Path) -> None:
+    """With a alone the least loss is 3. With b alone losses are 2 and 4, in steps of 2: no bound is between them."""
+    nbest, path = NBest([[1, 0], [0, 1], [0, 0]], [0, 3], [3, 2, 4], names=["a", "b"]), tmp_path / "c.json"
+    (best,) = lpmert.best_subsets(nbest, at_most=1).subsets
+    lpmert.certify(nbest, best.result, path, ties="worst", at_most=1)
+    assert lpmert.verify(path, nbest).bound == 2
+    only_a = {"loss": "3", "bound": "3", "weights": {"a": (1.0).hex(), "b": (0.0).hex()}, "exponents": {"a": 0}}
+    path.write_text(layout({**json.loads(path.read_text()), **only_a}))
+    with pytest.raises(CertificateError, match="the bound of this part is 0 steps of the loss, and 1 are needed"):
+        lpmert.verify(path, nbest)
+
+
 def test_a_certificate_of_too_many_sets_is_refused_at_once(few: tuple[NBest, str], tmp_path: Path) -> None:
     _, text = few
     names = [f"f{k}" for k in range(60)]

@@ -174,14 +174,29 @@ def core_of_a_choice_with_itself(found: Document) -> None:
     entry[entry[2::3].index(entry[0]) * 3 + 3] = entry[1]
 
 
+def exclusion_by_itself(found: Document) -> None:
+    """The hypothesis is compared with itself alone."""
+    entry = closing(found)["out"][0]
+    entry[2:] = [*entry[:2], 1]
+
+
+def cores_of_other_choices(found: Document) -> None:
+    """All that were met on the way close a node."""
+    record = saying("known", last=True, without="branch")(found)
+    record["known"] = [*range(record["known"][-1] + 1)]
+
+
 def core_with_a_repeated_hypothesis(found: Document) -> None:
     entry, start = core(found)
     entry[start + 1] = int(np.diff(base("selections")[0].offsets)[entry[start]]) - 1
 
 
-def core_negated(found: Document) -> None:
-    entry, start = core(found)
-    entry[start + 2 :: 3] = [-multiplier for multiplier in entry[start + 2 :: 3]]
+def core_times(factor: int) -> Change:
+    def apply(found: Document) -> None:
+        entry, start = core(found)
+        entry[start + 2 :: 3] = [factor * multiplier for multiplier in entry[start + 2 :: 3]]
+
+    return apply
 
 
 def core_emptied(found: Document) -> None:
@@ -269,7 +284,8 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
             f"multiplier {value!r}": in_core(2, lambda _, value=value: value)
             for value in (0, -1, 1.5, 1.0, True, "", "1", None, [1])
         },
-        "core negated": core_negated,
+        "core negated": core_times(-1),
+        "core times 0": core_times(0),
         "line of a core dropped": drop(core, 0, slice(-3, None)),
         "core without its last multiplier": drop(core, 0, -1),
         "core emptied": core_emptied,
@@ -327,10 +343,14 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "exclusion doubled": lambda found: closing(found)["out"].extend(closing(found)["out"][:]),
         "exclusion of another hypothesis": add(closing, "out", 0, 1),
         "exclusion without a core": drop(closing, "out", 0, slice(2, None)),
+        "exclusion by itself": exclusion_by_itself,
         "exclusion of nothing": drop(closing, "out", 0, slice(None)),
         "exclusion of a decided list": exclusion_of_a_decided_list,
     },
-    ("pairs",): {"cores dropped": drop(saying("cores", without="branch"), "cores")},
+    ("pairs",): {
+        "cores dropped": drop(saying("cores", without="branch"), "cores"),
+        "cores of other choices": cores_of_other_choices,
+    },
     (*RATIOS, "f1"): {
         **{f"sum {k} {step:+d}": add("sums", k, by=step) for k in range(3) for step in (-1, 1)},
         **{

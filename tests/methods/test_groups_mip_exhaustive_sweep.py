@@ -236,6 +236,14 @@ def test_directions_are_in_the_order_of_exact_cross_products(seed, noise, scale)
         assert (turn > 0) == (groups[i] < groups[j])
 
 
+@pytest.mark.parametrize(("share", "corners"), [(1 / 3, [0, 1, 2]), (1 / 2, [0, 1])])
+def test_a_corner_is_one_however_little_it_lies_beyond_the_others(share, corners):
+    """(1/12, 1/4) in doubles is beside the line from (0, 0) to (1/4, 3/4), on which rounded products put it."""
+    x = np.array([0.0, 1.0, share]) / 4
+    _, leaving, _, _ = core.critical_directions(x, np.array([0.0, 0.75, round(3 * share, 1) / 4]), np.array([0, 3]))
+    assert sorted(leaving.tolist()) == corners
+
+
 def pairs_with_origin(*points):
     features = np.array([row for point in points for row in ((0.0, 0.0), point)])
     return features, np.arange(0, len(features) + 1, 2)

@@ -85,6 +85,12 @@ def test_a_tiny_weight_beside_a_huge_one_still_breaks_a_tie() -> None:
     assert Problem(nbest).evaluate([1e200, 1e-200]).selection.tolist() == [1]
 
 
+def test_a_lead_that_sums_in_doubles_turn_round_is_decided_exactly() -> None:
+    """The first is ahead by a half; in doubles it is 2 behind."""
+    found = Problem(NBest([[2.0**53, 1, 1], [2.0**53 + 2, -0.5, 0]], [0, 2], [3, 1])).evaluate([1.0] * 3)
+    assert (found.loss, found.tied_lists, found.loss_best_ties, found.loss_worst_ties) == (3, 1, 1, 3)
+
+
 def test_unknown_tie_breaking_is_refused() -> None:
     with pytest.raises(MethodError, match="ties"):
         Problem(NBest([[1.0]], [0, 1], [0.0]), ties="last")

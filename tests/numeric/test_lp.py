@@ -93,6 +93,17 @@ def test_what_some_weights_decode_to_is_attainable_and_swaps_come_with_proof(see
     assert unattainable > 0
 
 
+def test_rows_of_no_list_and_numbers_that_are_none_or_too_large_are_refused() -> None:
+    features, offsets = gaussian(0, width=2, lists=2, size=3)
+    with pytest.raises(ValueError, match="list 1 has no row 2"):
+        LinOptimizer(features, offsets).solve({1: 2})
+    with pytest.raises(ValueError, match="start must be finite"):
+        LinOptimizer(features, offsets).solve({1: 3}, start=np.array([np.nan, 0.0]))
+    for large in (np.nan, np.inf, 1.7e308):
+        with pytest.raises(ValueError, match="finite"):
+            LinOptimizer(np.array([[large, 1.0]]), np.array([0, 1]))
+
+
 def test_start_and_rows_change_the_work_and_not_the_verdict() -> None:
     features, offsets = gaussian(3, width=5, lists=8, size=15)
     rng = np.random.default_rng(0)

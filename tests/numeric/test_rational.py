@@ -85,6 +85,14 @@ def test_difference_rows_point_along_the_exact_difference(matrix: list[list[floa
         assert parallel(row, [Fraction(x) - Fraction(y) for x, y in zip(a, b, strict=True)])
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_and_rows_of_other_shapes_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        to_integers([[1.0, bad]])
+    with pytest.raises(ValueError, match="shape"):
+        difference_rows([[1.0, 2.0]], [[1.0]])
+
+
 @given(vectors(2))
 @example([[1e200, 1e200, -1e200], [1e200, 1.0, 1e200]])
 @example([[5e-324, 1e-300], [5e-324, -1e-300]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,7 +13,7 @@ from problems import METRICS, around, lists_in_a_cap
 from searches import many_more
 
 import lpmert
-from lpmert import MethodError, Region, RegionError, Result, Status
+from lpmert import Linear, MethodError, NBest, Region, RegionError, Result, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
@@ -104,6 +105,15 @@ def test_a_cosine_and_limits_hold_together() -> None:
             result = lpmert.minimize(lists.nbest, region=region, method=method)
             assert (result.loss, result.lower_bound) == (least, least)
             assert (result.weights > 0).all()
+
+
+def test_a_cosine_beside_an_equation_on_two_weights_is_no_proof() -> None:
+    """It takes orthonormal coordinates, which doubles only come near."""
+    nbest = NBest(np.random.default_rng(0).integers(-9, 10, (24, 3)), range(0, 25, 4), [0, 1, 2, 3] * 6)
+    given = {"cosine": 0.8, "around": {"feature1": 2.0, "feature2": 1.0, "feature3": 1.0}}
+    equal = Linear({"feature2": 1.0, "feature3": -1.0}, 0.0, 0.0)
+    statuses = [lpmert.minimize(nbest, region=Region(**given, linear=own)).status for own in ([equal], [])]
+    assert statuses == [Status.OPTIMAL_TO_TOLERANCE, Status.OPTIMAL]
 
 
 def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
@@ -350,6 +360,14 @@ def test_a_piece_that_a_search_leaves_open_counts_in_the_bound(status: Status, m
         assert len(calls) >= last
         assert result.status == status
         assert result.lower_bound is None or result.lower_bound <= -1.0
+
+
+def test_pieces_that_wait_when_a_search_ends_count_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first half-space nothing is known of the other one."""
+    lists, centre, cosine = wide(0)
+    monkeypatch.setattr(wide_cap, "search_below", lambda *given: replace(search_below(*given), ended=False))
+    result = lpmert.minimize(lists.nbest, region=Region(cosine=cosine, around=around(lists, centre)))
+    assert (result.lower_bound, result.counters["pieces"]) == (None, 1)
 
 
 def test_the_cone_is_told_exactly() -> None:

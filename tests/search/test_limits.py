@@ -106,6 +106,13 @@ def test_every_way_to_stop_says_so_and_leaves_what_holds(method: str, way: str) 
     assert len(watcher.seen) == 3 or "callback" not in settings
 
 
+def test_what_equals_a_target_or_a_gap_reaches_it() -> None:
+    first = lpmert.minimize(MEDIUM.nbest, node_limit=0)
+    for limit, status in (({"target": first.loss}, Status.TARGET), ({"gap": first.gap_rel}, Status.GAP)):
+        found = lpmert.minimize(MEDIUM.nbest, **limit)
+        assert (found.status, found.loss, found.counters["nodes"]) == (status, first.loss, 0)
+
+
 def test_a_bound_on_real_losses_is_rounded_down() -> None:
     nbest = lpmert.NBest([[1.0], [0.0], [0.0], [1.0]], [0, 2, 4], [-1234567.1, 0.3, 7.7, 1e-3])
     problem = Problem(nbest)
