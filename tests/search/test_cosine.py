@@ -365,7 +365,8 @@ def test_a_piece_that_a_search_leaves_open_counts_in_the_bound(status: Status, m
 def test_pieces_that_wait_when_a_search_ends_count_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first half-space nothing is known of the other one."""
     lists, centre, cosine = wide(0)
-    monkeypatch.setattr(wide_cap, "search_below", lambda *given: replace(search_below(*given), ended=False))
+    cut_short = {"status": Status.TIME_LIMIT}
+    monkeypatch.setattr(wide_cap, "search_below", lambda *given: replace(search_below(*given), **cut_short))
     result = lpmert.minimize(lists.nbest, region=Region(cosine=cosine, around=around(lists, centre)))
     assert (result.lower_bound, result.counters["pieces"]) == (None, 1)
 
