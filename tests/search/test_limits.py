@@ -189,6 +189,17 @@ print("goes on", flush=True)
 """
 
 
+def pressed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_first_weights_ends_with_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.search.driver.first_incumbent", pressed)
+    result = lpmert.minimize(MEDIUM.nbest)
+    assert result.status is Status.INTERRUPTED
+    assert_sound(result, MEDIUM)
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
     with Interrupts() as interrupts:
