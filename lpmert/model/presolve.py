@@ -100,7 +100,7 @@ def _leaders_by_key(features: FloatArray, offsets: IntArray) -> IntArray | None:
 
 
 def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
-    rows = np.column_stack([list_numbers(offsets), plain])
+    rows = np.ascontiguousarray(np.column_stack([list_numbers(offsets), plain]))  # columns that are together stay so
     keys = rows.view(np.dtype((np.void, rows.strides[0]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]

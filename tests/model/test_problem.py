@@ -225,7 +225,7 @@ def lists(draw: st.DrawFn) -> tuple[FloatArray, IntArray]:
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
     n_features = draw(st.integers(0, 3))
     values = draw(st.lists(numbers, min_size=sum(sizes) * n_features, max_size=sum(sizes) * n_features))
-    features = np.array(values, dtype=np.float64).reshape(sum(sizes), n_features)
+    features = np.array(values, dtype=np.float64).reshape(sum(sizes), n_features, order=draw(st.sampled_from("CF")))
     return features, np.concatenate([[0], np.cumsum(sizes)])
 
 
@@ -247,6 +247,19 @@ def test_keys_that_are_equal_by_accident_are_noticed() -> None:
         patch.setattr(presolve, "_ODD", np.uint64(0))
         assert _leaders_by_key(features, offsets) is None
     assert _leaders_by_key(features, offsets) is not None
+
+
+def test_rows_whose_keys_are_equal_are_told_apart_in_tables_of_columns() -> None:
+    """Numbers of few bits far apart, as column after column, have equal keys."""
+    values = [[0, 2097153, -1], [1, 0, -1], [2097151, 0, 1], [-2097153, 2097152, 0], [-2097153, 2097151, -2097152]]
+    features = np.asfortranarray([*values, *values[:3]], dtype=np.float64)
+    offsets = np.array([0, 2, 5, 8])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presolve, "_ODD", np.uint64(0))
+        assert _leaders_by_key(features, offsets) is None
+        nbest = lpmert.NBest(features, offsets, np.arange(8.0)[:, None] % 3)
+        assert lpmert.minimize(nbest).loss == lpmert.minimize(nbest, method="exhaustive").loss
+        assert group_identical(features, offsets).tolist() == list(range(8))
 
 
 def test_more_lists_than_a_key_has_room_for_are_sorted_by_rows() -> None:
