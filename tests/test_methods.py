@@ -578,6 +578,14 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
     assert solved > (20 if len(seeds) > 1 else 4)
 
 
+def test_a_heuristic_that_ends_at_0_returns_weights_of_the_region() -> None:
+    """Features that differ in their last bits lead likelihood nowhere: equal weights would be off the equation."""
+    one = given("ulps", "f2", 9001, "equation")
+    result = lpmert.minimize(one.data, metric=one.metric, method="likelihood", region=one.region, seed=3)
+    assert result.weights[3] == 2.0 * result.weights[0]
+    assert result.weights.any()
+
+
 @pytest.mark.parametrize("name", HEURISTICS)
 def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
     lists = gaussian_lists(3, lists=40, hypotheses=8, features=5)

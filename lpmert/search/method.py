@@ -363,7 +363,9 @@ class Run(Clock, Search):
         if self._problem.inside(self._problem.to_caller(weights)):
             return weights
         logger.warning("the method left the region; the best weights that it met inside, or else any, are returned")
-        return start_weights(self._task.canonical, None) if self.best is None else self.best
+        if self.best is None or not self.best.any():  # 0 fulfils all limits, and is no weights
+            return start_weights(self._task.canonical, None)
+        return self.best
 
 
 class Comparator(Method):
