@@ -238,7 +238,8 @@ class Cell:
 
     ranges [D, 2]: for each weight, the open interval in which it may move with all others fixed (infinite ends allowed)
     without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in
-    canonical feature scaling, mapped back and L1-normalised. margin: the least normalised margin at the centre.
+    canonical feature scaling, mapped back and L1-normalised; in the scale of the weights where doubles do not hold
+    that one. margin: the least normalised margin at the centre.
     """
 
     ranges: FloatArray

@@ -31,6 +31,11 @@ from lpmert.version import __version__
 
 _PERTURBATIONS = 24
 
+_THIN = 2.0**-52
+"""Margin below which the middle of a cell is looked for in the scale of the weights too: features that hardly differ,
+scaled to the size of others, leave limits on these no room.
+"""
+
 _TIE_DRAWS = 4
 _TIE_SIZES = tuple(10.0 ** (exponent / 2) for exponent in range(-24, -3))
 """Weights whose loss depends on a tie are moved by steps of these sizes, relative to the largest weight."""
@@ -64,11 +69,16 @@ def in_the_middle(
         return Placed(normalised(initial), margin, True, limiting, normalised(centre))
     found = problem.to_caller(weights)
     centre, margin, limiting = _centred(problem, found)
-    if not problem.far_from_rounding(centre):  # weights as small as features are large leave sums no digits
-        even = normalised(_centred(problem, found, even=True)[0])
-        if problem.attains(even, cost) and problem.far_from_rounding(even):
-            return Placed(even, margin, True, limiting, normalised(centre))
-    if problem.attains(normalised(centre), cost):
+    holds = problem.attains(normalised(centre), cost)
+    thin = not holds or (margin is not None and margin < _THIN)
+    if thin or not problem.far_from_rounding(centre):
+        even, even_margin, even_limiting = _centred(problem, found, even=True)
+        if problem.attains(normalised(even), cost):
+            if thin and even_margin is not None and even_margin > (margin or 0.0):
+                return Placed(normalised(even), even_margin, True, even_limiting)
+            if problem.far_from_rounding(even):  # weights as small as features are large leave sums no digits
+                return Placed(normalised(even), margin, True, limiting, normalised(centre))
+    if holds:
         return Placed(normalised(centre), margin, True, limiting)
     # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
     candidates = [normalised(found), _halved(centre), _halved(found)]

@@ -217,3 +217,16 @@ def test_no_scale_moves_weights_onto_a_limit() -> None:
             kept, _ = scaled_evaluation(problem, weights)
             assert problem.inside(kept, strictly=True)
     assert rounded > 0
+
+
+@pytest.mark.parametrize("method", ["choices", "cells", "auto"])
+def test_weights_keep_away_from_limits_on_features_far_larger_than_what_lists_differ_by(method: str) -> None:
+    """The middle of the cell in the scale of the lists' one difference is on the edge of the limits."""
+    lists = lpmert.NBest([[1, 2, 4e-21], [1, 2, 1.2e-20]], [0, 2], [[0], [1]], names=["a", "b", "c"])
+    above = Linear({"a": 1, "b": -3, "c": -2}, lower=0)
+    region = Region(fixed={"a": 0.3}, bounds={"b": (None, -0.32), "c": (-3, None)}, linear=[above])
+    result = lpmert.minimize(lists, region=region, method=method)
+    assert (result.status, result.loss) == (lpmert.Status.OPTIMAL, 0.0)
+    assert min(result.region.values()) > 0.1
+    assert result.cell is not None
+    assert result.cell.margin > 0.1
