@@ -336,8 +336,7 @@ def certify(
     if own["at_most"] or own["budget"]:
         if own["at_most"] and own["budget"]:
             raise MethodError("at_most and budget cannot be combined; give one of them")
-        if isinstance(nbest, WordGraphs):
-            raise MethodError("certificates with at_most or budget need N-best lists; make some with lpmert.n_best")
+        _refuse_lattices(nbest, "certificates with at_most or budget need")
     told = on_stage or (lambda *_: None)
 
     with (
@@ -385,10 +384,15 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
     return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, checked_region(region))
 
 
-def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
-    """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
+def _refuse_lattices(data: object, what: str) -> None:
+    """Raise `MethodError` for lattices, which says what is of lists."""
     if isinstance(data, WordGraphs):
         raise MethodError(f"{what} N-best lists; make some with lpmert.n_best")
+
+
+def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
+    """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
+    _refuse_lattices(data, what)
     return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
 
 

@@ -38,8 +38,8 @@ _HEAD_START = 32
 """Effort of the likelier search before the other gets any, and of each before its pace counts: a second or so."""
 
 _ROOT_AFTER = 4
-"""Effort after which `choices` bounds its root beside cones of a sum: a tenth of a second, for a bound that these may
-reach late.
+"""Effort after which `choices` bounds its root beside cones or groups of a sum: a tenth of a second, for a bound that
+these may reach late.
 """
 
 _LEAST = 0.0625

@@ -72,12 +72,13 @@ def in_the_middle(
     holds = problem.attains(normalised(centre), cost)
     thin = not holds or (margin is not None and margin < _THIN)
     if thin or not problem.far_from_rounding(centre):
-        even, even_margin, even_limiting = _centred(problem, found, even=True)
-        if problem.attains(normalised(even), cost):
+        middle, even_margin, even_limiting = _centred(problem, found, even=True)
+        even = normalised(middle)
+        if problem.attains(even, cost):
             if thin and even_margin is not None and even_margin > (margin or 0.0):
-                return Placed(normalised(even), even_margin, True, even_limiting)
+                return Placed(even, even_margin, True, even_limiting)
             if problem.far_from_rounding(even):  # weights as small as features are large leave sums no digits
-                return Placed(normalised(even), margin, True, limiting, normalised(centre))
+                return Placed(even, margin, True, limiting, normalised(centre))
     if holds:
         return Placed(normalised(centre), margin, True, limiting)
     # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.

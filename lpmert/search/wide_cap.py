@@ -74,10 +74,10 @@ def solve_beyond(
     if best is None:
         raise LimitError("no weights within the cosine were met before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
-    if status.finished:
-        status = (
-            Status.HEURISTIC if lower == -inf else Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
-        )
+    if status.finished and lower == -inf:
+        status = Status.HEURISTIC
+    elif status.finished:
+        status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
     excess = cone.cosine - cone.cosine_of(best.weights)
     told = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
     return replace(
