@@ -24,7 +24,7 @@ from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, tim
 from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.region import Region
 from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rounding import Rounding, relative_to_first
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
@@ -220,7 +220,7 @@ class LatticeProblem(BaseProblem):
         rows [n, e]: sums of features of `exact_graphs`.
         """
         if self._exact_columns is None or self._reduction is None:
-            return np.arange(len(rows)), np.ascontiguousarray(rows), None
+            return np.arange(len(rows)), np.ascontiguousarray(relative_to_first(rows, offsets)), None
         scales = self.coordinates.scales
         features, rounding = self._reduction.features(rows, offsets)
         leader = group_identical(features if rounding is None else rounding.codes, offsets)
