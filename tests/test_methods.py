@@ -671,6 +671,12 @@ def test_features_that_all_paths_share_do_not_hide_limits() -> None:
     assert run(one, "cells", node_limit=10_000)[1] is Status.OPTIMAL
 
 
+def test_huge_features_of_lattices_do_not_hide_limits() -> None:
+    """The same where columns of 1e30 are scaled to 1, which had made limits 1e-30."""
+    one = graph_problem("tiny or huge", "chrf", 8111, in_region=True, kind="simplex")
+    assert run(one, "cells", node_limit=10_000)[1] is Status.OPTIMAL
+
+
 @seeds(range(8050, 8051), range(8400, 8420))
 @pytest.mark.parametrize("comparisons", [1, 10])
 def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(comparisons: int, seeds: range) -> None:

@@ -247,6 +247,16 @@ def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) ->
         return np.ldexp(1.0, -exponents)
 
 
+def scaled_limits(limits: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return limits [k, d] in columns times scales [d], each times a factor [k], and these; all are powers of two.
+
+    A factor does not change a limit; as large as the features it is told from a tie as well as they are.
+    """
+    limits = times(limits, scales)
+    factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
+    return times(limits.T, factors).T, factors
+
+
 def _spread(column: FloatArray, first: FloatArray) -> float:
     """Return the root mean square of a column [M] minus other values [M]; columns one by one need little room."""
     # Half of each first, so that a difference of huge values does not overflow.
@@ -529,10 +539,7 @@ def canonicalise(
         features = _columns(features, columns)
         scales = column_scales(features, offsets, unit)
     features = times(features, scales)
-    # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
-    limits = times(limits[:, columns], scales)
-    factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
-    limits = times(limits.T, factors).T
+    limits, factors = scaled_limits(limits[:, columns], scales)
     if rounding is not None and reduction is not None:
         rounding = rounding.scaled(columns, scales)
         off = reduction.rows_off[:, columns] * scales * factors[:, None]
