@@ -222,10 +222,9 @@ def test_sums_that_overflow_are_refused(value: float) -> None:
 
 def test_what_lists_have_in_common_is_taken_off_where_no_digit_is_lost() -> None:
     """The second list's first column would round: 1 from 2^53; its second, and the first list, would not."""
-    rows = np.array([[2.0**53, 5.0], [2.0**53 - 3, 7.5], [1.0, -4.0], [2.0**53 + 2, -2.0**-60]])
+    rows = np.array([[2.0**53, 5.0], [2.0**53 - 3, 7.5], [1.0, -4.0], [2.0**53 + 2, -(2.0**-60)]])
     found = relative_to_first(rows, np.array([0, 2, 4]))
     assert found.tolist() == [[0.0, 0.0], [-3.0, 2.5], [1.0, -4.0], [2.0**53 + 2, -(2.0**-60)]]
-
 
 
 @pytest.mark.parametrize("kind", ["decimals", "whole", "apart", "cancelling", "tiny"])
