@@ -22,6 +22,7 @@ from benchmarks.parses import best_trees, parse_lists, read_sentences
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
 from benchmarks.suites import quick, unseen
+from benchmarks.suites.risk import log_bleu_slopes
 from lpmert.model.nbest import NBest
 
 pytestmark = pytest.mark.slow
@@ -238,3 +239,16 @@ def test_lists_have_the_features_and_errors_of_hand_counted_trees(tmp_path: Path
     # numbers of dependents left and right that are seen: (0, 0), (1, 0), (3, 0), (0, 1), a quarter each beforehand
     det, noun, verb, top = (1.25 / 2), (1.25 / 4), (2.25 / 4), (3.25 / 4)
     assert nbest.features[right, nbest.names.index("dependents")] == pytest.approx(log(det * noun * verb * top))
+
+
+@pytest.mark.parametrize("reference", [40.0, 80.0])
+def test_slopes_of_bleu_are_those_of_differences(reference: float) -> None:
+    """Longer and shorter than the reference, against the oracle's BLEU."""
+    sums = np.array([30.0, 60, 20, 50, 9, 40, 3, 30, reference])
+
+    def score(row: Any) -> float:
+        return log(1.0 - bleu_loss(row))
+
+    step = 1e-5 * np.eye(9)
+    differences = [(score(sums + one) - score(sums - one)) / 2e-5 for one in step]
+    assert np.allclose(log_bleu_slopes(sums), differences, rtol=1e-6, atol=1e-9)

@@ -17,6 +17,7 @@ from math import inf
 import numpy as np
 
 from lpmert.errors import MethodError
+from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
@@ -195,7 +196,8 @@ class Driver(Watch):
             return None
         with self._checkpoint.restoring():
             found = Incumbent.of(self._checkpoint.state)
-            if found.weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(found.weights).all():
+            n_features = self._problem.canonical.n_features
+            if found.weights.shape != (n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
                 raise ValueError(f"weights {found.weights}")
             if isinstance(self._problem, Problem) and self._problem.canonical.additive:
                 attained = self._problem.canonical.attained_cost(found.weights)

@@ -133,6 +133,7 @@ def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: 
         edits: list[Callable[[dict[str, Any]], object]] = [
             lambda state: state.update(weights=state["weights"][:-1]),
             lambda state: state.update(weights=np.full_like(state["weights"], np.nan)),
+            lambda state: state.update(weights=1e300 * state["weights"]),
             lambda state: state.update(cost=None),
             lambda state: state.update(cost=state["cost"] - 1),
             lambda state: state.update(search=3),
