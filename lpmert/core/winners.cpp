@@ -4,6 +4,7 @@
 // in it (lemma K1 of proofs/cones.md).
 #include "binding.hpp"
 #include "lists.hpp"
+#include "vectors.hpp"
 
 namespace lpmert {
 
@@ -12,58 +13,68 @@ namespace {
 // The cover has two to this power cones at most; with more features nearly all hypotheses win somewhere anyway.
 constexpr Index CONES = 10;
 
-// A cone of the cover: rays [D, D], the rows that may win in it, their scores [n, D] at the rays, and how often it was
-// split from an orthant. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
+// A cone of the cover: rays [D, D], the rows [n] that may win in it, and their scores [D, n] at the rays, in columns
+// that may be longer. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
 struct CoverCone {
     Reals rays;
     Indices rows;
-    Reals scores;
-    Index splits = 0;
+    std::array<Reals, CONES> scores;
 };
 
 // Marks the rows of one list after the other that may win in a cone of the cover.
 class Cover {
     Rows<const double> features;
-    Index n;
-    std::vector<CoverCone> open;
+    Index n, most;
+    double least = 0.0;             // beyond what scores of weights are rounded by, here and where they are decoded
+    std::vector<CoverCone> levels;  // the cone at hand, at the end of those that it is a part of
+    Reals leads;                    // [n], of the best row at a ray
 
-    // The best row at a ray, for k = D at the sum of all.
-    Index best_at(const CoverCone& cone, Index k) const {
-        Index best = 0;
-        double highest = -std::numeric_limits<double>::infinity();
-        const auto n_rows = count(cone.rows);
-        const double* own = cone.scores.data();
-        for (Index i = 0; i < n_rows; ++i, own += n) {
-            const double score = k < n ? own[k] : std::accumulate(own, own + n, 0.0);
-            if (score > highest) best = i, highest = score;
-        }
-        return best;
+    // Whether all rows of a cone are known to win somewhere.
+    bool known(const CoverCone& cone) const {
+        return std::all_of(cone.rows.begin(), cone.rows.end(), [&](Index row) { return kept[row] != 0; });
     }
-
     // Drop the rows that one of the best at the rays and in the middle beats at all rays by more than `least`.
-    void propagate(CoverCone& cone, double least) const {
+    void propagate(CoverCone& cone) {
         for (Index k = 0; k <= n; ++k) {
-            const Index best = best_at(cone, k);
-            const Reals top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
-            const auto n_rows = count(cone.rows);
+            const Index n_rows = count(cone.rows);
+            leads_of(cone, k);
             Index left = 0;
             for (Index i = 0; i < n_rows; ++i) {
-                const double* const own = cone.scores.data() + i * n;
-                Index d = 0;
-                while (d < n && top[d] - own[d] > least) ++d;
-                if (d == n) continue;
-                cone.rows[left] = cone.rows[i];
-                std::copy_n(own, n, cone.scores.begin() + left * n);
+                if (leads[i] > least) continue;
+                if (left < i) {
+                    cone.rows[left] = cone.rows[i];
+                    for (Index d = 0; d < n; ++d) cone.scores[d][left] = cone.scores[d][i];
+                }
                 ++left;
             }
             cone.rows.resize(left);
-            cone.scores.resize(left * n);
         }
     }
 
-    // Split a cone between the two rays that are the farthest apart; return the other part.
-    CoverCone split(CoverCone& cone) const {
-        Index first = 0, second = 1;
+    // Compute by how much the best row at a ray, for k = D in the middle, beats each row at all rays.
+    LPMERT_CLONES void leads_of(const CoverCone& cone, Index k) {
+        const Index n_rows = count(cone.rows);
+        double* const lead = leads.data();
+        const double* best = lead;
+        if (k < n) {
+            best = cone.scores[k].data();
+        } else {
+            std::fill_n(lead, n_rows, 0.0);
+            for (Index d = 0; d < n; ++d)
+                for (Index i = 0; i < n_rows; ++i) lead[i] += cone.scores[d][i];
+        }
+        const Index top = std::max_element(best, best + n_rows) - best;
+        std::fill_n(lead, n_rows, std::numeric_limits<double>::infinity());
+        for (Index d = 0; d < n; ++d) {
+            const double* const own = cone.scores[d].data();
+            const double score = own[top];
+            for (Index i = 0; i < n_rows; ++i) lead[i] = std::min(lead[i], score - own[i]);
+        }
+    }
+
+    // The two rays that are the farthest apart.
+    std::pair<Index, Index> longest_edge(const CoverCone& cone) const {
+        std::pair<Index, Index> found{0, 1};
         double longest = -1.0;
         for (Index a = 0; a < n; ++a) {
             for (Index b = a + 1; b < n; ++b) {
@@ -72,61 +83,66 @@ class Cover {
                     const double step = cone.rays[a * n + d] - cone.rays[b * n + d];
                     distance += step * step;
                 }
-                if (distance > longest) first = a, second = b, longest = distance;
+                if (distance > longest) found = {a, b}, longest = distance;
             }
         }
-        ++cone.splits;
-        CoverCone other = cone;
-        for (Index d = 0; d < n; ++d) {
-            double& one = cone.rays[first * n + d];
-            double& two = other.rays[second * n + d];
-            one = two = 0.5 * (one + two);
+        return found;
+    }
+
+    // Mark what may win in the cone at a level, which is split where that is not clear.
+    void search(Index level) {
+        CoverCone& cone = levels[level];
+        if (known(cone)) return;
+        propagate(cone);
+        if (known(cone)) return;
+        if (cone.rows.size() == 1 || level == most) {
+            for (const Index row : cone.rows) kept[row] = true;
+            return;
         }
-        for (Index i = 0; i < count(cone.rows); ++i) {
-            double& one = cone.scores[i * n + first];
-            double& two = other.scores[i * n + second];
-            one = two = 0.5 * (one + two);
+        const auto [first, second] = longest_edge(cone);
+        for (const Index replaced : {first, second}) {
+            CoverCone& half = levels[level + 1];
+            half.rays = cone.rays;
+            half.rows = cone.rows;
+            for (Index d = 0; d < n; ++d) {
+                half.rays[replaced * n + d] = 0.5 * (cone.rays[first * n + d] + cone.rays[second * n + d]);
+                half.scores[d].resize(std::max(half.scores[d].size(), half.rows.size()));
+                if (d != replaced) std::copy_n(cone.scores[d].begin(), half.rows.size(), half.scores[d].begin());
+            }
+            for (Index i = 0; i < count(half.rows); ++i)
+                half.scores[replaced][i] = 0.5 * (cone.scores[first][i] + cone.scores[second][i]);
+            search(level + 1);
         }
-        return other;
     }
 
   public:
     std::vector<char> kept;
 
     explicit Cover(Rows<const double> features_)
-        : features(features_), n(features_.columns()), kept(features_.rows()) {}
+        : features(features_),
+          n(features_.columns()),
+          most(CONES - n),
+          levels(std::max<Index>(most, 0) + 1),
+          kept(features_.rows()) {}
 
     void mark(Index begin, Index end) {
-        const Index most = CONES - n;
         double reach = 0.0;
         for (Index i = begin; i < end; ++i)
             for (const double value : features[i]) reach = std::max(reach, std::abs(value));
-        // beyond what scores of weights are rounded by, here and where they are decoded
-        const double least = 8.0 * static_cast<double>(n + most + 8) * EPSILON * reach;
+        least = 8.0 * static_cast<double>(n + most + 8) * EPSILON * reach;
+        CoverCone& whole = levels[0];
+        leads.resize(std::max<std::size_t>(leads.size(), end - begin));
         for (Index orthant = 0; orthant < Index{1} << n; ++orthant) {
-            CoverCone start;
             const auto sign = [&](Index k) { return (orthant >> k) & 1 ? -1.0 : 1.0; };
-            start.rays.assign(n * n, 0.0);
-            for (Index k = 0; k < n; ++k) start.rays[k * n + k] = sign(k);
-            for (Index i = begin; i < end; ++i) {
-                start.rows.push_back(i);
-                for (Index k = 0; k < n; ++k) start.scores.push_back(sign(k) * features[i][k]);
+            whole.rays.assign(n * n, 0.0);
+            for (Index k = 0; k < n; ++k) whole.rays[k * n + k] = sign(k);
+            whole.rows.resize(end - begin);
+            std::iota(whole.rows.begin(), whole.rows.end(), begin);
+            for (Index k = 0; k < n; ++k) {
+                whole.scores[k].resize(end - begin);
+                for (Index i = begin; i < end; ++i) whole.scores[k][i - begin] = sign(k) * features[i][k];
             }
-            open.push_back(std::move(start));
-            while (!open.empty()) {
-                CoverCone cone = std::move(open.back());
-                open.pop_back();
-                propagate(cone, least);
-                const auto known = [&](Index row) { return kept[row] != 0; };
-                if (std::all_of(cone.rows.begin(), cone.rows.end(), known)) continue;
-                if (cone.rows.size() == 1 || cone.splits == most) {
-                    for (const Index row : cone.rows) kept[row] = true;
-                    continue;
-                }
-                CoverCone other = split(cone);
-                open.push_back(std::move(cone));
-                open.push_back(std::move(other));
-            }
+            search(0);
         }
     }
 };
