@@ -36,6 +36,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(cells, "_LOCAL_UNITS", 1)
         patch.setattr(choices, "_LOCAL_UNITS", 1)
         patch.setattr(cells, "_ANSWERS", 1)
+        patch.setattr(cells, "_MANY_CLOSINGS", 1)
         patch.setattr(cells, "_SHORT", 0)
         for module in (cells, choices):
             patch.setattr(module, "_ALONE", 0)

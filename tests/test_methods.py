@@ -163,6 +163,43 @@ def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ti
             ended(one, method, ties=ties)
 
 
+def nearly_parallel_pairs(seed: int, n_lists: int, n_features: int) -> Given:
+    """Pairs whose differences are one of four directions, but for 1e-9."""
+    rng = np.random.default_rng(seed)
+    directions = rng.integers(-3, 4, (4, n_features)).astype(float)
+    features = np.zeros((2 * n_lists, n_features))
+    features[1::2] = directions[rng.integers(0, 4, n_lists)] * rng.choice([-1.0, 1.0], (n_lists, 1))
+    features[1::2] += 1e-9 * rng.normal(size=(n_lists, n_features))
+    losses = rng.integers(0, 9, 2 * n_lists).astype(float)
+    values = [(Fraction(loss),) for loss in losses.tolist()]
+    return Given("pairs", features, [*range(0, 2 * n_lists + 1, 2)], losses, values, thin=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nearly_parallel_boundaries_do_not_have_to_be_closed_part_by_part(seed: int) -> None:
+    """Their proofs took hundreds of parts closed in exact arithmetic, and more than ten seconds."""
+    one = nearly_parallel_pairs(seed, 13, 6)
+    result = lpmert.minimize(one.data, method="cells", node_limit=20_000)
+    check_result(one, result, one.least)
+    assert result.status is Status.OPTIMAL
+    assert 64 < result.counters["exact_leaves"] < 100
+
+
+@seeds(range(8700, 8701), range(8700, 8740))
+def test_selections_searched_beside_parts_that_are_closed_leave_the_same_optimum(seeds: range) -> None:
+    """From the first such part on; in all regions but those of many limits."""
+    statuses: Counter[Status] = Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.methods.cells.cells._MANY_CLOSINGS", 0)
+        for k, kind in enumerate(FEATURES):
+            for seed in seeds:
+                region = REGIONS[(k + seed) % len(REGIONS)]
+                worth = WORTHS[(k + seed) % len(WORTHS)]
+                one = problem(kind, worth, seed, kind="" if k % 2 or region == "many" else region)
+                statuses[run(one, "cells")[1]] += 1
+    assert_mostly_proved(statuses, thin=True)
+
+
 def short_lists(seed: int, *, wide: bool) -> Lists:
     """Ten to thirty lists of two or three; losses of one or of three orders of magnitude."""
     rng = np.random.default_rng(seed)

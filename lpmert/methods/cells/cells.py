@@ -77,6 +77,11 @@ _MOST_FEATURES = 6
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
+_MANY_CLOSINGS = 64
+"""Parts closed in exact arithmetic after which the selections of all lists are searched beside them: where differences
+are nearly parallel, their boundaries pass through more parts than there are selections.
+"""
+
 _SHORT = 100_000_000
 """Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
 smaller ones: the search does not end soon.
@@ -182,6 +187,8 @@ class CellsSearch(Combined):
         self._counts = Counts()
         self._exact_leaves = 0
         self._stalled = self._floor = 0
+        self._whole = roots is None  # whether the selections of all lists may help
+        self._beside: ChoicesSearch | None = None
         self._begin(roots is None and settings.boxed(canonical), roots)
 
     def _begin(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
@@ -200,7 +207,8 @@ class CellsSearch(Combined):
 
     @property
     def _searches(self) -> Sequence[Search]:
-        return [] if self._closing is None else [self._closing[0]]
+        found = [None if self._closing is None else self._closing[0], self._beside]
+        return [search for search in found if search is not None]
 
     @property
     def effort(self) -> float:
@@ -410,13 +418,7 @@ class CellsSearch(Combined):
         search, fixed = self._closing
         if not search.finished:
             search.advance()
-        if search.incumbent.cost + fixed < self.incumbent.cost:
-            found = search.incumbent.weights
-            cost = self._loss.attained(found, search.incumbent.cost + fixed)
-            if cost is None:
-                self._leave_unsettled(search.incumbent.cost + fixed)
-            else:
-                self.incumbent.improve(cost, found, "X")
+        self._take_found(search, fixed)
         if search.finished:
             self._put_away(search)
             self._closing, unsettled = None, search.unsettled
@@ -427,6 +429,33 @@ class CellsSearch(Combined):
                 self._closing = self._start_exact_closing()
             if self._closing is None:
                 self._nodes.drop_top()
+        if self._whole and self.counters()["exact_leaves"] > _MANY_CLOSINGS:
+            self._search_beside()
+
+    def _take_found(self, search: Search, fixed: int) -> None:
+        """Take what a search in exact arithmetic has found, if it is better in doubles too."""
+        if search.incumbent.cost + fixed < self.incumbent.cost:
+            found = search.incumbent.weights
+            cost = self._loss.attained(found, search.incumbent.cost + fixed)
+            if cost is None:
+                self._leave_unsettled(search.incumbent.cost + fixed)
+            else:
+                self.incumbent.improve(cost, found, "X")
+
+    def _search_beside(self) -> None:
+        """Search the selections of all lists for as long as a part that is closed, and take their bound."""
+        if self._beside is None:
+            self._beside, _ = selections(self._settings.selections, self._canonical, self._loss, self._aim(), None)
+        search = self._beside
+        search.incumbent.improve(self.incumbent.cost, self.incumbent.weights, "")
+        search.advance()
+        self._take_found(search, 0)
+        self._floor = max(self._floor, search.lower_bound)
+        if self._floor >= self.incumbent.cost:
+            self._unsettled = None
+        if search.finished:
+            self._put_away(search)
+            self._beside, self._whole = None, False
 
     @property
     def _stuck(self) -> bool:
