@@ -51,6 +51,9 @@ _MOST_FOR_GROUPS = 0.25
 _GROUPS_BEGIN = 0.125
 """Share of `groups` as the second search until it has had its head start, in which its bound rises most."""
 
+_WHILE_HELD_UP = 0.75
+"""Share of a second search that leads while the first one is held up by one part, which may take any time."""
+
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
 
@@ -272,6 +275,8 @@ class Portfolio(Combined):
         grouped = isinstance(self._second, GroupedSearch)
         if grouped and second_course.effort < _HEAD_START:
             return _GROUPS_BEGIN
+        if second_bound > bound and self._first.held_up:
+            return _WHILE_HELD_UP
         left, second_left = course.effort_left(bound, cost), second_course.effort_left(second_bound, cost)
         if second_left is None:
             # Cones of `cells` rise slowly at first, groups fast: what these do not reach soon they do not reach.

@@ -115,6 +115,11 @@ class Search(ABC):
         return 0.0
 
     @property
+    def held_up(self) -> bool:
+        """Whether the bound waits for one part of the search, which has taken long already."""
+        return False
+
+    @property
     def open_nodes(self) -> int:
         return 0 if self.finished else 1
 

@@ -199,6 +199,7 @@ class Rising(Search):
     """A search whose bound rises by so much for each unit of effort, from that of its root on."""
 
     root = 0
+    held_up = False
 
     def __init__(self, incumbent: Incumbent, rise: float) -> None:
         self.incumbent, self._rise, self._done = incumbent, rise, 0.0
@@ -278,6 +279,18 @@ def test_a_higher_bound_that_the_first_search_will_not_reach_gets_half_of_the_ef
     second.root = root
     portfolio = portfolio_of(first, second)
     while second.effort < _HEAD_START - 1:
+        portfolio.advance()
+    assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
+
+
+@pytest.mark.parametrize(("leads", "share"), [(True, 0.75), (False, _LEAST)])
+def test_a_search_that_one_part_holds_up_leaves_most_effort_to_one_that_leads(leads: bool, share: float) -> None:
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    first, second = Rising(incumbent, 0.0), Rising(incumbent, 0.0)
+    (second if leads else first).root = COST // 2
+    first.held_up = True
+    portfolio = portfolio_of(first, second)
+    while second.effort < 4 * _HEAD_START:
         portfolio.advance()
     assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
 

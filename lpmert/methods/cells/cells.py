@@ -77,6 +77,9 @@ _MOST_FEATURES = 6
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
+_LONG_CLOSING = 32
+"""Turns after which a part that is being closed holds the search up: a second or so."""
+
 _MANY_CLOSINGS = 64
 """Parts closed in exact arithmetic after which the selections of all lists are searched beside them: where differences
 are nearly parallel, their boundaries pass through more parts than there are selections.
@@ -204,6 +207,11 @@ class CellsSearch(Combined):
                 self._nodes.push(cone)
         self._hard: deque[OpenNode] = deque()
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
+        self._closing_turns = 0
+
+    @property
+    def held_up(self) -> bool:
+        return self._closing is not None and self._closing_turns > _LONG_CLOSING
 
     @property
     def _searches(self) -> Sequence[Search]:
@@ -412,10 +420,12 @@ class CellsSearch(Combined):
         if self._closing is None:
             # Another unit may have found better weights meanwhile.
             self._closing = None if self._ruled_out(self._nodes.top_bound) else self._start_closing()
+            self._closing_turns = 0
             if self._closing is None:
                 self._nodes.drop_top()
             return
         search, fixed = self._closing
+        self._closing_turns += 1
         if not search.finished:
             search.advance()
         self._take_found(search, fixed)
