@@ -272,8 +272,8 @@ class Portfolio(Combined):
         """The share of the effort that the second search gets."""
         cost, bound, second_bound = self.incumbent.cost, self._first.lower_bound, self._searches[1].lower_bound
         course, second_course = self._courses
-        grouped = isinstance(self._second, GroupedSearch)
-        if grouped and second_course.effort < _HEAD_START:
+        early = self._searches[1].early
+        if early and second_course.effort < _HEAD_START:
             return _GROUPS_BEGIN
         if second_bound > bound and self._first.held_up:
             return _WHILE_HELD_UP
@@ -281,11 +281,11 @@ class Portfolio(Combined):
         if second_left is None:
             # Cones of `cells` rise slowly at first, groups fast: what these do not reach soon they do not reach.
             reached = course.effort_left(bound, second_bound)
-            far = reached is None or (isinstance(self._first, GroupedSearch) and reached > course.effort)
+            far = reached is None or (self._first.early and reached > course.effort)
             return 0.5 if second_bound > bound and far else _LEAST
         if left is None:
             left = course.effort  # what has not risen for so long may not rise for as long again
-        most = _MOST_FOR_GROUPS if grouped else 1.0 - _LEAST
+        most = _MOST_FOR_GROUPS if early else 1.0 - _LEAST
         return min(most, max(_LEAST, left / ((left + second_left) or 1.0)))
 
     def advance(self) -> None:

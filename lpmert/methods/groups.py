@@ -384,6 +384,7 @@ class GroupedSearch(Combined):
     """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
 
     phase = "groups of lists"
+    early = True
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)

@@ -52,12 +52,14 @@ class Incumbent:
 class Search(ABC):
     """A search that works in slices and can stop after any of them.
 
-    strict: the cost of the incumbent depends on no tie. catalogue: the paths that may win somewhere, of a search over
-    lattices that knows them. A constant answer can be an attribute of a search: `nodes = 0`.
+    strict: the cost of the incumbent depends on no tie. early: the bound rises most at first, which says little about
+    later. catalogue: the paths that may win somewhere, of a search over lattices that knows them. A constant answer can
+    be an attribute of a search: `nodes = 0`.
     """
 
     incumbent: Incumbent
     strict: ClassVar[bool] = True
+    early: ClassVar[bool] = False
     catalogue: Catalogue | None = None
     _unsettled: int | None = None
 
