@@ -52,7 +52,7 @@ _GROUPS_BEGIN = 0.125
 """Share of `groups` as the second search until it has had its head start, in which its bound rises most."""
 
 _WHILE_HELD_UP = 0.75
-"""Share of a second search that leads while the first one is held up by one part, which may take any time."""
+"""Least share of a second search that leads while the first one is held up by one part, which may take any time."""
 
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
@@ -275,8 +275,6 @@ class Portfolio(Combined):
         early = self._searches[1].early
         if early and second_course.effort < _HEAD_START:
             return _GROUPS_BEGIN
-        if second_bound > bound and self._first.held_up:
-            return _WHILE_HELD_UP
         left, second_left = course.effort_left(bound, cost), second_course.effort_left(second_bound, cost)
         if second_left is None:
             # Cones of `cells` rise slowly at first, groups fast: what these do not reach soon they do not reach.
@@ -301,6 +299,8 @@ class Portfolio(Combined):
         second = self._second
         at_root = self._root and second is not None and second.nodes <= 1 and not second.finished
         share = 0.0 if second is None or ahead < _HEAD_START else self._share_of_second
+        if share > 0.0 and self._first.held_up and self._searches[1].lower_bound > self._first.lower_bound:
+            share = max(share, _WHILE_HELD_UP)
         number = int(at_root or (share > 0.0 and self._owed >= 0.0))
         search = self._searches[number]
         before = search.effort
