@@ -275,16 +275,18 @@ class Portfolio(Combined):
         early = self._searches[1].early
         if early and second_course.effort < _HEAD_START:
             return _GROUPS_BEGIN
+        leads = second_bound > bound
+        least = _WHILE_HELD_UP if leads and self._first.held_up else _LEAST
         left, second_left = course.effort_left(bound, cost), second_course.effort_left(second_bound, cost)
         if second_left is None:
             # Cones of `cells` rise slowly at first, groups fast: what these do not reach soon they do not reach.
             reached = course.effort_left(bound, second_bound)
             far = reached is None or (self._first.early and reached > course.effort)
-            return 0.5 if second_bound > bound and far else _LEAST
+            return max(least, 0.5 if leads and far else _LEAST)
         if left is None:
             left = course.effort  # what has not risen for so long may not rise for as long again
         most = _MOST_FOR_GROUPS if early else 1.0 - _LEAST
-        return min(most, max(_LEAST, left / ((left + second_left) or 1.0)))
+        return min(most, max(least, left / ((left + second_left) or 1.0)))
 
     def advance(self) -> None:
         if self._improver is not None:
@@ -299,8 +301,6 @@ class Portfolio(Combined):
         second = self._second
         at_root = self._root and second is not None and second.nodes <= 1 and not second.finished
         share = 0.0 if second is None or ahead < _HEAD_START else self._share_of_second
-        if share > 0.0 and self._first.held_up and self._searches[1].lower_bound > self._first.lower_bound:
-            share = max(share, _WHILE_HELD_UP)
         number = int(at_root or (share > 0.0 and self._owed >= 0.0))
         search = self._searches[number]
         before = search.effort

@@ -23,8 +23,9 @@ from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, scaled_limits, times
 from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.region import Region
+from lpmert.numeric.lists import relative_to_first
 from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import Rounding, relative_to_first
+from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
@@ -172,7 +173,7 @@ class LatticeProblem(BaseProblem):
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
         self.coordinates = Coordinates(np.arange(n_features), scales, n_features, self._reduction)
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self.canonical = Canonical(*empty, np.ascontiguousarray(scaled_limits(limits, scales)[0]), labels, cap)
+        self.canonical = Canonical(*empty, scaled_limits(limits, scales)[0], labels, cap)
         if not self.additive:
             width = len(self.settings.columns)
             totals = Totals(self.metric, np.empty((0, width)), np.zeros(width), self._attained)

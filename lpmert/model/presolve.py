@@ -254,7 +254,7 @@ def scaled_limits(limits: FloatArray, scales: FloatArray) -> tuple[FloatArray, F
     """
     limits = times(limits, scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
-    return times(limits.T, factors).T, factors
+    return np.ascontiguousarray(times(limits.T, factors).T), factors
 
 
 def _spread(column: FloatArray, first: FloatArray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rounding import Rounding, two_sum
 from lpmert.system.mapped import released
 
 if TYPE_CHECKING:
@@ -95,6 +95,16 @@ def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
     """Return features [M, D] minus their means within the lists."""
     means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
     return np.asarray(features - means[list_numbers(offsets)])
+
+
+def relative_to_first(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return features [M, D] less those of the first hypothesis of each list [S + 1], which choose alike: every column
+    of a list of which doubles hold all these differences exactly. What all have in common costs digits of scores.
+    """
+    owner = list_numbers(offsets)
+    differences, off = two_sum(features, -features[offsets[owner]])
+    exact = np.logical_and.reduceat(off == 0.0, offsets[:-1], axis=0)
+    return np.where(exact[owner], differences, features)
 
 
 def mean_difference(values: FloatArray, offsets: IntArray) -> float:

@@ -314,16 +314,6 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     return values, _codes(terms, offsets, list(column.values()), values, off), off
 
 
-def relative_to_first(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return features [M, D] less those of the first hypothesis of each list [S + 1], which choose alike: every column
-    of a list of which doubles hold all these differences exactly. What all have in common costs digits of scores.
-    """
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    differences, off = two_sum(features, -features[offsets[owner]])
-    exact = np.logical_and.reduceat(off == 0.0, offsets[:-1], axis=0)
-    return np.where(exact[owner], differences, features)
-
-
 def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return sums [M] and what rounding took from them (Knuth)."""
     total = a + b

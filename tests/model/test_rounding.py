@@ -15,9 +15,9 @@ from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import _distances, _orthonormal, reduce
 from lpmert.model.region import limits_of
-from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, relative_to_first, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import relative_to_first, sums_of_columns
+from lpmert.numeric.rounding import sums_of_columns
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
