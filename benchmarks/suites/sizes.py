@@ -23,7 +23,7 @@ SIZES = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 500)
 PUBLISHED = Solve(VARIANTS[AS_PUBLISHED], "lp-mert as published")
 STRICT = Solve(VARIANTS[ALL_OFF], "lp-mert, strict, nothing saved")
 SOLVERS = (PUBLISHED, STRICT, Solve(LpMert(), "lp-mert"), Solve(Auto(), "auto"))
-TIME_LIMIT = 60.0
+TIME_LIMIT = 30.0
 
 
 def lists(size: int, width: int) -> Dataset:
