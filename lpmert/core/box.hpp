@@ -41,7 +41,7 @@ struct Precision {
     Index places = -1;
     double off = 0.0, least = 0.0;
 
-    static constexpr std::array members{"places", "off", "least"};
+    using Fields = std::tuple<Index, double, double>;
 };
 
 // The axis of the face that a box is on; radius [D].
@@ -135,15 +135,15 @@ struct Products {
     bool are_at_least(double error) const { return lead - (reach + error) >= 0.0; }
 };
 
-// Whether a row of columns surely has at least the product of another with all weights of a box; off: of Precision.
-inline bool beats_in_box(const View& values, Index winner, Index loser, const Box& box, double rounding, double off) {
-    const Index n = box.n_features();
+// Those of what one row of columns has more than another one.
+template <class Values>
+Products lead_in_box(const Values& values, Index one, Index other, const Box& box) {
     Products products;
-    for (Index d = 0; d < n; ++d) {
-        const double gain = values[d][winner] - values[d][loser];
+    for (Index d = 0; d < box.n_features(); ++d) {
+        const double gain = values[d][one] - values[d][other];
         products.add(gain, std::abs(gain), box.centre[d], box.radius[d]);
     }
-    return products.are_at_least(products.error(n + 4, rounding) + off);
+    return products;
 }
 
 // Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
@@ -241,7 +241,8 @@ class Boxes {
     static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
     bool beats(const View& values, Index winner, Index loser, const Box& half) const {
-        return beats_in_box(values, winner, loser, half, rounding_, precision_.off);
+        const Products products = lead_in_box(values, winner, loser, half);
+        return products.are_at_least(products.error(half.n_features() + 4, rounding_) + precision_.off);
     }
     double rounding(const Box& box) const { return rounding_of(precision_.places, box.centre, box.radius); }
     const Precision& precision() const { return precision_; }
@@ -255,7 +256,7 @@ class Boxes {
         const auto add = [&](double stake) {
             double reach = 0.0;
             for (const double share : shares_) reach += share;
-            if (!(0.0 < reach && reach < std::numeric_limits<double>::infinity())) return;
+            if (!(0.0 < reach && reach < INF)) return;
             for (Index d = 0; d < n; ++d) stakes_[d] += stake * (shares_[d] / reach);
         };
         Index stride = std::max<Index>(1, box.n_pairs() / SAMPLED);

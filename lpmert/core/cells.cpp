@@ -1,8 +1,6 @@
 // The search over the weight space as Python has it, and what its lemmas are tested by.
 #include "cells.hpp"
 
-#include <optional>
-
 namespace lpmert {
 
 namespace {
@@ -14,23 +12,24 @@ template <class Shape, class Loss>
 void bind_search(nb::module_& module, const char* name) {
     using Search = cells::Search<Shape, Loss>;
     nb::class_<Search> search(module, name);
-    define(search, "renew", &Search::renew, "weights");
-    define(search, "aim", &Search::aim, "cost", "loss");
-    define(search, "propagate_root", &Search::propagate_root, "limit");
-    define(search, "begin", &Search::begin, "budget", "step");
-    define(search, "explore", &Search::explore, "room");
-    define(search, "load", &Search::load, "node");
-    define(search, "nodes", &Search::packed_nodes);
-    define(search, "pop", &Search::pop);
-    define(search, "clear", &Search::clear);
-    define(search, "survivors", &Search::survivors);
-    define(search, "conflicts", &Search::conflicts, "needed");
-    define_attribute(search, "bounds", &Search::bounds);
-    define_attribute(search, "counts", [](const Search& self) {
+    search.def("renew", &Search::renew, "weights"_a, unlocked);
+    search.def("aim", &Search::aim, "cost"_a, "loss"_a, unlocked);
+    search.def("propagate_root", &Search::propagate_root, "limit"_a, unlocked);
+    search.def("begin", &Search::begin, "budget"_a, "step"_a, unlocked);
+    search.def(
+        "explore", [](Search& self, Index room) { return static_cast<Index>(self.explore(room)); }, "room"_a, unlocked);
+    search.def("load", &Search::load, "node"_a, unlocked);
+    search.def("nodes", &Search::packed_nodes, unlocked);
+    search.def("pop", &Search::pop, unlocked);
+    search.def("clear", &Search::clear, unlocked);
+    search.def("survivors", &Search::survivors, unlocked);
+    search.def("conflicts", &Search::conflicts, "needed"_a, unlocked);
+    search.def_prop_ro("bounds", &Search::bounds);
+    search.def_prop_ro("counts", [](const Search& self) {
         const auto& [nodes, leaves, leaf_programs, conflicting, looked_at, work] = self.counts;
         return std::make_tuple(nodes, leaves, leaf_programs, conflicting, looked_at, work);
     });
-    define_attribute(search, "found", [](const Search& self) {
+    search.def_prop_ro("found", [](const Search& self) {
         return std::make_tuple(self.loss.upper, self.loss.loss, self.loss.weights);
     });
     search.def(
@@ -41,7 +40,7 @@ void bind_search(nb::module_& module, const char* name) {
             Shape::Node::each_field(node, taker);
             self.push_checked(std::move(node));
         },
-        nb::arg("fields"));
+        "fields"_a);
     search.def("top", [](Search& self) {
         Describer describer;
         Shape::Node::each_field(self.top(), describer);
@@ -49,16 +48,17 @@ void bind_search(nb::module_& module, const char* name) {
     });
 }
 
-template <class Shape, class... Given>
-nb::object search_over(const Lists& lists, const std::optional<Ratio>& ratio, const Settings& selections,
-                       const cells::Settings& settings, Given... given) {
-    const auto search = [&](const auto& loss, Index n_columns) {
-        using Search = cells::Search<Shape, std::decay_t<decltype(loss)>>;
-        auto made = std::make_unique<Search>(lists, settings, Shape(lists, settings, given...), loss, n_columns);
-        return nb::cast(made.release(), nb::rv_policy::take_ownership);
+nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio, const Settings& selections,
+                       const std::optional<cells::Precision>& precision, const cells::Settings& settings) {
+    const auto search_over = [&](const auto& shape, const auto& loss, Index n_columns) {
+        using Search = cells::Search<std::decay_t<decltype(shape)>, std::decay_t<decltype(loss)>>;
+        return nb::cast(std::make_unique<Search>(lists, settings, shape, loss, n_columns));
     };
-    if (!ratio) return search(cells::SumLoss(lists, selections), 0);
-    return search(cells::RatioLoss(lists, *ratio), ratio->n_columns());
+    const auto search = [&](const auto& shape) {
+        if (!ratio) return search_over(shape, cells::SumLoss(lists, selections), 0);
+        return search_over(shape, cells::RatioLoss(lists, *ratio), ratio->n_columns());
+    };
+    return precision ? search(Boxes(lists, settings, *precision)) : search(Cones(lists, settings));
 }
 
 std::tuple<Index, Matrix<Index>> box_charges(Rows<const double> gains, Span<const Index> steps,
@@ -88,25 +88,12 @@ void bind_cells(nb::module_& module) {
     bind_search<Boxes, cells::RatioLoss>(module, "RatioBoxes");
     bind_search<Cones, cells::SumLoss>(module, "SumCones");
     bind_search<Cones, cells::RatioLoss>(module, "RatioCones");
-    module.def(
-        "cell_search",
-        [](const Lists& lists, const nb::object& ratio, const nb::tuple& selections, const nb::object& precision,
-           const nb::tuple& settings) {
-            const auto own = border::Parameter<cells::Settings>::take(settings, "settings");
-            const auto leaves = border::Parameter<Settings>::take(selections, "selections");
-            const auto part = [](const nb::object& given) { return nb::cast<nb::tuple>(given); };
-            std::optional<Ratio> metric;
-            if (!ratio.is_none()) metric = border::Parameter<Ratio>::take(part(ratio), "ratio");
-            if (precision.is_none()) return search_over<Cones>(lists, metric, leaves, own);
-            const auto places = border::Parameter<cells::Precision>::take(part(precision), "precision");
-            return search_over<Boxes>(lists, metric, leaves, own, places);
-        },
-        nb::arg("lists"), nb::arg("ratio").none(), nb::arg("selections"), nb::arg("precision").none(),
-        nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
-    define(module, "box_normals", &cells::box_normals, "centre", "radius");
-    define(module, "outer_normals", &cells::outer_normals, "rays");
-    define(module, "box_charges", &box_charges, "gains", "steps", "centre", "radius", "rounding", "off", "needed",
-           "most_pairs");
+    module.def("cell_search", &cell_search, "lists"_a, "ratio"_a.none(), "selections"_a, "precision"_a.none(),
+               "settings"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    module.def("box_normals", &cells::box_normals, "centre"_a, "radius"_a, unlocked);
+    module.def("outer_normals", &cells::outer_normals, "rays"_a, unlocked);
+    module.def("box_charges", &box_charges, "gains"_a, "steps"_a, "centre"_a, "radius"_a, "rounding"_a, "off"_a,
+               "needed"_a, "most_pairs"_a, unlocked);
 }
 
 }  // namespace lpmert

@@ -15,37 +15,36 @@ template <class Loss>
 void bind_search(nb::module_& module, const char* name) {
     using Search = ChoicesSearch<Loss>;
     nb::class_<Search> search(module, name);
-    define(search, "search", &Search::search, "budget");
-    define(search, "aim", &Search::aim, "cost", "loss");
-    define(search, "answer", &Search::answer, "weights", "core");
-    define(search, "open_nodes", &Search::open_nodes);
-    define(search, "go_on_with", &Search::go_on_with, "node");
-    define(search, "spend", &Search::spend, "work");
-    define_attribute(search, "found", [](const Search& self) {
+    search.def(
+        "search", [](Search& self, Index budget) { return static_cast<Index>(self.search(budget)); }, "budget"_a,
+        unlocked);
+    search.def("aim", &Search::aim, "cost"_a, "loss"_a, unlocked);
+    search.def("answer", &Search::answer, "weights"_a, "core"_a, unlocked);
+    search.def("open_nodes", &Search::open_nodes, unlocked);
+    search.def("go_on_with", &Search::go_on_with, "node"_a, unlocked);
+    search.def("spend", &Search::spend, "work"_a, unlocked);
+    search.def_prop_ro("found", [](const Search& self) {
         return std::make_tuple(self.tree.upper, self.loss.loss, self.tree.best_weights);
     });
-    define_attribute(search, "work", [](const Search& self) { return self.tree.work; });
-    define_attribute(search, "nodes", &Search::nodes);
-    define_attribute(search, "depth", [](const Search& self) { return self.tree.depth; });
-    define_attribute(search, "programs", [](const Search& self) { return self.programs().programs; });
-    define_attribute(search, "rounds", [](const Search& self) { return self.programs().rounds; });
-    define_attribute(search, "core_programs", &Search::core_programs);
-    define_attribute(search, "between_nodes", &Search::between_nodes);
-    define_attribute(search, "least_open", &Search::least_open);
-    define_attribute(search, "question", [](const Search& self) { return pairs_of(self.question()); });
-    search.def_prop_ro("trial", &Search::trial, nb::rv_policy::reference_internal);
+    search.def_prop_ro("work", [](const Search& self) { return self.tree.work; });
+    search.def_ro("nodes", &Search::nodes);
+    search.def_prop_ro("depth", [](const Search& self) { return self.tree.depth; });
+    search.def_prop_ro("programs", [](const Search& self) { return self.programs().programs; });
+    search.def_prop_ro("rounds", [](const Search& self) { return self.programs().rounds; });
+    search.def_ro("core_programs", &Search::core_programs);
+    search.def_prop_ro("between_nodes", &Search::between_nodes);
+    search.def_prop_ro("least_open", &Search::least_open);
+    search.def_prop_ro("question", [](const Search& self) { return pairs_of(self.question()); });
+    search.def_prop_ro("trial", &Search::trial);
 }
 
-nb::object choices_search(const Lists& lists, const nb::object& ratio, Index n_fixed, const Array& weights,
-                          const nb::tuple& settings) {
-    const Settings own = border::Parameter<Settings>::take(settings, "settings");
-    const auto from = vector<const double>(weights, "weights");
+nb::object choices_search(const Lists& lists, const std::optional<Ratio>& ratio, Index n_fixed,
+                          Span<const double> weights, const Settings& settings) {
     const auto search = [&](auto loss) {
-        auto made = std::make_unique<ChoicesSearch<decltype(loss)>>(lists, n_fixed, INFINITE_COST, from, own, loss);
-        return nb::cast(made.release(), nb::rv_policy::take_ownership);
+        using Search = ChoicesSearch<decltype(loss)>;
+        return nb::cast(std::make_unique<Search>(lists, n_fixed, INFINITE_COST, weights, settings, loss));
     };
-    if (ratio.is_none()) return search(Sums());
-    return search(Ratios(border::Parameter<Ratio>::take(nb::cast<nb::tuple>(ratio), "ratio"), lists, from));
+    return ratio ? search(Ratios(*ratio, lists, weights)) : search(Sums());
 }
 
 }  // namespace
@@ -53,8 +52,8 @@ nb::object choices_search(const Lists& lists, const nb::object& ratio, Index n_f
 void bind_choices(nb::module_& module) {
     bind_search<Sums>(module, "SumChoices");
     bind_search<Ratios>(module, "RatioChoices");
-    module.def("choices_search", &choices_search, nb::arg("lists"), nb::arg("ratio").none(), nb::arg("n_fixed"),
-               nb::arg("weights"), nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    module.def("choices_search", &choices_search, "lists"_a, "ratio"_a.none(), "n_fixed"_a, "weights"_a, "settings"_a,
+               nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
 }
 
 }  // namespace lpmert

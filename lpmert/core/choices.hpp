@@ -62,7 +62,7 @@ struct Settings {
     Index granularity;
     bool look_ahead, use_cores;
 
-    static constexpr std::array members{"granularity", "look_ahead", "use_cores"};
+    using Fields = std::tuple<Index, bool, bool>;
 };
 
 // What a loss sees of the search.
@@ -173,7 +173,7 @@ class ChoicesSearch {
           in_core_(lists.n_lists()),
           tests_(lists.n_lists()),
           raised_(lists.n_lists()),
-          gain_(lists.n_lists(), std::numeric_limits<double>::infinity()),
+          gain_(lists.n_lists(), INF),
           order_(lists.n_lists()) {
         std::iota(order_.begin(), order_.end(), Index{0});
         tree.nodes.reserve(tree.n_open + 1);
@@ -496,7 +496,7 @@ class ChoicesSearch {
         double held_back = 1.0;
         if (settings_.use_cores)
             held_back += (CORE_PREFERENCE - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
-        double best = std::numeric_limits<double>::infinity();
+        double best = INF;
         Index chosen = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;

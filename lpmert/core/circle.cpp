@@ -16,16 +16,12 @@ constexpr double LEAST_WIDTH = 1e-11;
 // Temperatures above the least loss of a circle from which on a piece has no weight.
 constexpr double NEGLIGIBLE = 40.0;
 
-double dot(Span<const double> a, Span<const double> b) {
-    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 struct Region {
     Rows<const double> limits, basis;
     Span<const double> unit;
     double cosine;
 
-    static constexpr std::array members{"limits", "basis", "unit", "cosine"};
+    using Fields = std::tuple<Rows<const double>, Rows<const double>, Span<const double>, double>;
 
     void check(Index dimension) const {
         if (limits.rows() > 0) check_size(limits.columns(), dimension, "the rows of limits");
@@ -73,7 +69,7 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
 struct Law {
     double temperature, highest;
 
-    static constexpr std::array members{"temperature", "highest"};
+    using Fields = std::tuple<double, double>;
 
     // The density of a piece, 1 where the loss is least.
     double share(const Piece& piece, double least) const {
@@ -98,7 +94,7 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
 struct Chain {
     Span<double> weights, total, circles;
 
-    static constexpr std::array members{"weights", "total", "circles"};
+    using Fields = std::tuple<Span<double>, Span<double>, Span<double>>;
 };
 
 template <class Loss>
@@ -186,9 +182,10 @@ void checked_walk(AnyLineSearch& self, Region region, Law law, Chain chain, Rows
 }  // namespace
 
 void bind_circle(nb::module_& module) {
-    define(module, "arc_within", &arc_within, "region", "w", "v");
-    define(module, "find_pieces", &find_pieces, "search", "weights", "direction", "low", "high");
-    define(module, "walk", &checked_walk, "search", "region", "law", "chain", "directions", "draws", "counted", "path");
+    module.def("arc_within", &arc_within, "region"_a, "w"_a, "v"_a, unlocked);
+    module.def("find_pieces", &find_pieces, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
+    module.def("walk", &checked_walk, "search"_a, "region"_a, "law"_a, "chain"_a, "directions"_a, "draws"_a,
+               "counted"_a, "path"_a, unlocked);
 }
 
 }  // namespace lpmert::lines

@@ -24,7 +24,6 @@ inline constexpr double HOPE = 0.6;  // share of what is needed that an estimate
 inline constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
 inline constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
 inline constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
-inline constexpr double INF = std::numeric_limits<double>::infinity();
 
 // Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
 // that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
@@ -445,11 +444,7 @@ class Conflicts<Boxes> : public Items {
         double most = 0.0;
         for (Index i = low; i < high; ++i) {
             if (i == ahead) continue;
-            Products products;
-            for (Index d = 0; d < n_features; ++d) {
-                const double more = box.values[d][i] - box.values[d][ahead];
-                products.add(more, std::abs(more), centre_[d], radius_[d]);
-            }
+            const Products products = lead_in_box(box.values, i, ahead, box);
             const double error = products.error(n_features + 6, rounding_) + off_;
             most = std::max(most, products.lead + (products.reach + error));
         }

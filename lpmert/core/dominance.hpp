@@ -17,11 +17,9 @@ inline constexpr double INWARDS = 0x1p-20;
 // What solving a game costs, in paths looked at.
 inline constexpr Index GAME_WORK = 20;
 
-enum Sign { LESS = -1, EQUAL = 0, MORE = 1, UNDECIDED = 2 };
-
-// The sign of the difference of two paths at a ray. That of their features is exact, so that the error is relative to
-// it, and not to the scores.
-inline Sign sign_at(const double* one, const double* other, const double* ray, Index n) {
+// Whether a path surely scores at least what another one does at a ray, and whether at most that. The difference of
+// their features is exact, so that the error is relative to it, and not to the scores.
+inline std::pair<bool, bool> compare_at(const double* one, const double* other, const double* ray, Index n) {
     double total = 0.0, size = 0.0;
     for (Index d = 0; d < n; ++d) {
         const double product = (one[d] - other[d]) * ray[d];
@@ -29,9 +27,7 @@ inline Sign sign_at(const double* one, const double* other, const double* ray, I
         size += std::abs(product);
     }
     const double error = static_cast<double>(n + 2) * EPSILON * size;
-    if (total > error) return MORE;
-    if (total < -error) return LESS;
-    return size == 0.0 ? EQUAL : UNDECIDED;
+    return {size == 0.0 || total > error, size == 0.0 || total < -error};
 }
 
 // Paths with features [D] each, scores [R] at the rays, and whether they are beaten.
@@ -144,9 +140,10 @@ class Dominance {
             } else if (difference < -tolerance[r]) {
                 most = false;
             } else {
-                const Sign sign = sign_at(paths.row(i), paths.row(j), rays_ + r * n_features_, n_features_);
-                most = most && sign != LESS && sign != UNDECIDED;
-                least = least && sign != MORE && sign != UNDECIDED;
+                const auto [at_least, at_most] =
+                    compare_at(paths.row(i), paths.row(j), rays_ + r * n_features_, n_features_);
+                most = most && at_least;
+                least = least && at_most;
             }
             if (!most && !least) return 0;
         }

@@ -14,8 +14,6 @@
 
 namespace lpmert::lines {
 
-inline constexpr double INF = std::numeric_limits<double>::infinity();
-
 // The extreme points of a list. Where several have the same extreme coordinate, the names say which; of points that are
 // equal the first stands. On the right, these corners are, from the lowest to the highest, bottom_right, right (the
 // higher of two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower of two) and

@@ -108,14 +108,14 @@ struct Lattice {
     Rows<const double> features;
     Index most_links;
 
-    static constexpr std::array members{"links", "features", "most_links"};
+    using Fields = std::tuple<Links, Rows<const double>, Index>;
 };
 
 struct Cone {
     Rows<const double> rays;
     Span<const double> reach;
 
-    static constexpr std::array members{"rays", "reach"};
+    using Fields = std::tuple<Rows<const double>, Span<const double>>;
 };
 
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
@@ -450,11 +450,12 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
 void bind_lattice_paths(nb::module_& module) {
     nb::class_<PathFinder> finder(module, "PathFinder");
     define_init<Index>(finder, "labels");
-    define(finder, "lead", &PathFinder::lead, "cone", "known");
-    define(finder, "look_through", &PathFinder::look_through, "lattice", "marks", "cone", "mixes", "known");
-    define(finder, "list", &PathFinder::list, "most_work");
-    define(finder, "listed", &PathFinder::listed);
-    define(module, "narrow", &narrow, "features", "numbers", "ends", "ids", "rays", "reach");
+    finder.def("lead", &PathFinder::lead, "cone"_a, "known"_a, unlocked);
+    finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "cone"_a, "mixes"_a, "known"_a,
+               unlocked);
+    finder.def("list", &PathFinder::list, "most_work"_a, unlocked);
+    finder.def("listed", &PathFinder::listed, unlocked);
+    module.def("narrow", &narrow, "features"_a, "numbers"_a, "ends"_a, "ids"_a, "rays"_a, "reach"_a, unlocked);
 }
 
 }  // namespace lpmert::lattices

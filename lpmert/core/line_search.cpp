@@ -4,56 +4,7 @@
 // Prediction, NIPS 2010 (directions from the chosen hypotheses towards cheaper ones).
 #include "line_search.hpp"
 
-#include "vectors.hpp"
-
 namespace lpmert::lines {
-
-namespace {
-
-// Scores that stay in the first-level cache while the features are added up.
-constexpr Index BLOCK = 1024;
-
-}  // namespace
-
-LPMERT_CLONES void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores) {
-    const Index dimension = weights.size();
-    for (Index begin = 0; begin < scores.size(); begin += BLOCK) {
-        const Index n = std::min(BLOCK, scores.size() - begin);
-        double* __restrict sums = scores.data() + begin;
-        const auto column = [&](Index d) { return columns[d].data() + begin; };
-        Index d = 0;
-        if (dimension == 0) std::fill_n(sums, n, 0.0);
-        if (dimension > 0) {
-            const double weight = weights[0];
-            const double* __restrict own = column(0);
-            for (Index i = 0; i < n; ++i) sums[i] = weight * own[i];
-            d = 1;
-        }
-        // two at a time, each added in its turn: the sums are those of one at a time
-        for (; d + 1 < dimension; d += 2) {
-            const double first = weights[d], second = weights[d + 1];
-            const double* __restrict own = column(d);
-            const double* __restrict next = column(d + 1);
-            for (Index i = 0; i < n; ++i) sums[i] = (sums[i] + first * own[i]) + second * next[i];
-        }
-        if (d < dimension) {
-            const double weight = weights[d];
-            const double* __restrict own = column(d);
-            for (Index i = 0; i < n; ++i) sums[i] += weight * own[i];
-        }
-    }
-}
-
-double norm(Span<const double> vector) {
-    return std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
-}
-
-Index best_row(Span<const double> scores, Index begin, Index end) {
-    Index best = begin;
-    for (Index i = begin + 1; i < end; ++i)
-        if (scores[i] > scores[best]) best = i;
-    return best;
-}
 
 namespace {
 
@@ -130,7 +81,7 @@ std::tuple<Indices, Reals, Indices, Indices> events(AnyLineSearch& self, Span<co
 void combine_into(Rows<const double> columns, Span<const double> weights, Span<double> scores) {
     check_size(weights.size(), columns.rows(), "weights");
     check_size(scores.size(), columns.columns(), "scores");
-    combine(columns, weights, scores);
+    Lists{columns, {}}.score(weights, scores);
 }
 
 std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index> offsets, Span<const Cost> costs,
@@ -140,11 +91,11 @@ std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index>
     Cost total = 0;
     Index doubtful = 0;
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
-        const Index best = best_row(scores, offsets[s], offsets[s + 1]);
+        const Span<const double> own = scores.part(offsets[s], offsets[s + 1]);
+        const Index best = largest(own.data(), own.size());
         bool clear = true;
-        dearest_within(error, scores.data() + offsets[s], best - offsets[s], costs.part(offsets[s], offsets[s + 1]),
-                       clear);
-        total += costs[best];
+        dearest_within(error, own.data(), best, costs.part(offsets[s], offsets[s + 1]), clear);
+        total += costs[offsets[s] + best];
         doubtful += !clear;
     }
     return {total, doubtful};
@@ -157,14 +108,14 @@ struct Draws {
     Span<const double> rates;
     Rows<const bool> taking_part;
 
-    static constexpr std::array members{"directions", "rates", "taking_part"};
+    using Fields = std::tuple<Rows<const double>, Span<const double>, Rows<const bool>>;
 };
 
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
 
-    static constexpr std::array members{"centre", "reach"};
+    using Fields = std::tuple<Span<const double>, double>;
 
     bool bounded() const { return reach < INF; }
 };
@@ -183,7 +134,7 @@ class Descent {
         std::fill(direction.begin(), direction.end(), 0.0);
         for (Index s = 0; s < lists.count(); ++s) {
             if (!taking_part[s]) continue;
-            const Index chosen = best_row(scores, lists.begin(s), lists.end(s));
+            const Index chosen = lists.best(scores, s);
             Index wanted = lists.begin(s);
             double best = merit(wanted);
             for (Index i = wanted + 1; i < lists.end(s); ++i) {
@@ -200,8 +151,7 @@ class Descent {
 
     // Turn the direction to right angles to the centre, at length 1; return the t that keep weights within reach.
     std::pair<double, double> across(Span<const double> weights) {
-        double along = 0.0;
-        for (std::size_t d = 0; d < direction.size(); ++d) along += direction[d] * near.centre[d];
+        const double along = dot(direction, near.centre);
         for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[d];
         const double length = norm(direction);
         if (length == 0.0) return {0.0, 0.0};
@@ -271,9 +221,9 @@ Reals find_reaches(AnyLineSearch& self, Span<const double> centre) {
     const Lists& lists = self.lists;
     check_size(centre.size(), lists.dimension(), "centre");
     Reals scores(lists.rows()), reaches(lists.rows());
-    combine(lists.columns, centre, scores);
+    lists.score(centre, scores);
     for (Index s = 0; s < lists.count(); ++s) {
-        const Index best = best_row(scores, lists.begin(s), lists.end(s));
+        const Index best = lists.best(scores, s);
         for (Index d = 0; d < lists.dimension(); ++d) {
             const Span<const double> column = lists.columns[d];
             const double winner = column[best];
@@ -296,16 +246,17 @@ AnyLineSearch::AnyLineSearch(Rows<const double> columns, Span<const Index> offse
     : search(new_search({columns, offsets}, losses)), lists{columns, offsets}, costs(losses.costs) {}
 
 void bind_line_search(nb::module_& module) {
-    define(module, "combine", &combine_into, "columns", "weights", "scores");
-    define(module, "decode_cost", &decode_cost, "scores", "offsets", "costs", "error");
+    module.def("combine", &combine_into, "columns"_a, "weights"_a, "scores"_a, unlocked);
+    module.def("decode_cost", &decode_cost, "scores"_a, "offsets"_a, "costs"_a, "error"_a, unlocked);
     nb::class_<AnyLineSearch> search(module, "LineSearch");
     define_init<Rows<const double>, Span<const Index>, Losses>(search, "columns", "offsets", "losses");
-    define(search, "at", &at, "weights");
-    define(search, "along", &along, "weights", "direction", "low", "high", "scale");
-    define(search, "best_coordinate", &best_coordinate, "weights", "coordinates", "ranges", "scale");
-    define(search, "events", &events, "weights", "direction");
-    define(module, "descend", &descend, "search", "weights", "near", "draws", "turns", "patience", "searches");
-    define(module, "find_reaches", &find_reaches, "search", "centre");
+    search.def("at", &at, "weights"_a, unlocked);
+    search.def("along", &along, "weights"_a, "direction"_a, "low"_a, "high"_a, "scale"_a, unlocked);
+    search.def("best_coordinate", &best_coordinate, "weights"_a, "coordinates"_a, "ranges"_a, "scale"_a, unlocked);
+    search.def("events", &events, "weights"_a, "direction"_a, unlocked);
+    module.def("descend", &descend, "search"_a, "weights"_a, "near"_a, "draws"_a, "turns"_a, "patience"_a, "searches"_a,
+               unlocked);
+    module.def("find_reaches", &find_reaches, "search"_a, "centre"_a, unlocked);
 }
 
 }  // namespace lpmert::lines

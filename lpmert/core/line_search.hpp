@@ -7,8 +7,6 @@
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
 
-#include <variant>
-
 #include "binding.hpp"
 #include "envelope.hpp"
 #include "ratio.hpp"
@@ -28,16 +26,20 @@ struct Lists {
     Index dimension() const { return columns.rows(); }
     Index begin(Index s) const { return offsets[s]; }
     Index end(Index s) const { return offsets[s + 1]; }
+    // Write weights [D] times the columns into scores [M].
+    void score(Span<const double> weights, Span<double> scores) const {
+        score_rows(columns.items().data(), dimension(), rows(), weights.data(), scores.data());
+    }
+    // The first row of list s with the best of scores [M].
+    Index best(Span<const double> scores, Index s) const {
+        return begin(s) + largest(&scores[begin(s)], end(s) - begin(s));
+    }
 };
 
-// Write weights [D] times columns [D, M] into scores [M].
-void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
-
-// Return the Euclidean norm of a vector [d].
-double norm(Span<const double> vector);
-
-// Return the first of the rows begin..end - 1 with the best score.
-Index best_row(Span<const double> scores, Index begin, Index end);
+inline double dot(Span<const double> a, Span<const double> b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
 struct Losses {
     Index kind;
@@ -46,7 +48,7 @@ struct Losses {
     Rows<const double> statistics;
     Span<const double> constant;
 
-    static constexpr std::array members{"kind", "parameters", "costs", "statistics", "constant"};
+    using Fields = std::tuple<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>;
 };
 
 // A sum of costs [M]: a level is a whole number.
@@ -123,13 +125,13 @@ class LineSearch {
         if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
         check_size(weights.size(), lists.dimension(), "weights");
         scored.assign(weights.begin(), weights.end());
-        combine(lists.columns, weights, intercepts);
+        lists.score(weights, intercepts);
     }
 
     // The same for the slopes of lines or circles in a direction [D].
     void turn_to(Span<const double> direction) {
         check_size(direction.size(), lists.dimension(), "direction");
-        combine(lists.columns, direction, slopes);
+        lists.score(direction, slopes);
     }
 
     // Move to cosine times the intercepts plus sine times the slopes, at these weights up to rounding.
@@ -141,7 +143,7 @@ class LineSearch {
     // Return the level of decoding at the intercepts, the first hypothesis of a list on ties.
     Level level() {
         right.clear();
-        for (Index s = 0; s < lists.count(); ++s) right.choose(best_row(intercepts, lists.begin(s), lists.end(s)));
+        for (Index s = 0; s < lists.count(); ++s) right.choose(lists.best(intercepts, s));
         return right.level();
     }
 

@@ -1,4 +1,5 @@
 // The extension module: each family binds its own functions.
+#include "binding.hpp"
 #include "lists.hpp"
 
 namespace lpmert {
@@ -13,7 +14,7 @@ Bind bind_lattice, bind_lattice_paths;
 }
 
 namespace lines {
-Bind bind_circle, bind_graph_envelope, bind_line_search, bind_plane;
+Bind bind_circle, bind_line_search, bind_plane;
 }
 
 }  // namespace lpmert
@@ -30,6 +31,6 @@ NB_MODULE(_core, module) {
     module.attr("INFINITE_COST") = INFINITE_COST;
     for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
                             bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
-                            lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+                            lines::bind_plane, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }

@@ -89,7 +89,7 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
 }  // namespace
 
 void bind_plane(nb::module_& module) {
-    define(module, "critical_directions", &critical_directions, "x", "y", "offsets");
+    module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a, unlocked);
 }
 
 }  // namespace lpmert::lines

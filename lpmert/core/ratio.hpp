@@ -47,7 +47,8 @@ struct Ratio {
     Span<const double> constant, reach;
     Span<const Index> classes;
 
-    static constexpr std::array members{"kind", "parameters", "statistics", "constant", "reach", "classes"};
+    using Fields = std::tuple<Index, Span<const double>, Rows<const double>, Span<const double>, Span<const double>,
+                              Span<const Index>>;
 
     Index n_columns() const { return constant.size(); }
     // Raise ValueError unless all fit together, and have so many rows.

@@ -10,8 +10,6 @@ namespace lpmert {
 
 namespace {
 
-constexpr double INF = std::numeric_limits<double>::infinity();
-
 struct SparseRows {
     Span<const Index> starts, columns;
     Span<const double> values;
@@ -20,9 +18,7 @@ struct SparseRows {
     SparseRows(Span<const Index> starts_, Span<const Index> columns_, Span<const double> values_, Index n_columns_)
         : starts(starts_), columns(columns_), values(values_), n_columns(n_columns_) {
         check_size(columns.size(), values.size(), "columns");
-        bool right = starts.size() > 0 && starts[0] == 0 && starts[starts.size() - 1] == values.size();
-        for (Index i = 1; right && i < starts.size(); ++i) right = starts[i] >= starts[i - 1];
-        if (!right) throw std::invalid_argument("starts must not decrease from 0 to the number of values");
+        check_offsets(starts, values.size(), "starts", 0);
         check_within(columns, n_columns, "columns");
     }
 
@@ -232,14 +228,14 @@ void bind_sparse(nb::module_& module) {
                                                                                  "n_columns");
     nb::class_<FeatureLines> lines(module, "FeatureLines");
     define_init<Span<const Index>>(lines, "offsets");
-    define(lines, "events", &FeatureLines::events, "rows", "values", "weight", "scores");
-    define(lines, "choices", &FeatureLines::choices, "rows", "values", "step", "scores");
-    define(module, "perceptron_pass", &perceptron_pass, "features", "order", "offsets", "base", "gold", "weights",
-           "weighted", "visits");
+    lines.def("events", &FeatureLines::events, "rows"_a, "values"_a, "weight"_a, "scores"_a, unlocked);
+    lines.def("choices", &FeatureLines::choices, "rows"_a, "values"_a, "step"_a, "scores"_a, unlocked);
+    module.def("perceptron_pass", &perceptron_pass, "features"_a, "order"_a, "offsets"_a, "base"_a, "gold"_a,
+               "weights"_a, "weighted"_a, "visits"_a, unlocked);
     nb::class_<Boosting> boosting(module, "Boosting");
     define_init<const SparseRows&, const SparseRows&, Span<const double>>(boosting, "by_feature", "by_pair",
                                                                           "pair_weights");
-    define(boosting, "run", &Boosting::run, "n_rounds", "smoothing", "tolerance", "least", "weights");
+    boosting.def("run", &Boosting::run, "n_rounds"_a, "smoothing"_a, "tolerance"_a, "least"_a, "weights"_a, unlocked);
 }
 
 }  // namespace lpmert
