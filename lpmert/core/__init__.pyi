@@ -2,9 +2,10 @@
 
 Throughout, M hypotheses in S lists, whose rows begin and end at offsets [S + 1], from 0 to M; D features, K statistics.
 Arrays are C-contiguous; floating-point numbers are float64, and whole ones int64 unless another type is stated.
-`ValueError` names an argument of another type or shape, `TypeError` one that is no array, or that is written to and may
-only be read. Functions let other threads run; an object is for one thread at a time, and keeps the arrays that it is
-made of, which must not change. Attributes are for reading unless it is said that they can be set.
+`TypeError` says what a function takes if it is given an array of another type or number of dimensions, or one that is
+written to and may only be read; `ValueError` names an argument of another size. Functions let other threads run; an
+object is for one thread at a time, and keeps the arrays that it is made of, which must not change. Attributes are for
+reading.
 """
 
 from typing import Any
@@ -101,10 +102,9 @@ class Corral:
         """Become a copy of another one."""
 
 class LeastNorm:
-    """Decides whether choices from lists go together; `programs` and their `rounds` are counted."""
+    """Decides whether choices from lists go together; the `rounds` of its programs are counted."""
 
     def __init__(self, lists: Lists) -> None: ...
-    programs: int
     rounds: int
     def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
         """Decide whether the choices of decided [n] can be made together; start from, and leave behind, a corral.
@@ -141,13 +141,9 @@ class _Choices:
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
-    def spend(self, work: int) -> None:
-        """Count work that others have done for it."""
-
     def answer(self, weights: FloatArray, core: IntArray) -> None:
-        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not.
-
-        Both are empty where the choices go together at no doubles.
+        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not; an answer
+        counts as work. Both are empty where the choices go together at no doubles.
         """
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
@@ -170,11 +166,8 @@ def choices_search(
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
     """Return the losses [n] of summed statistics [n, K]."""
 
-def height_of_loss(kind: int, loss: float) -> float:
-    """Return the height of a loss: a monotone function of it that `lay_minorant` bounds; infinite for a BLEU of 0."""
-
 def loss_of_height(kind: int, height: float) -> float:
-    """Return a loss that is no more than any whose height is at least this one."""
+    """Return a loss that is no more than any whose height, which `lay_minorant` bounds, is at least this one."""
 
 def lay_minorant(
     kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray
@@ -439,16 +432,12 @@ class PathFinder:
         beat.
         """
 
-    def list(self, most_work: int) -> tuple[bool, int, int]:
+    def list(self, most_work: int) -> tuple[bool, int, int, FloatArray, Nodes, IntArray]:
         """List the hypotheses that may win through the links that `look_through` left.
 
-        Returns whether they found room and were not too much work, the work, and how many links were done.
-        """
-
-    def listed(self) -> tuple[FloatArray, Nodes, IntArray]:
-        """Return the features [n, D] of the hypotheses listed, and their links, one after the other, with ends [n + 1].
-
-        Of hypotheses with the same features there is the first one.
+        Returns whether they found room and were not too much work, the work, and how many links were done; and if so
+        the features [n, D] of the hypotheses, and their links, one after the other, with ends [n + 1]. Of hypotheses
+        with the same features there is the first one.
         """
 
 def narrow(

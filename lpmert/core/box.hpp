@@ -17,20 +17,6 @@ inline constexpr double LEAST_RADIUS = 0x1p-30;
 inline constexpr double WIDE = 1.0 + 1e-5;  // what an entry of weights of a box, or of a slightly wider one, is at most
 inline constexpr double WIDER = 1.0 + 0x1p-20;  // radii of a box that surely contains another; their products are exact
 
-LPMERT_CLONES inline void reaches_in_box(const View& values, Index begin, Index end, const double* radius,
-                                         const Row* best, Index one, double* reach) {
-    const Index n = end - begin;
-    for (Index j = 0; j < n; ++j) reach[j] = 0.0;
-    for (std::size_t d = 0; d < values.size(); ++d) {
-        const double* const own = values[d] + begin;
-        const double r = radius[d], value = own[one];
-        if (r > 0.0 && best != nullptr)
-            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[best[j]] - own[j]) * r;
-        else if (r > 0.0)
-            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[j] - value) * r;
-    }
-}
-
 // More than what underflow takes from a sum of products.
 inline constexpr double TINY = 0x1p-1060;
 
@@ -109,16 +95,6 @@ struct Box : Node {
         if (!own_steps.empty()) steps = std::move(own_steps);
     }
 };
-
-// 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
-inline double rounding_of(Index places, Span<const double> centre, Span<const double> radius) {
-    for (Index d = 0; d < centre.size(); ++d) {
-        const double low = std::ldexp(centre[d] - radius[d], static_cast<int>(places));
-        const double high = std::ldexp(centre[d] + radius[d], static_cast<int>(places));
-        if (low != std::floor(low) || high != std::floor(high)) return 1.0;
-    }
-    return 0.0;
-}
 
 // What is known of products of a difference with weights of a box: their value at the centre, how much less or more
 // they are in the box at most, and the size of the terms, by which rounding errors are bounded.
@@ -234,9 +210,18 @@ class Boxes {
         for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
     }
     const double* at_centre(const Box& half) const { return half.centre.data(); }
-    void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
-              double* varied) const {
-        reaches_in_box(values, begin, end, half.radius.data(), best, one, varied);
+    LPMERT_CLONES void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+                            double* varied) const {
+        const Index n = end - begin;
+        for (Index j = 0; j < n; ++j) varied[j] = 0.0;
+        for (std::size_t d = 0; d < values.size(); ++d) {
+            const double* const own = values[d] + begin;
+            const double r = half.radius[d], value = own[one];
+            if (r > 0.0 && best != nullptr)
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[best[j]] - own[j]) * r;
+            else if (r > 0.0)
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[j] - value) * r;
+        }
     }
     static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
@@ -244,7 +229,16 @@ class Boxes {
         const Products products = lead_in_box(values, winner, loser, half);
         return products.are_at_least(products.error(half.n_features() + 4, rounding_) + precision_.off);
     }
-    double rounding(const Box& box) const { return rounding_of(precision_.places, box.centre, box.radius); }
+    // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
+    double rounding(const Box& box) const {
+        const auto whole = [this](double side) {
+            const double scaled = std::ldexp(side, static_cast<int>(precision_.places));
+            return scaled == std::floor(scaled);
+        };
+        for (Index d = 0; d < box.n_features(); ++d)
+            if (!whole(box.centre[d] - box.radius[d]) || !whole(box.centre[d] + box.radius[d])) return 1.0;
+        return 0.0;
+    }
     const Precision& precision() const { return precision_; }
     void complete(Box& box, const Lists& lists) const { box.look_up(lists, precision_.off); }
 

@@ -22,7 +22,6 @@ void bind_search(nb::module_& module, const char* name) {
     search.def("answer", &Search::answer, "weights"_a, "core"_a, unlocked);
     search.def("open_nodes", &Search::open_nodes, unlocked);
     search.def("go_on_with", &Search::go_on_with, "node"_a, unlocked);
-    search.def("spend", &Search::spend, "work"_a, unlocked);
     search.def_prop_ro("found", [](const Search& self) {
         return std::make_tuple(self.tree.upper, self.loss.loss, self.tree.best_weights);
     });

@@ -198,9 +198,6 @@ class ChoicesSearch {
         return state_ = State::done;
     }
 
-    // Count work that others have done for it.
-    void spend(Index work) { tree.work += work; }
-
     // The choices of which the search asks whether they go together.
     const std::vector<Choice>& question() const { return question_; }
     const Corral& trial() const { return trial_; }
@@ -215,6 +212,7 @@ class ChoicesSearch {
             if (s < 0 || s >= tree.lists.n_lists() || position < 0 || position >= tree.lists.length(s))
                 throw std::invalid_argument("core must name lists, and positions in them");
         }
+        tree.work += ANSWER_WORK + ANSWER_ROW_WORK * tree.lists.n_rows();
         // The choices are open again; the node asks them anew, and finds the answer.
         for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
         if (!choices.empty()) return exact_cores_.add(std::move(choices));
@@ -311,6 +309,8 @@ class ChoicesSearch {
   private:
     // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
     static constexpr Index MOST_IN_NODE = 200'000'000;
+    // An exact answer in units of work, a few milliseconds, and what it takes besides for each hypothesis.
+    static constexpr Index ANSWER_WORK = 300'000, ANSWER_ROW_WORK = 25;
     static constexpr double CORE_PREFERENCE = 3.0;  // by how much lists outside all cores are held back, about
     static constexpr double SHARPNESS = 2.0;        // how steeply excess cost counts there
 

@@ -45,23 +45,6 @@ inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     return true;
 }
 
-// Fill leads with what the best row of its list has at least beyond each of rows begin .. end at the rays, or, where
-// best is none, each of these beyond row begin + one; errors [D]: of scores.
-LPMERT_CLONES inline void leads_at_rays(const View& values, Index begin, Index end, const Reals& errors,
-                                        const Row* best, Index one, double* leads) {
-    const Index n = end - begin;
-    std::fill_n(leads, n, INF);
-    for (Index d = 0; d < count(errors); ++d) {
-        const double* const scores = values[d] + begin;
-        const double off = 2.0 * errors[d], score = scores[one];
-        const auto take = [&](Index j, double lead) { leads[j] = lead < leads[j] ? lead : leads[j]; };
-        if (best != nullptr)
-            for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
-        else
-            for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
-    }
-}
-
 // Return normals [D, D] of a cone slightly wider than the one of these rays [D, D], and whether that is certain: every
 // ray has a positive product with every normal, beyond rounding (K4).
 inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
@@ -176,9 +159,19 @@ class Cones {
     const double* at_centre(const Cone&) const { return ones_.data(); }
     // Fill `varied` so that lead(lead at the centre, varied) is the least lead in the half: of the best row of its list
     // over each of rows begin .. end, or, where best is none, of each of these over row begin + one.
-    void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
-              double* varied) const {
-        leads_at_rays(values, begin, end, half.errors, best, one, varied);
+    LPMERT_CLONES void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
+                            double* varied) const {
+        const Index n = end - begin;
+        std::fill_n(varied, n, INF);
+        for (Index d = 0; d < half.n_features(); ++d) {
+            const double* const scores = values[d] + begin;
+            const double off = 2.0 * half.errors[d], score = scores[one];
+            const auto take = [&](Index j, double lead) { varied[j] = lead < varied[j] ? lead : varied[j]; };
+            if (best != nullptr)
+                for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
+            else
+                for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
+        }
     }
     static double lead(double, double varied) { return varied; }
     static double error(const Cone&, Index) { return 0.0; }

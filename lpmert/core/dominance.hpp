@@ -67,12 +67,11 @@ class Dominance {
     // Look at a cone of rays [R, D], linearly independent; reach [R]: what scores of paths may be there.
     void begin(Rows<const double> rays, Span<const double> reach) {
         n_rays_ = rays.rows(), n_features_ = rays.columns();
-        kept_.clear(), tolerance_.clear();
+        rays_.clear(), tolerance_.clear();
         for (Index r = 0; r < n_rays_; ++r) {
-            kept_.insert(kept_.end(), rays[r].begin(), rays[r].end());
+            rays_.insert(rays_.end(), rays[r].begin(), rays[r].end());
             tolerance_.push_back(2.0 * static_cast<double>(n_features_ + 3) * EPSILON * reach[r]);
         }
-        rays_ = kept_.data();
     }
     Index n_rays() const { return n_rays_; }
     Index n_features() const { return n_features_; }
@@ -141,7 +140,7 @@ class Dominance {
                 most = false;
             } else {
                 const auto [at_least, at_most] =
-                    compare_at(paths.row(i), paths.row(j), rays_ + r * n_features_, n_features_);
+                    compare_at(paths.row(i), paths.row(j), rays_.data() + r * n_features_, n_features_);
                 most = most && at_least;
                 least = least && at_most;
             }
@@ -218,7 +217,7 @@ class Dominance {
         const double* const own = paths.row(loser);
         bool some = false;
         for (Index r = 0; r < n_rays_; ++r) {
-            const double* const ray = rays_ + r * n_features_;
+            const double* const ray = rays_.data() + r * n_features_;
             double lead = 0.0, size = 0.0;
             for (Index q = 0; q < n_cuts; ++q) {
                 const double share = shares_[q];
@@ -276,8 +275,7 @@ class Dominance {
     }
 
     Index n_rays_ = 0, n_features_ = 0;
-    const double* rays_ = nullptr;
-    Reals kept_, tolerance_;  // the rays, and what the difference of two scores there may be off by
+    Reals rays_, tolerance_;  // the rays, and what the difference of two scores there may be off by
     // The game: cuts [M, R] of chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that
     // answers it; table and basis of a linear program; sure: paths that are known to win somewhere.
     Reals cuts_, shares_, x_, table_;

@@ -131,7 +131,6 @@ class PathFinder {
     Paths whole, labels;
     std::vector<Origin> origins;
     Indices first;  // of each node, its first label
-    Index listed_from = 0, listed_to = 0;
     // Of the links that are left: numbers, nodes, features, and scores at the rays.
     std::vector<Node> chosen, sources, seconds, targets;
     Reals features, scores;
@@ -155,7 +154,7 @@ class PathFinder {
         check_size(reach.size(), rays.rows(), "reach");
         check_size(known.columns(), rays.columns(), "a known path");
         if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
-        slack.clear(), listed_from = listed_to = 0;
+        slack.clear();
         dominance.begin(rays, reach);
     }
 
@@ -273,7 +272,6 @@ class PathFinder {
         const Index n_rays_ = n_rays(), n_features_ = n_features();
         const Links left = links();
         Index n = 1, path = 0;
-        listed_from = listed_to = 0;
         labels.begin(n_features_, n_rays_);
         labels.make_room(CROWD);
         origins.assign(1, {0, 0, -1});
@@ -332,8 +330,6 @@ class PathFinder {
             }
             first.push_back(n);
         }
-        listed_from = first[nodes - 1];
-        listed_to = n;
         return true;
     }
 
@@ -382,19 +378,14 @@ class PathFinder {
         return {before, chosen, std::move(middle), std::move(winners), leading};
     }
 
-    std::tuple<bool, Index, Index> list(Index most_work) {
+    std::tuple<bool, Index, Index, Matrix<double>, std::vector<Node>, Indices> list(Index most_work) {
         if (slack.empty()) throw std::invalid_argument("look through links first");
         Index work = 0, done = 0;
         const bool found = frontier(most_work, work, done);
-        return {found, work, done};
-    }
-
-    std::tuple<Matrix<double>, std::vector<Node>, Indices> listed() {
-        const Index n = labels.n_features;
-        const auto row = [&](Index i) { return labels.features.begin() + i * n; };
+        const Index begin = found ? first[nodes - 1] : 0, end = found ? first[nodes] : 0;
         std::vector<Node> ways;
         Indices ends{0}, waiting;
-        for (Index i = listed_from; i < listed_to; ++i) {
+        for (Index i = begin; i < end; ++i) {
             waiting.push_back(i);
             while (!waiting.empty()) {
                 const Origin origin = origins[waiting.back()];
@@ -405,7 +396,8 @@ class PathFinder {
             }
             ends.push_back(count(ways));
         }
-        return {{{row(listed_from), row(listed_to)}, n}, std::move(ways), std::move(ends)};
+        Matrix<double> listed{{labels.row(begin), labels.row(end)}, n_features()};
+        return {found, work, done, std::move(listed), std::move(ways), std::move(ends)};
     }
 };
 
@@ -454,7 +446,6 @@ void bind_lattice_paths(nb::module_& module) {
     finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "cone"_a, "mixes"_a, "known"_a,
                unlocked);
     finder.def("list", &PathFinder::list, "most_work"_a, unlocked);
-    finder.def("listed", &PathFinder::listed, unlocked);
     module.def("narrow", &narrow, "features"_a, "numbers"_a, "ends"_a, "ids"_a, "rays"_a, "reach"_a, unlocked);
 }
 

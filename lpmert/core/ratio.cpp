@@ -186,14 +186,9 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
     return 1.0 - (1.0 + parameters[0]) * precision * recall / (below * n_orders);
 }
 
-double height_of_loss(Index kind, double loss) {
-    if (kind != metric::BLEU) return loss;
-    return loss < 1.0 ? -std::log1p(-loss) : INF;
-}
-
 Index height_limit(Index kind, double loss) {
     if (loss >= 1.0) return INFINITE_COST;
-    const double height = height_of_loss(kind, loss);
+    const double height = kind == metric::BLEU ? -std::log1p(-loss) : loss;
     const double slack = 16.0 * EPSILON * (1.0 + height) + 8.0 * EPSILON / (1.0 - loss);
     return static_cast<Index>(std::ceil((height + slack) / UNIT)) + 1;
 }

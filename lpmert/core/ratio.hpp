@@ -32,9 +32,6 @@ void check_kind(Index kind, Index n_parameters, Index n_columns);
 // The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
 double loss_of_total(Index kind, Span<const double> parameters, Span<const double> total);
 
-// The height of a loss, infinite for a BLEU of 0.
-double height_of_loss(Index kind, double loss);
-
 // A height in units from which on no loss is lower than this one.
 Index height_limit(Index kind, double loss);
 

@@ -119,10 +119,9 @@ class Expander:
         most_work = link_work * (count + 100)
         crowded = needed <= most_work
         if crowded:
-            found, more, done = finder.list(most_work)
+            found, more, done, features, links, ends = finder.list(most_work)
             work += more
             if found:
-                features, links, ends = finder.listed()
                 ways = [links[begin:stop] for begin, stop in pairwise(ends.tolist())]
                 return View(None, ways, features, middle, new, leading, work)
             needed = more * count / max(1, done)
