@@ -293,12 +293,11 @@ def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
     """
 
 class LineSearch:
-    """Line searches on the same lists, with columns [D, M], one row a feature; source: Och, ACL 2003.
+    """Line searches on the same lists; source: Och, ACL 2003.
 
     A line is weights + t direction [D]; a level is a sum of costs, or the ratio metric's loss.
     """
 
-    def __init__(self, columns: FloatArray, offsets: IntArray, losses: Losses) -> None: ...
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
@@ -321,6 +320,12 @@ class LineSearch:
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
         """Return the rows chosen at t = -inf [S] and the changes, list by list: t [E], from which row, to which."""
+
+class SumLines(LineSearch): ...
+class RatioLines(LineSearch): ...
+
+def line_search(columns: FloatArray, offsets: IntArray, losses: Losses) -> LineSearch:
+    """Return line searches on lists with columns [D, M], one row a feature."""
 
 def combine(columns: FloatArray, weights: FloatArray, scores: FloatArray) -> None:
     """Write weights [D] times columns [D, M] into scores [M]."""

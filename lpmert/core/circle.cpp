@@ -101,7 +101,15 @@ template <class Loss>
 void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
     const Span<double> weights = chain.weights;
-    const Index dimension = weights.size();
+    const Index dimension = search.lists.dimension();
+    region.check(dimension);
+    check_size(weights.size(), dimension, "weights");
+    check_size(chain.total.size(), dimension, "total");
+    check_size(chain.circles.size(), 1, "circles");
+    check_size(directions.columns(), dimension, "the rows of directions");
+    check_size(draws.size(), directions.rows(), "draws");
+    check_size(path.rows(), directions.rows(), "path");
+    check_size(path.columns(), dimension, "the rows of path");
     std::vector<Piece> pieces;
     Reals shares;
     Reals direction(dimension);
@@ -152,40 +160,31 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     }
 }
 
-Matrix<double> find_pieces(AnyLineSearch& self, Span<const double> weights, Span<const double> direction, double low,
-                           double high) {
+template <class Loss>
+Matrix<double> find_pieces(LineSearch<Loss>& search, Span<const double> weights, Span<const double> direction,
+                           double low, double high) {
     std::vector<Piece> pieces;
-    self.with([&](auto& search) {
-        search.score(weights);
-        search.turn_to(direction);
-        search.pieces(low, high, pieces);
-    });
+    search.score(weights);
+    search.turn_to(direction);
+    search.pieces(low, high, pieces);
     Matrix<double> found{{}, 3};
     for (const auto& [begin, end, level] : pieces) found.append({begin, end, level});
     return found;
 }
 
-void checked_walk(AnyLineSearch& self, Region region, Law law, Chain chain, Rows<const double> directions,
-                  Span<const double> draws, bool counted, Rows<double> path) {
-    const Index dimension = self.lists.dimension();
-    region.check(dimension);
-    check_size(chain.weights.size(), dimension, "weights");
-    check_size(chain.total.size(), dimension, "total");
-    check_size(chain.circles.size(), 1, "circles");
-    check_size(directions.columns(), dimension, "the rows of directions");
-    check_size(draws.size(), directions.rows(), "draws");
-    check_size(path.rows(), directions.rows(), "path");
-    check_size(path.columns(), dimension, "the rows of path");
-    self.with([&](auto& search) { walk(search, region, law, chain, directions, draws, counted, path); });
+template <class Loss>
+void bind_circles_of(nb::module_& module) {
+    module.def("find_pieces", &find_pieces<Loss>, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
+    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "law"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
+               "path"_a, unlocked);
 }
 
 }  // namespace
 
 void bind_circle(nb::module_& module) {
     module.def("arc_within", &arc_within, "region"_a, "w"_a, "v"_a, unlocked);
-    module.def("find_pieces", &find_pieces, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
-    module.def("walk", &checked_walk, "search"_a, "region"_a, "law"_a, "chain"_a, "directions"_a, "draws"_a,
-               "counted"_a, "path"_a, unlocked);
+    bind_circles_of<SumOfCosts>(module);
+    bind_circles_of<LossOfSums>(module);
 }
 
 }  // namespace lpmert::lines

@@ -8,74 +8,30 @@ namespace lpmert::lines {
 
 namespace {
 
-std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> new_search(Lists lists, const Losses& losses) {
+nb::object line_search(Rows<const double> columns, Span<const Index> offsets, const Losses& losses) {
     const auto& [kind, parameters, costs, statistics, constant] = losses;
-    check_offsets(lists.offsets, lists.rows(), "offsets");
+    const Lists lists{columns, offsets};
+    check_offsets(offsets, lists.rows(), "offsets");
     if (lists.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("columns has too many hypotheses");
     if (kind < 0) {
         check_size(costs.size(), lists.rows(), "costs");
-        return LineSearch<SumOfCosts>(lists, SumOfCosts(costs));
+        return nb::cast(std::make_unique<LineSearch<SumOfCosts>>(lists, SumOfCosts(costs)));
     }
     check_size(statistics.rows(), lists.rows(), "the rows of statistics");
     check_size(constant.size(), statistics.columns(), "constant");
     check_kind(kind, parameters.size(), constant.size());
-    return LineSearch<LossOfSums>(lists, LossOfSums(losses));
+    return nb::cast(std::make_unique<LineSearch<LossOfSums>>(lists, LossOfSums(losses)));
 }
 
-using Level = std::variant<Cost, double>;
-
-Level at(AnyLineSearch& self, Span<const double> weights) {
-    return self.with([&](auto& search) -> Level {
-        search.score(weights);
-        return search.level();
-    });
-}
-
-std::tuple<Level, double> along(AnyLineSearch& self, Span<const double> weights, Span<const double> direction,
-                                double low, double high, double scale) {
-    return self.with([&](auto& search) -> std::tuple<Level, double> {
-        search.score(weights);
-        search.turn_to(direction);
-        const auto found = search.step(low, high, scale);
-        return {found.level, found.at};
-    });
-}
-
-std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const double> weights,
-                                                 Span<const Index> coordinates, Rows<const double> ranges,
-                                                 double scale) {
-    check_size(ranges.rows(), self.lists.dimension(), "ranges");
-    check_size(ranges.columns(), 2, "the rows of ranges");
-    check_within(coordinates, ranges.rows(), "coordinates");
-    if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name one at least");
-    return self.with([&](auto& search) -> std::tuple<Index, Level, double> {
-        search.score(weights);
-        search.prepare_coordinates();
-        Index best = -1;
-        decltype(search.step(0.0, 0.0, 0.0)) least{};
-        for (const Index d : coordinates) {
-            const auto step = search.coordinate_step(d, ranges[d][0], ranges[d][1], scale);
-            if (best < 0 || step.level < least.level) best = d, least = step;
-        }
-        return {best, least.level, least.at};
-    });
-}
-
-std::tuple<Indices, Reals, Indices, Indices> events(AnyLineSearch& self, Span<const double> weights,
-                                                    Span<const double> direction) {
-    Indices start, leaving, entering;
-    Reals thresholds;
-    self.with([&](auto& search) {
-        search.score(weights);
-        search.turn_to(direction);
-        search.each_event([&](Index row) { start.push_back(row); },
-                          [&](double at, Index from, Index to) {
-                              thresholds.push_back(at);
-                              leaving.push_back(from);
-                              entering.push_back(to);
-                          });
-    });
-    return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
+template <class Loss>
+void bind_search(nb::module_& module, const char* name) {
+    using Search = LineSearch<Loss>;
+    nb::class_<Search, Lines> search(module, name);
+    search.def("at", &Search::at, "weights"_a, unlocked);
+    search.def("along", &Search::along, "weights"_a, "direction"_a, "low"_a, "high"_a, "scale"_a, unlocked);
+    search.def("best_coordinate", &Search::best_coordinate, "weights"_a, "coordinates"_a, "ranges"_a, "scale"_a,
+               unlocked);
+    search.def("events", &Search::events, "weights"_a, "direction"_a, unlocked);
 }
 
 void combine_into(Rows<const double> columns, Span<const double> weights, Span<double> scores) {
@@ -122,7 +78,6 @@ struct Neighbourhood {
 
 class Descent {
     LineSearch<SumOfCosts>& search;
-    Span<const Cost> costs;
     Neighbourhood near;
     Reals direction, trial;
 
@@ -130,7 +85,7 @@ class Descent {
     void towards_cheaper(double rate, Span<const bool> taking_part) {
         const Lists& lists = search.lists;
         const Reals& scores = search.intercepts;
-        const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(costs[i]); };
+        const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(search.loss.costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
         for (Index s = 0; s < lists.count(); ++s) {
             if (!taking_part[s]) continue;
@@ -167,12 +122,11 @@ class Descent {
     }
 
   public:
-    Descent(LineSearch<SumOfCosts>& search_, Span<const Cost> costs_, Neighbourhood near_)
-        : search(search_), costs(costs_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
+    Descent(LineSearch<SumOfCosts>& search_, Neighbourhood near_)
+        : search(search_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
 
     Index run(Span<double> weights, const Draws& draws, Span<Index> turns, Index patience, Index searches) {
-        search.score(weights);
-        Cost cost = search.level();
+        Cost cost = search.at(weights);
         while (turns[1] < patience && searches > 0) {
             const Index row = turns[0] % draws.directions.rows();
             ++turns[0], ++turns[1], --searches;
@@ -190,8 +144,7 @@ class Descent {
             length = near.bounded() ? 1.0 : norm(trial);
             if (length == 0.0) continue;
             for (double& entry : trial) entry /= length;
-            search.score(trial);
-            const Cost reached = search.level();
+            const Cost reached = search.at(trial);
             if (reached > cost) continue;
             if (reached < cost) turns[1] = 0;
             cost = reached;
@@ -201,9 +154,9 @@ class Descent {
     }
 };
 
-Index descend(AnyLineSearch& self, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
+Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
               Index patience, Index searches) {
-    const Lists& lists = self.lists;
+    const Lists& lists = search.lists;
     check_size(weights.size(), lists.dimension(), "weights");
     check_size(near.centre.size(), lists.dimension(), "centre");
     check_size(draws.directions.columns(), lists.dimension(), "the rows of directions");
@@ -212,13 +165,13 @@ Index descend(AnyLineSearch& self, Span<double> weights, Neighbourhood near, Dra
     check_size(draws.taking_part.columns(), lists.count(), "the rows of taking_part");
     check_size(turns.size(), 2, "turns");
     if (draws.directions.rows() == 0 || turns[0] < 0) throw std::invalid_argument("directions must not be empty");
-    return Descent(self.of_sums(), self.costs, near).run(weights, draws, turns, patience, searches);
+    return Descent(search, near).run(weights, draws, turns, patience, searches);
 }
 
 // With g the step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if
 // g . x >= h, and g . x is at most |x| times the length of g across the centre c.
-Reals find_reaches(AnyLineSearch& self, Span<const double> centre) {
-    const Lists& lists = self.lists;
+Reals find_reaches(const Lines& search, Span<const double> centre) {
+    const Lists& lists = search.lists;
     check_size(centre.size(), lists.dimension(), "centre");
     Reals scores(lists.rows()), reaches(lists.rows());
     lists.score(centre, scores);
@@ -242,18 +195,14 @@ Reals find_reaches(AnyLineSearch& self, Span<const double> centre) {
 
 }  // namespace
 
-AnyLineSearch::AnyLineSearch(Rows<const double> columns, Span<const Index> offsets, const Losses& losses)
-    : search(new_search({columns, offsets}, losses)), lists{columns, offsets}, costs(losses.costs) {}
-
 void bind_line_search(nb::module_& module) {
     module.def("combine", &combine_into, "columns"_a, "weights"_a, "scores"_a, unlocked);
     module.def("decode_cost", &decode_cost, "scores"_a, "offsets"_a, "costs"_a, "error"_a, unlocked);
-    nb::class_<AnyLineSearch> search(module, "LineSearch");
-    define_init<Rows<const double>, Span<const Index>, Losses>(search, "columns", "offsets", "losses");
-    search.def("at", &at, "weights"_a, unlocked);
-    search.def("along", &along, "weights"_a, "direction"_a, "low"_a, "high"_a, "scale"_a, unlocked);
-    search.def("best_coordinate", &best_coordinate, "weights"_a, "coordinates"_a, "ranges"_a, "scale"_a, unlocked);
-    search.def("events", &events, "weights"_a, "direction"_a, unlocked);
+    nb::class_<Lines>(module, "LineSearch");
+    bind_search<SumOfCosts>(module, "SumLines");
+    bind_search<LossOfSums>(module, "RatioLines");
+    module.def("line_search", &line_search, "columns"_a, "offsets"_a, "losses"_a, nb::keep_alive<0, 1>(),
+               nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
     module.def("descend", &descend, "search"_a, "weights"_a, "near"_a, "draws"_a, "turns"_a, "patience"_a, "searches"_a,
                unlocked);
     module.def("find_reaches", &find_reaches, "search"_a, "centre"_a, unlocked);

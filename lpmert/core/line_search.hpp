@@ -53,10 +53,10 @@ struct Losses {
 
 // A sum of costs [M]: a level is a whole number.
 class SumOfCosts {
-    Span<const Cost> costs;
     Cost sum = 0;
 
   public:
+    const Span<const Cost> costs;
     using Level = Cost;
     using Change = Cost;
 
@@ -106,19 +106,15 @@ struct Piece {
     double begin, end, level;
 };
 
-// Line searches on the same lists. Not for several threads at a time.
-template <class Loss>
-class LineSearch {
-  public:
-    using Level = typename Loss::Level;
+// The scores of all lists on a line or circle, whatever their loss.
+class Lines {
+    Reals scored;
 
+  public:
     const Lists lists;
     Reals intercepts, slopes;
 
-    LineSearch(Lists lists_, Loss loss)
-        : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()), right(loss), left(loss) {
-        envelope.reserve(longest_list(lists.offsets));
-    }
+    explicit Lines(Lists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
 
     // Make the intercepts the scores at weights [D], unless they are these already.
     void score(Span<const double> weights) {
@@ -139,12 +135,71 @@ class LineSearch {
         for (std::size_t i = 0; i < intercepts.size(); ++i) intercepts[i] = cosine * intercepts[i] + sine * slopes[i];
         scored.clear();
     }
+};
 
-    // Return the level of decoding at the intercepts, the first hypothesis of a list on ties.
-    Level level() {
+// Line searches on the same lists. Not for several threads at a time.
+template <class Loss>
+class LineSearch : public Lines {
+  public:
+    using Level = typename Loss::Level;
+
+    const Loss loss;
+
+    LineSearch(Lists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {
+        envelope.reserve(longest_list(lists.offsets));
+    }
+
+    // Return the level of decoding with weights [D], the first hypothesis of a list on ties.
+    Level at(Span<const double> weights) {
+        score(weights);
         right.clear();
         for (Index s = 0; s < lists.count(); ++s) right.choose(lists.best(intercepts, s));
         return right.level();
+    }
+
+    // Return the level and the t of the best step on the line weights + t direction.
+    std::tuple<Level, double> along(Span<const double> weights, Span<const double> direction, double low, double high,
+                                    double scale) {
+        score(weights);
+        turn_to(direction);
+        const Found<Level> found = step(low, high, scale);
+        return {found.level, found.at};
+    }
+
+    // Return which of some coordinates has the best step, the first of equals, its level and its t; ranges [D, 2]: of
+    // t. The first time, the rows are sorted by each feature.
+    std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
+                                                     Rows<const double> ranges, double scale) {
+        check_size(ranges.rows(), lists.dimension(), "ranges");
+        check_size(ranges.columns(), 2, "the rows of ranges");
+        check_within(coordinates, ranges.rows(), "coordinates");
+        if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name one at least");
+        score(weights);
+        if (orders.empty()) sort_by_features();
+        tops.clear();
+        for (Index s = 0; s < lists.count(); ++s) tops.push_back(intercepts[lists.best(intercepts, s)]);
+        Index best = -1;
+        Found<Level> least{};
+        for (const Index d : coordinates) {
+            const Found<Level> found = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
+            if (best < 0 || found.level < least.level) best = d, least = found;
+        }
+        return {best, least.level, least.at};
+    }
+
+    // Return the rows chosen at t = -inf and the changes on a line, list by list: t, from which row, to which.
+    std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
+        Indices start, leaving, entering;
+        Reals thresholds;
+        score(weights);
+        turn_to(direction);
+        each_event([&](Index row) { start.push_back(row); },
+                   [&](double t, Index from, Index to) {
+                       thresholds.push_back(t);
+                       leaving.push_back(from);
+                       entering.push_back(to);
+                   });
+        return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
     // Go through the lines intercepts + t slopes of one list after the other: first(row) is chosen at t = -inf, and at
@@ -165,36 +220,6 @@ class LineSearch {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
         return right.finish().best(low, high, scale, widest);
-    }
-
-    // Make ready for steps along coordinates from these intercepts; the first time, the rows are sorted by each
-    // feature.
-    void prepare_coordinates() {
-        if (orders.empty()) {
-            orders.resize(lists.dimension() * lists.rows());
-            for (Index d = 0; d < lists.dimension(); ++d) {
-                const Span<const double> column = lists.columns[d];
-                const auto order = orders.begin() + d * lists.rows();
-                std::iota(order, order + lists.rows(), 0);
-                for (Index s = 0; s < lists.count(); ++s)
-                    std::stable_sort(order + lists.begin(s), order + lists.end(s),
-                                     [&](Row a, Row b) { return column[a] < column[b]; });
-            }
-        }
-        tops.clear();
-        for (Index s = 0; s < lists.count(); ++s)
-            tops.push_back(*std::max_element(intercepts.begin() + lists.begin(s), intercepts.begin() + lists.end(s)));
-    }
-
-    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
-        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
-        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
-        right.clear();
-        for (Index s = 0; s < lists.count(); ++s)
-            envelope.sorted_upper(
-                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
-                [&](double t, Row a, Row b) { right.add(t, a, b); });
-        return right.finish().best(low, high, scale, false);
     }
 
     // Find the pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t)
@@ -234,32 +259,33 @@ class LineSearch {
     }
 
   private:
-    Reals scored;
+    void sort_by_features() {
+        orders.resize(lists.dimension() * lists.rows());
+        for (Index d = 0; d < lists.dimension(); ++d) {
+            const Span<const double> column = lists.columns[d];
+            const auto order = orders.begin() + d * lists.rows();
+            std::iota(order, order + lists.rows(), 0);
+            for (Index s = 0; s < lists.count(); ++s)
+                std::stable_sort(order + lists.begin(s), order + lists.end(s),
+                                 [&](Row a, Row b) { return column[a] < column[b]; });
+        }
+    }
+
+    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
+        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
+        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
+        right.clear();
+        for (Index s = 0; s < lists.count(); ++s)
+            envelope.sorted_upper(
+                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
+                [&](double t, Row a, Row b) { right.add(t, a, b); });
+        return right.finish().best(low, high, scale, false);
+    }
+
     std::vector<Row> orders;  // [D, M]: the rows of each list, sorted by each feature
     Reals tops;               // [S]: the greatest intercept of each list
     Sweep<Loss> right, left;
     Envelope envelope;
-};
-
-// A line search as Python has it: for sums of costs or for a ratio metric.
-class AnyLineSearch {
-    std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> search;
-
-  public:
-    const Lists lists;
-    const Span<const Cost> costs;
-
-    AnyLineSearch(Rows<const double> columns, Span<const Index> offsets, const Losses& losses);
-
-    template <class Work>
-    auto with(Work&& work) {
-        return std::visit(std::forward<Work>(work), search);
-    }
-    // That for sums of costs; raises ValueError for a ratio metric.
-    LineSearch<SumOfCosts>& of_sums() {
-        if (auto* const found = std::get_if<LineSearch<SumOfCosts>>(&search)) return *found;
-        throw std::invalid_argument("descents are for sums of costs");
-    }
 };
 
 }  // namespace lpmert::lines
