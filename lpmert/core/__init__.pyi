@@ -114,7 +114,15 @@ class LeastNorm:
         UNDECIDED (2) is left to exact arithmetic.
         """
 
-class _Choices:
+class _Search:
+    @property
+    def found(self) -> tuple[int, float, FloatArray]:
+        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
+
+    def aim(self, cost: int, loss: float) -> None:
+        """Look only for what costs less, for a ratio for a lower loss."""
+
+class _Choices(_Search):
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
     work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
@@ -131,13 +139,6 @@ class _Choices:
     least_open: int
     trial: Corral
     question: IntArray
-    @property
-    def found(self) -> tuple[int, float, FloatArray]:
-        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
-
-    def aim(self, cost: int, loss: float) -> None:
-        """Look only for what costs less, for a ratio for a lower loss."""
-
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
@@ -195,14 +196,11 @@ Node = dict[str, Any]
 missing is 0, empty, or as the lists tell.
 """
 
-class _CellSearch:
+class _CellSearch(_Search):
     """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`."""
 
     def renew(self, weights: FloatArray) -> None:
         """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
-
-    def aim(self, cost: int, loss: float) -> None:
-        """Look only for what costs less, for a ratio for a lower loss."""
 
     def propagate_root(self, limit: int) -> None:
         """Propagate the only node, which holds all hypotheses; it is dropped if its bound exceeds the limit."""
@@ -245,10 +243,6 @@ class _CellSearch:
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
         """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
-
-    @property
-    def found(self) -> tuple[int, float, FloatArray]:
-        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
 
 class SumBoxes(_CellSearch): ...
 class RatioBoxes(_CellSearch): ...

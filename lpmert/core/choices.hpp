@@ -43,7 +43,7 @@ struct Child {
     Index position, bound;  // where it is in its list, and the bound of the node that chooses it
 };
 
-enum class Phase { bound, look, core, choose, descend };
+enum class Phase { bound, look, core, descend };
 enum class State { working, asking, done };
 
 struct Node {
@@ -342,19 +342,13 @@ class ChoicesSearch {
             if (outcome != Outcome::open) return outcome;
             node.bound = std::max(node.bound, tree.sum);
             if (too_dear(node.bound)) return Outcome::closed;
-            phase_ = Phase::choose;
-            if (settings_.use_cores) {
-                phase_ = Phase::core;
-                core_sum_ = start_core_bound();
-                node.bound = std::max(node.bound, core_sum_);
-            }
+            phase_ = Phase::core;
+            core_sum_ = settings_.use_cores ? start_core_bound() : tree.sum;
+            node.bound = std::max(node.bound, core_sum_);
         }
         if (phase_ == Phase::core) {
-            const Outcome outcome = core_bound();
+            const Outcome outcome = settings_.use_cores ? core_bound() : Outcome::open;
             if (outcome != Outcome::open) return outcome;
-            phase_ = Phase::choose;
-        }
-        if (phase_ == Phase::choose) {
             if (too_dear(node.bound)) return Outcome::closed;
             branch();
             phase_ = Phase::descend;

@@ -154,11 +154,14 @@ class Envelope {
     std::vector<Pending> waiting;
     Bytes marks;
 
-    // Emit the corners from a to b, of candidates beyond their chord: emit(corner, next corner).
+    // Emit the corners from a to b, of n candidates beyond their chord: emit(corner, next corner); none where both have
+    // the same y.
     template <class Points, class Emit>
-    void between(const Points& points, Row a, Row b, Span<Row> candidates, Emit&& emit) {
+    void side(const Points& points, Row a, Row b, std::vector<Row>& beyond, Index n, Emit&& emit) {
+        if (points.y(a) == points.y(b)) return;
+        const Span<Row> candidates(beyond.data(), n);
         const double up = points.y(b) > points.y(a) ? 1.0 : -1.0;
-        Index low = 0, high = candidates.size();
+        Index low = 0, high = n;
         for (;;) {
             while (high > low) {
                 const Row top = static_cast<Row>(points.farthest(a, b, candidates.part(low, high)));
@@ -184,12 +187,6 @@ class Envelope {
             b = waiting.back().end, low = waiting.back().low, high = waiting.back().high;
             waiting.pop_back();
         }
-    }
-
-    // The same, unless both have the same y.
-    template <class Points, class Emit>
-    void side(const Points& points, Row a, Row b, std::vector<Row>& candidates, Index n, Emit&& emit) {
-        if (points.y(a) != points.y(b)) between(points, a, b, {candidates.data(), n}, emit);
     }
 
   public:

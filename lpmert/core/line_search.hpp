@@ -72,10 +72,8 @@ class SumOfCosts {
 
 // A ratio metric of the sum of statistics [M, K] and a constant [K].
 class LossOfSums {
-    Losses losses;
+    Ratio ratio;
     Reals total;
-
-    const double* of(Index row) const { return losses.statistics[row].data(); }
 
   public:
     using Level = double;
@@ -83,22 +81,20 @@ class LossOfSums {
         Row leaving, entering;
     };
 
-    explicit LossOfSums(const Losses& losses_) : losses(losses_) { clear(); }
+    explicit LossOfSums(const Losses& of)
+        : ratio{of.kind, of.parameters, of.statistics, of.constant, {}, {}}, total(ratio.n_columns()) {}
 
-    void clear() { total.assign(losses.constant.begin(), losses.constant.end()); }
-    void choose(Index row) {
-        const double* const own = of(row);
-        for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k];
-    }
+    void clear() { std::copy(ratio.constant.begin(), ratio.constant.end(), total.begin()); }
+    void choose(Index row) { ratio.add(row, total); }
     Change change(Index leaving, Index entering) const {
         return {static_cast<Row>(leaving), static_cast<Row>(entering)};
     }
     static bool matters(Change) { return true; }
     void replace(Change change) {
-        const double *const old = of(change.leaving), *const own = of(change.entering);
+        const Span<const double> old = ratio.statistics[change.leaving], own = ratio.statistics[change.entering];
         for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k] - old[k];
     }
-    Level level() const { return loss_of_total(losses.kind, losses.parameters, total); }
+    Level level() const { return ratio.loss(total); }
 };
 
 // A piece of a circle, in radians, and what it costs.
