@@ -98,10 +98,11 @@ inline void check_size(Index size, Index wanted, const char* name) {
                                     std::to_string(size));
 }
 
-// Raise ValueError unless offsets [S + 1] divide so many rows into lists of at least so many.
-inline void check_offsets(Span<const Index> offsets, Index rows, const char* name, Index least = 1) {
+// Raise ValueError unless offsets [S + 1] divide so many rows into lists, which are not empty unless they may be.
+inline void check_offsets(Span<const Index> offsets, Index rows, const char* name, bool empty = false) {
     bool right = offsets.size() > 0 && offsets[0] == 0 && offsets[offsets.size() - 1] == rows;
-    for (Index s = 1; right && s < offsets.size(); ++s) right = offsets[s] - offsets[s - 1] >= least;
+    for (Index s = 1; right && s < offsets.size(); ++s)
+        right = offsets[s] > offsets[s - 1] || (empty && offsets[s] == offsets[s - 1]);
     if (!right)
         throw std::invalid_argument(std::string(name) + " must increase from 0 to the number of rows, " +
                                     std::to_string(rows));
@@ -112,13 +113,6 @@ template <class Numbers>
 void check_within(const Numbers& numbers, Index end, const char* name) {
     if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))
         throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
-}
-
-// The length of the longest list.
-inline Index longest_list(Span<const Index> offsets) {
-    Index longest = 0;
-    for (Index s = 1; s < offsets.size(); ++s) longest = std::max(longest, offsets[s] - offsets[s - 1]);
-    return longest;
 }
 
 }  // namespace lpmert

@@ -487,15 +487,14 @@ class ChoicesSearch {
     // Lists outside all cores are held back, the more the cores have raised the bound towards the incumbent.
     void branch() {
         const double slack = static_cast<double>(tree.upper - tree.sum);
-        double held_back = 1.0;
-        if (settings_.use_cores)
-            held_back += (CORE_PREFERENCE - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
+        const double raised = static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
+        const double held_back = 1.0 + (CORE_PREFERENCE - 1.0) * raised;
         double best = INF;
         Index chosen = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
             double weight = loss.weigh(tree, s, SHARPNESS, slack);
-            if (settings_.use_cores && in_core_[s] == 0) weight *= held_back;
+            if (in_core_[s] == 0) weight *= held_back;
             if (weight < best) {
                 best = weight;
                 chosen = s;

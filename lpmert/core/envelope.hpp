@@ -189,18 +189,20 @@ class Envelope {
         }
     }
 
-  public:
     // Make room for lists of so many points.
-    void reserve(Index n) {
+    void make_room(Index n) {
+        if (n < count(spare)) return;
         for (std::vector<Row>& room : sides) room.resize(n + 1);
         spare.resize(n + 1);
         marks.resize(n + 8);
     }
 
+  public:
     // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
     // from top_left to bottom_left: right(corner, next corner), left(corner, next corner).
     template <class Points, class Right, class Left>
     void corners(const Points& points, Index n, const Extremes& found, bool both, Right&& right, Left&& left) {
+        make_room(n);
         points.mark(found, both, {marks.data(), n});
         std::array<Index, 4> counts{};
         for (Index word = 0; word < n; word += 8) {
@@ -252,6 +254,7 @@ class Envelope {
             }
             return n;
         };
+        make_room(order.size());
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
         const Row bottom = sides[0][0], right = sides[1][above - 1], top = sides[1][0];
         const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {

@@ -124,7 +124,6 @@ class GraphEnvelope {
         if (n == 0) return;
         const double* const x = candidates.intercepts.data();
         const double* const y = candidates.slopes.data();
-        envelope.reserve(n);
         const auto keep = [&](double at, Row i) {
             kept.add(x[i], y[i], candidates.origins[i]);
             starts.push_back(at);

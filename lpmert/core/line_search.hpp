@@ -141,9 +141,7 @@ class LineSearch : public Lines {
 
     const Loss loss;
 
-    LineSearch(Lists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {
-        envelope.reserve(longest_list(lists.offsets));
-    }
+    LineSearch(Lists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
 
     // Return the level of decoding with weights [D], the first hypothesis of a list on ties.
     Level at(Span<const double> weights) {

@@ -41,7 +41,11 @@ class Lists {
     Index n_rows() const { return offsets[n_lists()]; }
     Index length(Index s) const { return offsets[s + 1] - offsets[s]; }
     const double* row(Index i) const { return rows[i].begin(); }
-    Index longest() const { return std::max<Index>(1, longest_list(offsets)); }
+    Index longest() const {
+        Index longest = 1;
+        for (Index s = 0; s < n_lists(); ++s) longest = std::max(longest, length(s));
+        return longest;
+    }
 };
 
 // `score_rows` of at least a block of rows; the last one may overlap the one before. Inlined into a large function, the

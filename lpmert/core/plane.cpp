@@ -64,7 +64,6 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
     std::vector<Edge> edges, left;
     Envelope envelope;
     Indices start, leaving, entering, ends;
-    envelope.reserve(x.size());
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
         const Index begin = offsets[s], n = offsets[s + 1] - begin;
         const ExactPoints points{x.data() + begin, y.data() + begin};
