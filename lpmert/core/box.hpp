@@ -168,10 +168,7 @@ class Boxes {
     static constexpr bool sparing = true;
 
     Boxes(const Lists& lists, const Settings& settings, const Precision& precision)
-        : settings_(settings), precision_(precision) {
-        stakes_.resize(lists.n_features());
-        shares_.resize(lists.n_features());
-    }
+        : settings_(settings), precision_(precision), stakes_(lists.n_features()), shares_(lists.n_features()) {}
 
     bool branch(const Box& box, Index hopeless) {
         longest_axis(box);

@@ -172,7 +172,6 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
         const double excess = total[1] - parameters[0];
         return excess <= 0.0 ? std::min(0.5, parameters[1] * total[0]) : std::min(1.0, 0.5 + parameters[2] * excess);
     }
-    if (kind != metric::CHRF) return std::numeric_limits<double>::quiet_NaN();
     double precision = 0.0, recall = 0.0, n_orders = 0.0;
     for (Index n = 0; n < n_columns; n += 3) {
         if (total[n] > 0.0 && total[n + 1] > 0.0) {

@@ -29,7 +29,7 @@ inline constexpr Index FORBIDDEN = -1;   // class of a hypothesis that no weight
 // Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
 void check_kind(Index kind, Index n_parameters, Index n_columns);
 
-// The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
+// The loss of sums [K]; whatever is zero it is a number.
 double loss_of_total(Index kind, Span<const double> parameters, Span<const double> total);
 
 // A height in units from which on no loss is lower than this one.
