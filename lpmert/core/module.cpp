@@ -14,7 +14,7 @@ Bind bind_lattice, bind_lattice_paths;
 }
 
 namespace lines {
-Bind bind_circle, bind_line_search, bind_plane;
+Bind bind_circle, bind_line_search;
 }
 
 }  // namespace lpmert
@@ -31,6 +31,6 @@ NB_MODULE(_core, module) {
     module.attr("INFINITE_COST") = INFINITE_COST;
     for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
                             bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
-                            lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+                            bind_reading, bind_sparse, bind_winners})
         bind(module);
 }
