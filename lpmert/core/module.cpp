@@ -6,8 +6,7 @@ namespace lpmert {
 
 using Bind = void(nb::module_&);
 
-Bind bind_cells, bind_choices, bind_least_norm, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_sparse,
-    bind_winners;
+Bind bind_least_norm, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_searches, bind_sparse, bind_winners;
 
 namespace lattices {
 Bind bind_lattice, bind_lattice_paths;
@@ -29,8 +28,8 @@ NB_MODULE(_core, module) {
     } catch (const std::bad_alloc&) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
-    for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
-                            bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
-                            bind_reading, bind_sparse, bind_winners})
+    for (const auto bind :
+         {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths, bind_least_norm,
+          bind_searches, lines::bind_line_search, lines::bind_circle, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }
