@@ -32,11 +32,6 @@ Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
 ChoiceSettings = tuple[int, bool, bool]
 """As `lpmert.methods.choices.choices.ChoiceSettings` has them."""
 
-WeightCone = tuple[FloatArray, FloatArray]
-"""Rays [R, D], linearly independent, whose numbers are off by half a unit in the last place at most; and what scores of
-hypotheses may be there [R].
-"""
-
 INFINITE_COST: int
 """A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
 
@@ -406,18 +401,20 @@ class Links:
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
-    labels: how many partial paths are kept at most.
+    labels: how many partial paths are kept at most. rays [R, D]: of the cone, linearly independent, whose numbers are
+    off by half a unit in the last place at most; reach [R]: what scores of hypotheses may be there.
     """
 
     def __init__(self, labels: int) -> None: ...
-    def lead(self, cone: WeightCone, known: FloatArray) -> FloatArray:
+    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
         """Return the scores [n, R] of those known hypotheses, of features [P, D], that no others beat in the cone."""
 
     def look_through(
         self,
         lattice: tuple[Links, FloatArray, int],
         marks: Bits,
-        cone: WeightCone,
+        rays: FloatArray,
+        reach: FloatArray,
         mixes: FloatArray,
         known: FloatArray,
     ) -> tuple[int, Nodes, Nodes, FloatArray, FloatArray]:

@@ -111,13 +111,6 @@ struct Lattice {
     using Fields = std::tuple<Links, Rows<const double>, Index>;
 };
 
-struct Cone {
-    Rows<const double> rays;
-    Span<const double> reach;
-
-    using Fields = std::tuple<Rows<const double>, Span<const double>>;
-};
-
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
 
 // Looks at one lattice after the other in a cone.
@@ -149,8 +142,7 @@ class PathFinder {
         return left;
     }
 
-    void begin(Cone cone, Rows<const double> known) {
-        const auto& [rays, reach] = cone;
+    void begin(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
         check_size(reach.size(), rays.rows(), "reach");
         check_size(known.columns(), rays.columns(), "a known path");
         if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
@@ -337,22 +329,22 @@ class PathFinder {
     // most_labels: room for so many.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
-    Matrix<double> lead(Cone cone, Rows<const double> known) {
-        begin(cone, known);
+    Matrix<double> lead(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
+        begin(rays, reach, known);
         sift(known.items());
         return leading;
     }
 
-    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
-                      Rows<const double> known) {
+    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Rows<const double> rays,
+                      Span<const double> reach, Rows<const double> mixes, Rows<const double> known) {
         const auto& [all, rows, most_links] = lattice;
         check_size(rows.rows(), all.size(), "features");
-        check_size(rows.columns(), cone.rays.columns(), "features of a link");
+        check_size(rows.columns(), rays.columns(), "features of a link");
         check_size(marks.size(), (all.size() + 7) / 8, "marks");
-        check_size(mixes.columns(), cone.rays.rows(), "a mix");
+        check_size(mixes.columns(), rays.rows(), "a mix");
         if (all.nodes < 2) throw std::invalid_argument("links must lead to a node");
-        begin(cone, known);
-        survey(all, rows, marks, cone.rays);
+        begin(rays, reach, known);
+        survey(all, rows, marks, rays);
         const Index before = links().size();
         last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
         const Pass pass{scores.data(), stride, n_rays(), columns.data(), room_for(best, nodes * ABREAST), last.data()};
@@ -372,7 +364,7 @@ class PathFinder {
         sift(paths);
         // What two sums of products along a path may differ by (L2).
         const double factor = 4.0 * static_cast<double>(most_links + n_features() + 5) * EPSILON;
-        for (const double score : cone.reach) slack.push_back(factor * score);
+        for (const double score : reach) slack.push_back(factor * score);
         most.resize(n_rays());
         keep();
         return {before, chosen, std::move(middle), std::move(winners), leading};
@@ -442,9 +434,9 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
 void bind_lattice_paths(nb::module_& module) {
     nb::class_<PathFinder> finder(module, "PathFinder");
     define_init<Index>(finder, "labels");
-    finder.def("lead", &PathFinder::lead, "cone"_a, "known"_a, unlocked);
-    finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "cone"_a, "mixes"_a, "known"_a,
-               unlocked);
+    finder.def("lead", &PathFinder::lead, "rays"_a, "reach"_a, "known"_a, unlocked);
+    finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "rays"_a, "reach"_a, "mixes"_a,
+               "known"_a, unlocked);
     finder.def("list", &PathFinder::list, "most_work"_a, unlocked);
     module.def("narrow", &narrow, "features"_a, "numbers"_a, "ends"_a, "ids"_a, "rays"_a, "reach"_a, unlocked);
 }

@@ -102,13 +102,13 @@ class Expander:
         """
         finder = self._finders.get(lambda: core.PathFinder(self._labels))
         needed = before.needed * _SHRINKING
-        cone = rays, np.abs(rays) @ self.longest[number]
+        reach = np.abs(rays) @ self.longest[number]
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         if needed > _HOPELESS * link_work * before.count:
-            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(cone, paths), 0)
+            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
         graph = self._problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
-        n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, cone, mixes, paths)
+        n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
         for row in best:
             new.pop(row.tobytes(), None)
