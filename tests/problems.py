@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oracle import Lists
 
 from lpmert import Linear, NBest, Region
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import BLEU, Metric
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
 
 Array = NDArray[np.float64]
@@ -26,6 +26,13 @@ Rng = np.random.Generator
 Loss = Callable[[Sequence[int]], Fraction | float]
 
 MOST_SELECTIONS = 150
+
+
+def height_of_loss(kind: int, loss: float) -> float:
+    """The height that linear functions bound, as in proofs/ratio.md: of BLEU minus the logarithm of the score."""
+    if kind != BLEU:
+        return loss
+    return -math.log1p(-loss) if loss < 1.0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_a_checkout_is_compiled_again_when_a_source_has_changed(tmp_path: Path) 
     code, printed = run(checkout, "-c", IMPORT)
     assert code == 0, printed
     before = extension(checkout).read_bytes()
-    header = checkout / "lpmert" / "core" / "sweep.hpp"
+    header = checkout / "lpmert" / "core" / "line_search.hpp"
     text = header.read_text()
     assert text.count("namespace lpmert::lines {\n") == 1
     broken = text.replace("namespace lpmert::lines {\n", "namespace lpmert::lines {\n#error on purpose\n")

@@ -2,9 +2,10 @@
 
 Throughout, M hypotheses in S lists, whose rows begin and end at offsets [S + 1], from 0 to M; D features, K statistics.
 Arrays are C-contiguous; floating-point numbers are float64, and whole ones int64 unless another type is stated.
-`ValueError` names an argument of another type or shape, `TypeError` one that is no array, or that is written to and may
-only be read. Functions let other threads run; an object is for one thread at a time, and keeps the arrays that it is
-made of, which must not change. Attributes are for reading unless it is said that they can be set.
+`TypeError` says what a function takes if it is given an array of another type or number of dimensions, or one that is
+written to and may only be read; `ValueError` names an argument of another size. Functions let other threads run; an
+object is for one thread at a time, and keeps the arrays that it is made of, which must not change. Attributes are for
+reading.
 """
 
 from typing import Any
@@ -30,11 +31,6 @@ Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
 
 ChoiceSettings = tuple[int, bool, bool]
 """As `lpmert.methods.choices.choices.ChoiceSettings` has them."""
-
-WeightCone = tuple[FloatArray, FloatArray]
-"""Rays [R, D], linearly independent, whose numbers are off by half a unit in the last place at most; and what scores of
-hypotheses may be there [R].
-"""
 
 INFINITE_COST: int
 """A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
@@ -101,10 +97,9 @@ class Corral:
         """Become a copy of another one."""
 
 class LeastNorm:
-    """Decides whether choices from lists go together; `programs` and their `rounds` are counted."""
+    """Decides whether choices from lists go together; the `rounds` of its programs are counted."""
 
     def __init__(self, lists: Lists) -> None: ...
-    programs: int
     rounds: int
     def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
         """Decide whether the choices of decided [n] can be made together; start from, and leave behind, a corral.
@@ -114,7 +109,15 @@ class LeastNorm:
         UNDECIDED (2) is left to exact arithmetic.
         """
 
-class _Choices:
+class _Search:
+    @property
+    def found(self) -> tuple[int, float, FloatArray]:
+        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
+
+    def aim(self, cost: int, loss: float) -> None:
+        """Look only for what costs less, for a ratio for a lower loss."""
+
+class _Choices(_Search):
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
     work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
@@ -131,23 +134,12 @@ class _Choices:
     least_open: int
     trial: Corral
     question: IntArray
-    @property
-    def found(self) -> tuple[int, float, FloatArray]:
-        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
-
-    def aim(self, cost: int, loss: float) -> None:
-        """Look only for what costs less, for a ratio for a lower loss."""
-
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
-    def spend(self, work: int) -> None:
-        """Count work that others have done for it."""
-
     def answer(self, weights: FloatArray, core: IntArray) -> None:
-        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not.
-
-        Both are empty where the choices go together at no doubles.
+        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not; an answer
+        counts as work. Both are empty where the choices go together at no doubles.
         """
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
@@ -170,11 +162,8 @@ def choices_search(
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
     """Return the losses [n] of summed statistics [n, K]."""
 
-def height_of_loss(kind: int, loss: float) -> float:
-    """Return the height of a loss: a monotone function of it that `lay_minorant` bounds; infinite for a BLEU of 0."""
-
 def loss_of_height(kind: int, height: float) -> float:
-    """Return a loss that is no more than any whose height is at least this one."""
+    """Return a loss that is no more than any whose height, which `lay_minorant` bounds, is at least this one."""
 
 def lay_minorant(
     kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray
@@ -202,14 +191,11 @@ Node = dict[str, Any]
 missing is 0, empty, or as the lists tell.
 """
 
-class _CellSearch:
+class _CellSearch(_Search):
     """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`."""
 
     def renew(self, weights: FloatArray) -> None:
         """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
-
-    def aim(self, cost: int, loss: float) -> None:
-        """Look only for what costs less, for a ratio for a lower loss."""
 
     def propagate_root(self, limit: int) -> None:
         """Propagate the only node, which holds all hypotheses; it is dropped if its bound exceeds the limit."""
@@ -252,10 +238,6 @@ class _CellSearch:
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
         """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
-
-    @property
-    def found(self) -> tuple[int, float, FloatArray]:
-        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
 
 class SumBoxes(_CellSearch): ...
 class RatioBoxes(_CellSearch): ...
@@ -300,12 +282,11 @@ def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
     """
 
 class LineSearch:
-    """Line searches on the same lists, with columns [D, M], one row a feature; source: Och, ACL 2003.
+    """Line searches on the same lists; source: Och, ACL 2003.
 
     A line is weights + t direction [D]; a level is a sum of costs, or the ratio metric's loss.
     """
 
-    def __init__(self, columns: FloatArray, offsets: IntArray, losses: Losses) -> None: ...
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
@@ -328,6 +309,12 @@ class LineSearch:
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
         """Return the rows chosen at t = -inf [S] and the changes, list by list: t [E], from which row, to which."""
+
+class SumLines(LineSearch): ...
+class RatioLines(LineSearch): ...
+
+def line_search(columns: FloatArray, offsets: IntArray, losses: Losses) -> LineSearch:
+    """Return line searches on lists with columns [D, M], one row a feature."""
 
 def combine(columns: FloatArray, weights: FloatArray, scores: FloatArray) -> None:
     """Write weights [D] times columns [D, M] into scores [M]."""
@@ -414,18 +401,20 @@ class Links:
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
-    labels: how many partial paths are kept at most.
+    labels: how many partial paths are kept at most. rays [R, D]: of the cone, linearly independent, whose numbers are
+    off by half a unit in the last place at most; reach [R]: what scores of hypotheses may be there.
     """
 
     def __init__(self, labels: int) -> None: ...
-    def lead(self, cone: WeightCone, known: FloatArray) -> FloatArray:
+    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
         """Return the scores [n, R] of those known hypotheses, of features [P, D], that no others beat in the cone."""
 
     def look_through(
         self,
         lattice: tuple[Links, FloatArray, int],
         marks: Bits,
-        cone: WeightCone,
+        rays: FloatArray,
+        reach: FloatArray,
         mixes: FloatArray,
         known: FloatArray,
     ) -> tuple[int, Nodes, Nodes, FloatArray, FloatArray]:
@@ -439,16 +428,12 @@ class PathFinder:
         beat.
         """
 
-    def list(self, most_work: int) -> tuple[bool, int, int]:
+    def list(self, most_work: int) -> tuple[bool, int, int, FloatArray, Nodes, IntArray]:
         """List the hypotheses that may win through the links that `look_through` left.
 
-        Returns whether they found room and were not too much work, the work, and how many links were done.
-        """
-
-    def listed(self) -> tuple[FloatArray, Nodes, IntArray]:
-        """Return the features [n, D] of the hypotheses listed, and their links, one after the other, with ends [n + 1].
-
-        Of hypotheses with the same features there is the first one.
+        Returns whether they found room and were not too much work, the work, and how many links were done; and if so
+        the features [n, D] of the hypotheses, and their links, one after the other, with ends [n + 1]. Of hypotheses
+        with the same features there is the first one.
         """
 
 def narrow(

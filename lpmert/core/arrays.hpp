@@ -1,10 +1,7 @@
-// Views of arrays. Python's arrays are checked once, at the border: dtype, dimensions and layout; an error names the
-// argument. Inside, code sees spans, which own nothing and are as cheap as pointers. All chapters include this one, and
-// with it what they need of the standard library.
+// Views of arrays. Python's arrays are checked once, at the border (binding.hpp): dtype, dimensions and layout. Inside,
+// code sees spans, which own nothing and are as cheap as pointers; functions check their sizes first, and an error
+// names the argument. All chapters include this one, and with it what they need of the standard library.
 #pragma once
-
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <array>
@@ -26,8 +23,6 @@
 
 namespace lpmert {
 
-namespace nb = nanobind;
-
 using Index = std::int64_t;
 using Cost = std::int64_t;
 using Row = std::int32_t;  // a hypothesis as a row of the lists, where many are kept
@@ -35,6 +30,8 @@ using Row = std::int32_t;  // a hypothesis as a row of the lists, where many are
 using Indices = std::vector<Index>;
 using Reals = std::vector<double>;
 using Bytes = std::vector<std::uint8_t>;
+
+inline constexpr double INF = std::numeric_limits<double>::infinity();
 
 #ifdef LPMERT_CHECKED
 inline constexpr bool CHECKED = true;
@@ -94,55 +91,6 @@ class Rows {
     }
 };
 
-// What a bound function takes: any array, which `vector` and `matrix` check. A function that writes into an array of
-// the caller takes `Writable`.
-using Array = nb::ndarray<nb::ro>;
-using Writable = nb::ndarray<>;
-
-namespace detail {
-
-template <class T>
-std::string dtype_name() {
-    const std::string kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
-    return kind + std::to_string(8 * sizeof(T));
-}
-
-// The items of an array that is as it must be; what is wrong is put into words only then.
-template <class T, class Given>
-T* checked(const Given& array, const char* name, std::size_t dimensions) {
-    using Plain = std::remove_const_t<T>;
-    const auto refuse = [&](const std::string& what) {
-        throw std::invalid_argument(std::string(name) + " must be a C-contiguous array of " + dtype_name<Plain>() +
-                                    " with " + std::to_string(dimensions) +
-                                    (dimensions == 1 ? " dimension" : " dimensions") + what);
-    };
-    if (array.device_type() != nb::device::cpu::value) refuse(" in main memory");
-    if (array.dtype() != nb::dtype<Plain>()) refuse(", not of another type");
-    if (array.ndim() != dimensions) refuse(", not " + std::to_string(array.ndim()));
-    std::int64_t step = 1;
-    for (std::size_t k = array.size() == 0 ? 0 : dimensions; k-- > 0;) {
-        if (array.shape(k) > 1 && array.stride(k) != step) refuse("; use numpy.ascontiguousarray");
-        step *= static_cast<std::int64_t>(array.shape(k));
-    }
-    return static_cast<T*>(array.data());
-}
-
-}  // namespace detail
-
-// Return the items of an array of one dimension, constant ones of an `Array`; raises ValueError, which names the
-// argument.
-template <class T, class Given>
-Span<T> vector(const Given& array, const char* name) {
-    return {detail::checked<T>(array, name, 1), static_cast<Index>(array.shape(0))};
-}
-
-// The same for the rows of an array of two dimensions.
-template <class T, class Given>
-Rows<T> matrix(const Given& array, const char* name) {
-    T* const items = detail::checked<T>(array, name, 2);
-    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
-}
-
 // Raise ValueError unless an argument has as many items as it must.
 inline void check_size(Index size, Index wanted, const char* name) {
     if (size != wanted)
@@ -150,36 +98,11 @@ inline void check_size(Index size, Index wanted, const char* name) {
                                     std::to_string(size));
 }
 
-// Call a function that does not use Python, with the interpreter's lock released.
-template <class Work>
-auto unlocked(Work&& work) {
-    const nb::gil_scoped_release release;
-    return work();
-}
-
-template <class T>
-using Owned = nb::ndarray<nb::numpy, T>;
-
-// Return an array of Python's that takes over a vector.
-template <class T>
-Owned<T> owned(std::vector<T> items, std::initializer_list<std::size_t> shape) {
-    auto kept = std::make_unique<std::vector<T>>(std::move(items));
-    T* const data = kept->data();
-    const nb::capsule owner(kept.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
-    kept.release();
-    return Owned<T>(data, shape, owner);
-}
-
-template <class T>
-Owned<T> owned(std::vector<T> items) {
-    const std::size_t size = items.size();
-    return owned(std::move(items), {size});
-}
-
-// Raise ValueError unless offsets [S + 1] divide so many rows into lists that are not empty.
-inline void check_offsets(Span<const Index> offsets, Index rows, const char* name) {
+// Raise ValueError unless offsets [S + 1] divide so many rows into lists, which are not empty unless they may be.
+inline void check_offsets(Span<const Index> offsets, Index rows, const char* name, bool empty = false) {
     bool right = offsets.size() > 0 && offsets[0] == 0 && offsets[offsets.size() - 1] == rows;
-    for (Index s = 1; right && s < offsets.size(); ++s) right = offsets[s] > offsets[s - 1];
+    for (Index s = 1; right && s < offsets.size(); ++s)
+        right = offsets[s] > offsets[s - 1] || (empty && offsets[s] == offsets[s - 1]);
     if (!right)
         throw std::invalid_argument(std::string(name) + " must increase from 0 to the number of rows, " +
                                     std::to_string(rows));
@@ -190,13 +113,6 @@ template <class Numbers>
 void check_within(const Numbers& numbers, Index end, const char* name) {
     if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))
         throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
-}
-
-// The length of the longest list.
-inline Index longest_list(Span<const Index> offsets) {
-    Index longest = 0;
-    for (Index s = 1; s < offsets.size(); ++s) longest = std::max(longest, offsets[s] - offsets[s - 1]);
-    return longest;
 }
 
 }  // namespace lpmert

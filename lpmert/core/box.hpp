@@ -17,20 +17,6 @@ inline constexpr double LEAST_RADIUS = 0x1p-30;
 inline constexpr double WIDE = 1.0 + 1e-5;  // what an entry of weights of a box, or of a slightly wider one, is at most
 inline constexpr double WIDER = 1.0 + 0x1p-20;  // radii of a box that surely contains another; their products are exact
 
-LPMERT_CLONES inline void reaches_in_box(const View& values, Index begin, Index end, const double* radius,
-                                         const Row* best, Index one, double* reach) {
-    const Index n = end - begin;
-    for (Index j = 0; j < n; ++j) reach[j] = 0.0;
-    for (std::size_t d = 0; d < values.size(); ++d) {
-        const double* const own = values[d] + begin;
-        const double r = radius[d], value = own[one];
-        if (r > 0.0 && best != nullptr)
-            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[best[j]] - own[j]) * r;
-        else if (r > 0.0)
-            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[j] - value) * r;
-    }
-}
-
 // More than what underflow takes from a sum of products.
 inline constexpr double TINY = 0x1p-1060;
 
@@ -41,7 +27,7 @@ struct Precision {
     Index places = -1;
     double off = 0.0, least = 0.0;
 
-    static constexpr std::array members{"places", "off", "least"};
+    using Fields = std::tuple<Index, double, double>;
 };
 
 // The axis of the face that a box is on; radius [D].
@@ -110,16 +96,6 @@ struct Box : Node {
     }
 };
 
-// 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
-inline double rounding_of(Index places, Span<const double> centre, Span<const double> radius) {
-    for (Index d = 0; d < centre.size(); ++d) {
-        const double low = std::ldexp(centre[d] - radius[d], static_cast<int>(places));
-        const double high = std::ldexp(centre[d] + radius[d], static_cast<int>(places));
-        if (low != std::floor(low) || high != std::floor(high)) return 1.0;
-    }
-    return 0.0;
-}
-
 // What is known of products of a difference with weights of a box: their value at the centre, how much less or more
 // they are in the box at most, and the size of the terms, by which rounding errors are bounded.
 struct Products {
@@ -135,15 +111,15 @@ struct Products {
     bool are_at_least(double error) const { return lead - (reach + error) >= 0.0; }
 };
 
-// Whether a row of columns surely has at least the product of another with all weights of a box; off: of Precision.
-inline bool beats_in_box(const View& values, Index winner, Index loser, const Box& box, double rounding, double off) {
-    const Index n = box.n_features();
+// Those of what one row of columns has more than another one.
+template <class Values>
+Products lead_in_box(const Values& values, Index one, Index other, const Box& box) {
     Products products;
-    for (Index d = 0; d < n; ++d) {
-        const double gain = values[d][winner] - values[d][loser];
+    for (Index d = 0; d < box.n_features(); ++d) {
+        const double gain = values[d][one] - values[d][other];
         products.add(gain, std::abs(gain), box.centre[d], box.radius[d]);
     }
-    return products.are_at_least(products.error(n + 4, rounding) + off);
+    return products;
 }
 
 // Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
@@ -192,10 +168,7 @@ class Boxes {
     static constexpr bool sparing = true;
 
     Boxes(const Lists& lists, const Settings& settings, const Precision& precision)
-        : settings_(settings), precision_(precision) {
-        stakes_.resize(lists.n_features());
-        shares_.resize(lists.n_features());
-    }
+        : settings_(settings), precision_(precision), stakes_(lists.n_features()), shares_(lists.n_features()) {}
 
     bool branch(const Box& box, Index hopeless) {
         longest_axis(box);
@@ -234,16 +207,35 @@ class Boxes {
         for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
     }
     const double* at_centre(const Box& half) const { return half.centre.data(); }
-    void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
-              double* varied) const {
-        reaches_in_box(values, begin, end, half.radius.data(), best, one, varied);
+    LPMERT_CLONES void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+                            double* varied) const {
+        const Index n = end - begin;
+        for (Index j = 0; j < n; ++j) varied[j] = 0.0;
+        for (std::size_t d = 0; d < values.size(); ++d) {
+            const double* const own = values[d] + begin;
+            const double r = half.radius[d], value = own[one];
+            if (r > 0.0 && best != nullptr)
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[best[j]] - own[j]) * r;
+            else if (r > 0.0)
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[j] - value) * r;
+        }
     }
     static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
     bool beats(const View& values, Index winner, Index loser, const Box& half) const {
-        return beats_in_box(values, winner, loser, half, rounding_, precision_.off);
+        const Products products = lead_in_box(values, winner, loser, half);
+        return products.are_at_least(products.error(half.n_features() + 4, rounding_) + precision_.off);
     }
-    double rounding(const Box& box) const { return rounding_of(precision_.places, box.centre, box.radius); }
+    // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
+    double rounding(const Box& box) const {
+        const auto whole = [this](double side) {
+            const double scaled = std::ldexp(side, static_cast<int>(precision_.places));
+            return scaled == std::floor(scaled);
+        };
+        for (Index d = 0; d < box.n_features(); ++d)
+            if (!whole(box.centre[d] - box.radius[d]) || !whole(box.centre[d] + box.radius[d])) return 1.0;
+        return 0.0;
+    }
     const Precision& precision() const { return precision_; }
     void complete(Box& box, const Lists& lists) const { box.look_up(lists, precision_.off); }
 
@@ -255,7 +247,7 @@ class Boxes {
         const auto add = [&](double stake) {
             double reach = 0.0;
             for (const double share : shares_) reach += share;
-            if (!(0.0 < reach && reach < std::numeric_limits<double>::infinity())) return;
+            if (!(0.0 < reach && reach < INF)) return;
             for (Index d = 0; d < n; ++d) stakes_[d] += stake * (shares_[d] / reach);
         };
         Index stride = std::max<Index>(1, box.n_pairs() / SAMPLED);

@@ -158,10 +158,16 @@ class RatioLoss {
         if (forbidden(winner)) node.centre_cost = INFINITE_COST;
         ratio_.add(winner, minorant_.at);
     }
-    // Give hypotheses the prices of a minorant that is laid for the node, and put lists in order of these; return what
-    // the least add up to. Prices stay as they are where they bound no better than before.
+    // Complete the sums at the centre of a node. If it is time, give hypotheses the prices of a minorant that is laid
+    // for the node, and put lists in order of these; return what the least add up to. Prices stay as they are where
+    // they bound no better than before.
     Index reprice(Node& node, Index own, Index limit) {
-        if (!is_due(node)) return own;
+        for (Index k = 0; k < ratio_.n_columns(); ++k) minorant_.at[k] += node.total[k];
+        if (node.age > 0) {
+            --node.age;
+            return own;
+        }
+        node.age = REPRICED_EVERY - 1;
         const Index n_pairs = node.n_pairs(), n_lists = node.n_row_lists();
         minorant_.begin(node.total);
         for (Index p = 0; p < n_pairs; ++p)
@@ -274,20 +280,9 @@ class RatioLoss {
 
   private:
     static constexpr Index MOST_SELECTIONS = 4096;  // of a small part, which are tried one by one
-    static constexpr Index REPRICED_EVERY = 3;      // splits from one minorant to the next
+    static constexpr Index REPRICED_EVERY = 3;      // splits from one minorant to the next: it changes little
 
     bool forbidden(Row row) const { return ratio_.classes[row] == FORBIDDEN; }
-    // Complete the sums at a node's centre; return whether its hypotheses are to be priced anew: the minorant changes
-    // less than the choice between them.
-    bool is_due(Node& node) {
-        for (Index k = 0; k < ratio_.n_columns(); ++k) minorant_.at[k] += node.total[k];
-        if (node.age > 0) {
-            --node.age;
-            return false;
-        }
-        node.age = REPRICED_EVERY - 1;
-        return true;
-    }
     // Decode weights on all lists and take them if their loss is lower, beyond rounding.
     DecodedTotal offer(const Reals& offered) {
         const DecodedTotal found =

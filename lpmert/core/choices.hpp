@@ -43,7 +43,7 @@ struct Child {
     Index position, bound;  // where it is in its list, and the bound of the node that chooses it
 };
 
-enum class Phase { bound, look, core, choose, descend };
+enum class Phase { bound, look, core, descend };
 enum class State { working, asking, done };
 
 struct Node {
@@ -62,7 +62,7 @@ struct Settings {
     Index granularity;
     bool look_ahead, use_cores;
 
-    static constexpr std::array members{"granularity", "look_ahead", "use_cores"};
+    using Fields = std::tuple<Index, bool, bool>;
 };
 
 // What a loss sees of the search.
@@ -173,7 +173,7 @@ class ChoicesSearch {
           in_core_(lists.n_lists()),
           tests_(lists.n_lists()),
           raised_(lists.n_lists()),
-          gain_(lists.n_lists(), std::numeric_limits<double>::infinity()),
+          gain_(lists.n_lists(), INF),
           order_(lists.n_lists()) {
         std::iota(order_.begin(), order_.end(), Index{0});
         tree.nodes.reserve(tree.n_open + 1);
@@ -198,9 +198,6 @@ class ChoicesSearch {
         return state_ = State::done;
     }
 
-    // Count work that others have done for it.
-    void spend(Index work) { tree.work += work; }
-
     // The choices of which the search asks whether they go together.
     const std::vector<Choice>& question() const { return question_; }
     const Corral& trial() const { return trial_; }
@@ -215,6 +212,7 @@ class ChoicesSearch {
             if (s < 0 || s >= tree.lists.n_lists() || position < 0 || position >= tree.lists.length(s))
                 throw std::invalid_argument("core must name lists, and positions in them");
         }
+        tree.work += ANSWER_WORK + ANSWER_ROW_WORK * tree.lists.n_rows();
         // The choices are open again; the node asks them anew, and finds the answer.
         for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
         if (!choices.empty()) return exact_cores_.add(std::move(choices));
@@ -311,6 +309,8 @@ class ChoicesSearch {
   private:
     // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
     static constexpr Index MOST_IN_NODE = 200'000'000;
+    // An exact answer in units of work, a few milliseconds, and what it takes besides for each hypothesis.
+    static constexpr Index ANSWER_WORK = 300'000, ANSWER_ROW_WORK = 25;
     static constexpr double CORE_PREFERENCE = 3.0;  // by how much lists outside all cores are held back, about
     static constexpr double SHARPNESS = 2.0;        // how steeply excess cost counts there
 
@@ -342,19 +342,13 @@ class ChoicesSearch {
             if (outcome != Outcome::open) return outcome;
             node.bound = std::max(node.bound, tree.sum);
             if (too_dear(node.bound)) return Outcome::closed;
-            phase_ = Phase::choose;
-            if (settings_.use_cores) {
-                phase_ = Phase::core;
-                core_sum_ = start_core_bound();
-                node.bound = std::max(node.bound, core_sum_);
-            }
+            phase_ = Phase::core;
+            core_sum_ = settings_.use_cores ? start_core_bound() : tree.sum;
+            node.bound = std::max(node.bound, core_sum_);
         }
         if (phase_ == Phase::core) {
-            const Outcome outcome = core_bound();
+            const Outcome outcome = settings_.use_cores ? core_bound() : Outcome::open;
             if (outcome != Outcome::open) return outcome;
-            phase_ = Phase::choose;
-        }
-        if (phase_ == Phase::choose) {
             if (too_dear(node.bound)) return Outcome::closed;
             branch();
             phase_ = Phase::descend;
@@ -493,15 +487,14 @@ class ChoicesSearch {
     // Lists outside all cores are held back, the more the cores have raised the bound towards the incumbent.
     void branch() {
         const double slack = static_cast<double>(tree.upper - tree.sum);
-        double held_back = 1.0;
-        if (settings_.use_cores)
-            held_back += (CORE_PREFERENCE - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
-        double best = std::numeric_limits<double>::infinity();
+        const double raised = static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
+        const double held_back = 1.0 + (CORE_PREFERENCE - 1.0) * raised;
+        double best = INF;
         Index chosen = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
             double weight = loss.weigh(tree, s, SHARPNESS, slack);
-            if (settings_.use_cores && in_core_[s] == 0) weight *= held_back;
+            if (in_core_[s] == 0) weight *= held_back;
             if (weight < best) {
                 best = weight;
                 chosen = s;

@@ -1,14 +1,94 @@
-// The loss on great circles cos(t) w + sin(t) v, and hit and run on the sphere of weights.
+// Circles of weights: where choices change among the directions of the plane, for lists with two features, by exact
+// comparisons; the loss on great circles cos(t) w + sin(t) v, and hit and run on the sphere of weights.
 //
-// Sources: Smith, Efficient Monte Carlo procedures for generating points uniformly distributed over bounded regions,
-// Operations Research 1984 (hit and run); Gelfand and Smith, Sampling-based approaches to calculating marginal
-// densities, JASA 1990 (the mean given all but the angle, instead of the point that was drawn).
+// Lemma K6 of proofs/cones.md: each list's choice changes only at the outward normals of the edges of its convex hull.
+//
+// Sources: Galley and Quirk, EMNLP 2011 (the plane); Smith, Efficient Monte Carlo procedures for generating points
+// uniformly distributed over bounded regions, Operations Research 1984 (hit and run); Gelfand and Smith, Sampling-based
+// approaches to calculating marginal densities, JASA 1990 (the mean given all but the angle, instead of the point that
+// was drawn).
 #include "binding.hpp"
 #include "line_search.hpp"
+#include "turn.hpp"
 
 namespace lpmert::lines {
 
 namespace {
+
+// Points of a list with exact predicates; see `RoundedPoints`.
+struct ExactPoints {
+    const double* xs;
+    const double* ys;
+
+    double y(Index i) const { return ys[i]; }
+    Vertex vertex(Index i) const { return {xs[i], ys[i]}; }
+    bool beyond(Index a, Index b, Index i) const { return turn(vertex(a), vertex(b), vertex(a), vertex(i)) < 0; }
+    // Of candidates as far from the chord the first is a corner: those between the first and the last lie on an edge.
+    Index farthest(Index a, Index b, Span<const Row> candidates) const {
+        Index best = candidates[0];
+        for (const Row i : candidates) {
+            const int side = turn(vertex(a), vertex(b), vertex(best), vertex(i));
+            if (side < 0 || (side == 0 && (ys[b] > ys[a] ? ys[i] < ys[best] : ys[i] > ys[best]))) best = i;
+        }
+        return best;
+    }
+    void mark(const Extremes& found, bool, Span<std::uint8_t> marks) const {
+        for (Index i = 0; i < marks.size(); ++i) {
+            const bool on_right = ys[i] < ys[found.right] ? beyond(found.bottom_right, found.right, i)
+                                                          : beyond(found.right, found.top_right, i);
+            const bool on_left = ys[i] > ys[found.left] ? beyond(found.top_left, found.left, i)
+                                                        : beyond(found.left, found.bottom_left, i);
+            const int right = on_right ? (ys[i] < ys[found.right] ? 1 : 2) : 0;
+            const int left = on_left ? (ys[i] > ys[found.left] ? 4 : 8) : 0;
+            marks[i] = static_cast<std::uint8_t>(right | left);
+        }
+    }
+};
+
+// An edge of a convex hull: the row chosen on one side of its normal, and on the other.
+struct Edge {
+    Index leaving, entering;
+};
+
+// Each list's convex hull has its edges counter-clockwise from the positive x axis on; points inside an edge are no
+// corners, and of equal points the first row stands.
+std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
+                                                                   Span<const Index> offsets) {
+    check_size(y.size(), x.size(), "y");
+    check_offsets(offsets, x.size(), "offsets");
+    const auto vertex = [&](Index row) { return Vertex{x[row], y[row]}; };
+    // Whether an edge comes in the second half of the directions.
+    const auto late = [&](const Edge& edge) {
+        const Vertex a = vertex(edge.leaving), b = vertex(edge.entering);
+        return b.y < a.y || (b.y == a.y && b.x < a.x);
+    };
+    const auto before = [&](const Edge& a, const Edge& b) {
+        if (late(a) != late(b)) return late(b);
+        return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
+    };
+    std::vector<Edge> edges, left;
+    Envelope envelope;
+    Indices start, leaving, entering, ends;
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
+        const Index begin = offsets[s], n = offsets[s + 1] - begin;
+        const ExactPoints points{x.data() + begin, y.data() + begin};
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        const auto add = [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); };
+        start.push_back(begin + found.bottom_left);
+        left.clear();
+        if (found.bottom_left != found.bottom_right) add(found.bottom_left, found.bottom_right);
+        envelope.corners(points, n, found, true, add, [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
+        if (found.top_right != found.top_left) add(found.top_right, found.top_left);
+        edges.insert(edges.end(), left.begin(), left.end());
+    }
+    std::stable_sort(edges.begin(), edges.end(), before);
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+        leaving.push_back(edges[e].leaving);
+        entering.push_back(edges[e].entering);
+        if (e + 1 == edges.size() || before(edges[e], edges[e + 1])) ends.push_back(static_cast<Index>(e + 1));
+    }
+    return {std::move(start), std::move(leaving), std::move(entering), std::move(ends)};
+}
 
 // Pieces of a circle that are narrower, in radians, are skipped: floating point cannot hold them.
 constexpr double LEAST_WIDTH = 1e-11;
@@ -16,16 +96,12 @@ constexpr double LEAST_WIDTH = 1e-11;
 // Temperatures above the least loss of a circle from which on a piece has no weight.
 constexpr double NEGLIGIBLE = 40.0;
 
-double dot(Span<const double> a, Span<const double> b) {
-    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 struct Region {
     Rows<const double> limits, basis;
     Span<const double> unit;
     double cosine;
 
-    static constexpr std::array members{"limits", "basis", "unit", "cosine"};
+    using Fields = std::tuple<Rows<const double>, Rows<const double>, Span<const double>, double>;
 
     void check(Index dimension) const {
         if (limits.rows() > 0) check_size(limits.columns(), dimension, "the rows of limits");
@@ -73,7 +149,7 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
 struct Law {
     double temperature, highest;
 
-    static constexpr std::array members{"temperature", "highest"};
+    using Fields = std::tuple<double, double>;
 
     // The density of a piece, 1 where the loss is least.
     double share(const Piece& piece, double least) const {
@@ -98,14 +174,22 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
 struct Chain {
     Span<double> weights, total, circles;
 
-    static constexpr std::array members{"weights", "total", "circles"};
+    using Fields = std::tuple<Span<double>, Span<double>, Span<double>>;
 };
 
 template <class Loss>
 void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
     const Span<double> weights = chain.weights;
-    const Index dimension = weights.size();
+    const Index dimension = search.lists.dimension();
+    region.check(dimension);
+    check_size(weights.size(), dimension, "weights");
+    check_size(chain.total.size(), dimension, "total");
+    check_size(chain.circles.size(), 1, "circles");
+    check_size(directions.columns(), dimension, "the rows of directions");
+    check_size(draws.size(), directions.rows(), "draws");
+    check_size(path.rows(), directions.rows(), "path");
+    check_size(path.columns(), dimension, "the rows of path");
     std::vector<Piece> pieces;
     Reals shares;
     Reals direction(dimension);
@@ -156,39 +240,32 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     }
 }
 
-Matrix<double> find_pieces(AnyLineSearch& self, Span<const double> weights, Span<const double> direction, double low,
-                           double high) {
+template <class Loss>
+Matrix<double> find_pieces(LineSearch<Loss>& search, Span<const double> weights, Span<const double> direction,
+                           double low, double high) {
     std::vector<Piece> pieces;
-    self.with([&](auto& search) {
-        search.score(weights);
-        search.turn_to(direction);
-        search.pieces(low, high, pieces);
-    });
+    search.score(weights);
+    search.turn_to(direction);
+    search.pieces(low, high, pieces);
     Matrix<double> found{{}, 3};
     for (const auto& [begin, end, level] : pieces) found.append({begin, end, level});
     return found;
 }
 
-void checked_walk(AnyLineSearch& self, Region region, Law law, Chain chain, Rows<const double> directions,
-                  Span<const double> draws, bool counted, Rows<double> path) {
-    const Index dimension = self.lists.dimension();
-    region.check(dimension);
-    check_size(chain.weights.size(), dimension, "weights");
-    check_size(chain.total.size(), dimension, "total");
-    check_size(chain.circles.size(), 1, "circles");
-    check_size(directions.columns(), dimension, "the rows of directions");
-    check_size(draws.size(), directions.rows(), "draws");
-    check_size(path.rows(), directions.rows(), "path");
-    check_size(path.columns(), dimension, "the rows of path");
-    self.with([&](auto& search) { walk(search, region, law, chain, directions, draws, counted, path); });
+template <class Loss>
+void bind_circles_of(nb::module_& module) {
+    module.def("find_pieces", &find_pieces<Loss>, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
+    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "law"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
+               "path"_a, unlocked);
 }
 
 }  // namespace
 
 void bind_circle(nb::module_& module) {
-    define(module, "arc_within", &arc_within, "region", "w", "v");
-    define(module, "find_pieces", &find_pieces, "search", "weights", "direction", "low", "high");
-    define(module, "walk", &checked_walk, "search", "region", "law", "chain", "directions", "draws", "counted", "path");
+    module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a, unlocked);
+    module.def("arc_within", &arc_within, "region"_a, "w"_a, "v"_a, unlocked);
+    bind_circles_of<SumOfCosts>(module);
+    bind_circles_of<LossOfSums>(module);
 }
 
 }  // namespace lpmert::lines

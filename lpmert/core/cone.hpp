@@ -6,6 +6,7 @@
 #pragma once
 
 #include "node.hpp"
+#include "turn.hpp"
 
 namespace lpmert::cells {
 
@@ -44,29 +45,6 @@ inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     return true;
 }
 
-// Fill leads with what the best row of its list has at least beyond each of rows begin .. end at the rays, or, where
-// best is none, each of these beyond row begin + one; errors [D]: of scores.
-LPMERT_CLONES inline void leads_at_rays(const View& values, Index begin, Index end, const Reals& errors,
-                                        const Row* best, Index one, double* leads) {
-    const Index n = end - begin;
-    std::fill_n(leads, n, std::numeric_limits<double>::infinity());
-    for (Index d = 0; d < count(errors); ++d) {
-        const double* const scores = values[d] + begin;
-        const double off = 2.0 * errors[d], score = scores[one];
-        const auto take = [&](Index j, double lead) { leads[j] = lead < leads[j] ? lead : leads[j]; };
-        if (best != nullptr)
-            for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
-        else
-            for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
-    }
-}
-
-// Whether a + b has no rounding error (Knuth's two-sum).
-inline bool exact_sum(double a, double b) {
-    const double total = a + b, part = total - a;
-    return (a - (total - part)) + (b - part) == 0.0;
-}
-
 // Return normals [D, D] of a cone slightly wider than the one of these rays [D, D], and whether that is certain: every
 // ray has a positive product with every normal, beyond rounding (K4).
 inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
@@ -86,7 +64,7 @@ inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
             normal[d] += OUTWARD * widened[d];
             largest = std::max(largest, std::abs(normal[d]));
         }
-        if (!(0.0 < largest && largest < std::numeric_limits<double>::infinity())) return {std::move(found), false};
+        if (!(0.0 < largest && largest < INF)) return {std::move(found), false};
         for (Index d = 0; d < n; ++d) normal[d] /= largest;
         for (Index j = 0; j < n; ++j) {
             double product = 0.0, size = 0.0;
@@ -181,9 +159,19 @@ class Cones {
     const double* at_centre(const Cone&) const { return ones_.data(); }
     // Fill `varied` so that lead(lead at the centre, varied) is the least lead in the half: of the best row of its list
     // over each of rows begin .. end, or, where best is none, of each of these over row begin + one.
-    void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
-              double* varied) const {
-        leads_at_rays(values, begin, end, half.errors, best, one, varied);
+    LPMERT_CLONES void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
+                            double* varied) const {
+        const Index n = end - begin;
+        std::fill_n(varied, n, INF);
+        for (Index d = 0; d < half.n_features(); ++d) {
+            const double* const scores = values[d] + begin;
+            const double off = 2.0 * half.errors[d], score = scores[one];
+            const auto take = [&](Index j, double lead) { varied[j] = lead < varied[j] ? lead : varied[j]; };
+            if (best != nullptr)
+                for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
+            else
+                for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
+        }
     }
     static double lead(double, double varied) { return varied; }
     static double error(const Cone&, Index) { return 0.0; }
@@ -233,11 +221,11 @@ class Cones {
         const double *const first = cone.values[first_], *const second = cone.values[second_];
         bool exact_ray = true, exact = true;
         for (Index d = 0; d < n; ++d)
-            exact_ray = exact_ray && exact_sum(cone.rays[first_ * n + d], cone.rays[second_ * n + d]);
+            exact_ray = exact_ray && lines::two_sum(cone.rays[first_ * n + d], cone.rays[second_ * n + d]).error == 0.0;
         double largest = 0.0;
         middle_.resize(cone.ids.size());
         for (Index i = 0; i < cone.n_rows(); ++i) {
-            exact &= exact_sum(first[i], second[i]);
+            exact &= lines::two_sum(first[i], second[i]).error == 0.0;
             middle_[i] = 0.5 * (first[i] + second[i]);
             largest = std::max(largest, std::abs(middle_[i]));
         }

@@ -24,7 +24,6 @@ inline constexpr double HOPE = 0.6;  // share of what is needed that an estimate
 inline constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
 inline constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
 inline constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
-inline constexpr double INF = std::numeric_limits<double>::infinity();
 
 // Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
 // that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
@@ -57,94 +56,14 @@ Index charge(Some& items, Index possible, Index needed, Index& compared) {
     return total;
 }
 
-// Fill low and high: multiples of item i's gain between them make up for the losses of items begin .. end at every ray.
-LPMERT_CLONES inline bool multiples(const float* scaled, Index stride, Index n_features, Index i, Index begin,
-                                    Index end, float* low, float* high) {
-    const Index n = end - begin;
-    std::fill_n(low, n, 0.0F);
-    std::fill_n(high, n, std::numeric_limits<float>::infinity());
-    for (Index d = 0; d < n_features; ++d) {
-        const float own = scaled[d * stride + i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
-        const float* const others = scaled + d * stride + begin;
-        if (own >= 0.0F) {
-            for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
-        } else {
-            for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
-        }
-    }
-    int found = 0;
-    for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
-    return found != 0;
-}
-
 inline Index bucket(double height) {
     return std::clamp<Index>(static_cast<Index>((height + 1.0) * (0.5 * static_cast<double>(BUCKETS))), 0, BUCKETS - 1);
 }
 
-// Write the margins of item i with items begin .. end, in three shares; return whether any is not negative, nearly.
-LPMERT_CLONES inline bool margins_with(const float* scaled, const float* level, Index stride, Index n_axes, Index i,
-                                       Index begin, Index end, float* margins) {
-    constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
-    const float own = level[i];
-    for (Index block = begin; block < end; block += VECTOR) {
-        float even[VECTOR], more[VECTOR], less[VECTOR];
-        for (Index j = 0; j < VECTOR; ++j) {
-            const float other = level[block + j];
-            even[j] = own + other;
-            more[j] = own + odds * other;
-            less[j] = odds * own + other;
-        }
-        for (Index d = 0; d < n_axes; ++d) {
-            const float x = scaled[d * stride + i], odd = odds * x;
-            const float* const others = scaled + d * stride + block;
-            for (Index j = 0; j < VECTOR; ++j) {
-                even[j] -= std::abs(x + others[j]);
-                more[j] -= std::abs(x + odds * others[j]);
-                less[j] -= std::abs(odd + others[j]);
-            }
-        }
-        float* const kept = margins + 3 * (block - begin);
-        // One loop for each, which compilers turn into vector instructions.
-        for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
-        for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
-        for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
-    }
-    const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
-    int found = 0;
-    for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
-    return found != 0;
-}
-
-// Those of an item in equal shares, with more of the first one, and with less.
+// The margins of an item in equal shares, with more of the first one, and with less.
 inline std::tuple<float, float, float> margins_at(const std::vector<float>& margins, Index j) {
     const float* const kept = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
     return {kept[0], kept[VECTOR], kept[2 * VECTOR]};
-}
-
-// Whether share times one gain [D] and other times another are surely at least 0 together at every ray; gains are
-// differences of scores that are off by errors [D] each, share and other in 0 .. 1.
-inline bool one_pays(Span<const double> first, Span<const double> second, double share, double other,
-                     Span<const double> errors) {
-    for (Index d = 0; d < errors.size(); ++d) {
-        const double x = share * first[d], y = other * second[d];
-        const double off = 2.0 * errors[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y));
-        if (!(off * (1.0 + 8.0 * EPSILON) <= x + y && x + y < INF)) return false;
-    }
-    return true;
-}
-
-// Whether they are in the whole box. share, other: in 0 .. 1, one of them 1; rounding: 0.0 if sums of gains are exact,
-// else 1.0; off: of Precision.
-inline bool one_pays_in_box(Span<const double> first, Span<const double> second, double share, double other,
-                            Span<const double> centre, Span<const double> radius, double rounding, double off) {
-    const Index n = centre.size();
-    Products products;
-    for (Index d = 0; d < n; ++d) {
-        const double x = share * first[d], y = other * second[d];
-        products.add(x + y, std::abs(x) + std::abs(y), centre[d], radius[d]);
-    }
-    const bool exact = share == 1.0 && other == 1.0;
-    return products.are_at_least(products.error(n + 6, exact ? rounding : 1.0) + (share + other) * off);
 }
 
 // Items, in no order. gains [n, D]; sizes: what a gain is at most; heights: what it is at the centre, as a share of
@@ -188,16 +107,43 @@ class Conflicts<Cones> : public Items {
     // What `charge` asks; i, j: positions in order of height.
     bool pays_at_centre(Index i) const { return heights[order[i]] > 0.0; }
     Index first_partner(Index) const { return 0; }
-    bool compare(Index i, Index begin, Index end) {
-        return multiples(scaled.data(), stride, n_features, i, begin, end, low_.data(), high_.data());
+    // Multiples of item i's gain between low and high make up for the losses of items begin .. end at every ray.
+    LPMERT_CLONES bool compare(Index i, Index begin, Index end) {
+        const Index n = end - begin;
+        float *const low = low_.data(), *const high = high_.data();
+        std::fill_n(low, n, 0.0F);
+        std::fill_n(high, n, std::numeric_limits<float>::infinity());
+        for (Index d = 0; d < n_features; ++d) {
+            const float* const row = scaled.data() + d * stride;
+            const float own = row[i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
+            const float* const others = row + begin;
+            if (own >= 0.0F) {
+                for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
+            } else {
+                for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
+            }
+        }
+        int found = 0;
+        for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
+        return found != 0;
     }
     bool promises(Index j, Index begin) const { return low_[j - begin] <= high_[j - begin]; }
+    // Whether some of one gain and of another are surely at least 0 together at every ray, in the shares that seem
+    // best; gains are differences of scores that are off by errors [D] each.
     bool pays(Index i, Index j, Index begin) const {
         const Index first = order[i], second = order[j];
         const double low = low_[j - begin], high = high_[j - begin];
         const double multiple = high == INF ? 2.0 * low + 1.0 : 0.5 * (low + high);
-        const double share = multiple / sizes[first], other = 1.0 / sizes[second], larger = std::max(share, other);
-        return one_pays(gain(first), gain(second), share / larger, other / larger, errors_);
+        double share = multiple / sizes[first], other = 1.0 / sizes[second];
+        const double larger = std::max(share, other);
+        share /= larger;
+        other /= larger;
+        for (Index d = 0; d < n_features; ++d) {
+            const double x = share * gain(first)[d], y = other * gain(second)[d];
+            const double off = 2.0 * errors_[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y));
+            if (!(off * (1.0 + 8.0 * EPSILON) <= x + y && x + y < INF)) return false;
+        }
+        return true;
     }
     void take(Index j, Index amount) {
         left[j] -= amount;
@@ -337,8 +283,39 @@ class Conflicts<Boxes> : public Items {
     // What `charge` asks.
     bool pays_at_centre(Index i) const { return level_[i] >= 0.0F; }
     Index first_partner(Index i) const { return starts_[bucket(-level_[i])]; }
-    bool compare(Index i, Index begin, Index end) {
-        return margins_with(scaled.data(), level_.data(), stride, n_axes_, i, begin, end, margins_.data());
+    // Write the margins of item i with items begin .. end, in three shares; return whether any is not negative, nearly.
+    LPMERT_CLONES bool compare(Index i, Index begin, Index end) {
+        const float* const level = level_.data();
+        float* const margins = margins_.data();
+        constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
+        const float own = level[i];
+        for (Index block = begin; block < end; block += VECTOR) {
+            float even[VECTOR], more[VECTOR], less[VECTOR];
+            for (Index j = 0; j < VECTOR; ++j) {
+                const float other = level[block + j];
+                even[j] = own + other;
+                more[j] = own + odds * other;
+                less[j] = odds * own + other;
+            }
+            for (Index d = 0; d < n_axes_; ++d) {
+                const float x = scaled[d * stride + i], odd = odds * x;
+                const float* const others = scaled.data() + d * stride + block;
+                for (Index j = 0; j < VECTOR; ++j) {
+                    even[j] -= std::abs(x + others[j]);
+                    more[j] -= std::abs(x + odds * others[j]);
+                    less[j] -= std::abs(odd + others[j]);
+                }
+            }
+            float* const kept = margins + 3 * (block - begin);
+            // One loop for each, which compilers turn into vector instructions.
+            for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
+            for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
+            for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
+        }
+        const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
+        int found = 0;
+        for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
+        return found != 0;
     }
     bool promises(Index j, Index begin) const {
         const auto [even, more, less] = margins_at(margins_, j - begin);
@@ -356,8 +333,15 @@ class Conflicts<Boxes> : public Items {
         share *= sizes[second];
         other *= sizes[first];
         const double larger = std::max(share, other);
-        return one_pays_in_box(gain(first), gain(second), share / larger, other / larger, centre_, radius_, rounding_,
-                               off_);
+        share /= larger;
+        other /= larger;
+        Products products;
+        for (Index d = 0; d < n_features; ++d) {
+            const double x = share * gain(first)[d], y = other * gain(second)[d];
+            products.add(x + y, std::abs(x) + std::abs(y), centre_[d], radius_[d]);
+        }
+        const bool exact = share == 1.0 && other == 1.0;
+        return products.are_at_least(products.error(n_features + 6, exact ? rounding_ : 1.0) + (share + other) * off_);
     }
     void take(Index j, Index amount) {
         left[j] -= amount;
@@ -445,11 +429,7 @@ class Conflicts<Boxes> : public Items {
         double most = 0.0;
         for (Index i = low; i < high; ++i) {
             if (i == ahead) continue;
-            Products products;
-            for (Index d = 0; d < n_features; ++d) {
-                const double more = box.values[d][i] - box.values[d][ahead];
-                products.add(more, std::abs(more), centre_[d], radius_[d]);
-            }
+            const Products products = lead_in_box(box.values, i, ahead, box);
             const double error = products.error(n_features + 6, rounding_) + off_;
             most = std::max(most, products.lead + (products.reach + error));
         }

@@ -17,11 +17,9 @@ inline constexpr double INWARDS = 0x1p-20;
 // What solving a game costs, in paths looked at.
 inline constexpr Index GAME_WORK = 20;
 
-enum Sign { LESS = -1, EQUAL = 0, MORE = 1, UNDECIDED = 2 };
-
-// The sign of the difference of two paths at a ray. That of their features is exact, so that the error is relative to
-// it, and not to the scores.
-inline Sign sign_at(const double* one, const double* other, const double* ray, Index n) {
+// Whether a path surely scores at least what another one does at a ray, and whether at most that. The difference of
+// their features is exact, so that the error is relative to it, and not to the scores.
+inline std::pair<bool, bool> compare_at(const double* one, const double* other, const double* ray, Index n) {
     double total = 0.0, size = 0.0;
     for (Index d = 0; d < n; ++d) {
         const double product = (one[d] - other[d]) * ray[d];
@@ -29,9 +27,7 @@ inline Sign sign_at(const double* one, const double* other, const double* ray, I
         size += std::abs(product);
     }
     const double error = static_cast<double>(n + 2) * EPSILON * size;
-    if (total > error) return MORE;
-    if (total < -error) return LESS;
-    return size == 0.0 ? EQUAL : UNDECIDED;
+    return {size == 0.0 || total > error, size == 0.0 || total < -error};
 }
 
 // Paths with features [D] each, scores [R] at the rays, and whether they are beaten.
@@ -71,12 +67,11 @@ class Dominance {
     // Look at a cone of rays [R, D], linearly independent; reach [R]: what scores of paths may be there.
     void begin(Rows<const double> rays, Span<const double> reach) {
         n_rays_ = rays.rows(), n_features_ = rays.columns();
-        kept_.clear(), tolerance_.clear();
+        rays_.clear(), tolerance_.clear();
         for (Index r = 0; r < n_rays_; ++r) {
-            kept_.insert(kept_.end(), rays[r].begin(), rays[r].end());
+            rays_.insert(rays_.end(), rays[r].begin(), rays[r].end());
             tolerance_.push_back(2.0 * static_cast<double>(n_features_ + 3) * EPSILON * reach[r]);
         }
-        rays_ = kept_.data();
     }
     Index n_rays() const { return n_rays_; }
     Index n_features() const { return n_features_; }
@@ -144,9 +139,10 @@ class Dominance {
             } else if (difference < -tolerance[r]) {
                 most = false;
             } else {
-                const Sign sign = sign_at(paths.row(i), paths.row(j), rays_ + r * n_features_, n_features_);
-                most = most && sign != LESS && sign != UNDECIDED;
-                least = least && sign != MORE && sign != UNDECIDED;
+                const auto [at_least, at_most] =
+                    compare_at(paths.row(i), paths.row(j), rays_.data() + r * n_features_, n_features_);
+                most = most && at_least;
+                least = least && at_most;
             }
             if (!most && !least) return 0;
         }
@@ -221,7 +217,7 @@ class Dominance {
         const double* const own = paths.row(loser);
         bool some = false;
         for (Index r = 0; r < n_rays_; ++r) {
-            const double* const ray = rays_ + r * n_features_;
+            const double* const ray = rays_.data() + r * n_features_;
             double lead = 0.0, size = 0.0;
             for (Index q = 0; q < n_cuts; ++q) {
                 const double share = shares_[q];
@@ -279,8 +275,7 @@ class Dominance {
     }
 
     Index n_rays_ = 0, n_features_ = 0;
-    const double* rays_ = nullptr;
-    Reals kept_, tolerance_;  // the rays, and what the difference of two scores there may be off by
+    Reals rays_, tolerance_;  // the rays, and what the difference of two scores there may be off by
     // The game: cuts [M, R] of chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that
     // answers it; table and basis of a linear program; sure: paths that are known to win somewhere.
     Reals cuts_, shares_, x_, table_;

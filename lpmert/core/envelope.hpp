@@ -14,8 +14,6 @@
 
 namespace lpmert::lines {
 
-inline constexpr double INF = std::numeric_limits<double>::infinity();
-
 // The extreme points of a list. Where several have the same extreme coordinate, the names say which; of points that are
 // equal the first stands. On the right, these corners are, from the lowest to the highest, bottom_right, right (the
 // higher of two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower of two) and
@@ -24,53 +22,38 @@ struct Extremes {
     Row right, bottom_right, top_right, left, bottom_left, top_left;
 };
 
-struct Bounds {
-    double least_x, most_x, least_y, most_y;
+// Where values [n] are the least and the greatest, the last place of each, and how often they are one of these.
+struct Ends {
+    Row least, greatest;
+    Index count;
 };
 
-// The least and the greatest coordinates of points [n]. Several side by side, as each would have to wait for the one
+// Both loops go to the end without a branch, many values at a time; in the first, each would have to wait for the one
 // before it.
-LPMERT_CLONES inline Bounds find_bounds(const double* __restrict xs, const double* __restrict ys, Index n) {
+LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     constexpr int LANES = 8;
-    double least_x[LANES], most_x[LANES], least_y[LANES], most_y[LANES];
-    for (int l = 0; l < LANES; ++l) least_x[l] = most_x[l] = xs[0], least_y[l] = most_y[l] = ys[0];
+    double low[LANES], high[LANES];
+    for (int l = 0; l < LANES; ++l) low[l] = high[l] = values[0];
     for (Index i = 0; i + LANES <= n; i += LANES) {
         for (int l = 0; l < LANES; ++l) {
-            const double x = xs[i + l], y = ys[i + l];
-            least_x[l] = x < least_x[l] ? x : least_x[l];
-            most_x[l] = x > most_x[l] ? x : most_x[l];
-            least_y[l] = y < least_y[l] ? y : least_y[l];
-            most_y[l] = y > most_y[l] ? y : most_y[l];
+            const double value = values[i + l];
+            low[l] = value < low[l] ? value : low[l];
+            high[l] = value > high[l] ? value : high[l];
         }
     }
     for (Index i = n - n % LANES; i < n; ++i) {
-        least_x[0] = std::min(least_x[0], xs[i]);
-        most_x[0] = std::max(most_x[0], xs[i]);
-        least_y[0] = std::min(least_y[0], ys[i]);
-        most_y[0] = std::max(most_y[0], ys[i]);
+        low[0] = std::min(low[0], values[i]);
+        high[0] = std::max(high[0], values[i]);
     }
-    return {*std::min_element(least_x, least_x + LANES), *std::max_element(most_x, most_x + LANES),
-            *std::min_element(least_y, least_y + LANES), *std::max_element(most_y, most_y + LANES)};
-}
-
-// How often points [n] have one of the bounds, and for each bound the last that has it.
-struct Holders {
-    Index count, left, right, bottom, top;
-};
-
-LPMERT_CLONES inline Holders find_holders(const double* __restrict xs, const double* __restrict ys, Index n,
-                                          Bounds bounds) {
-    Index count = 0, left = 0, right = 0, bottom = 0, top = 0;
-    for (Index i = 0; i < n; ++i) {  // to the end and without a branch: many at a time
-        const bool on_left = xs[i] == bounds.least_x, on_right = xs[i] == bounds.most_x;
-        const bool on_bottom = ys[i] == bounds.least_y, on_top = ys[i] == bounds.most_y;
-        left = on_left ? i : left;
-        right = on_right ? i : right;
-        bottom = on_bottom ? i : bottom;
-        top = on_top ? i : top;
-        count += Index{on_left} + Index{on_right} + Index{on_bottom} + Index{on_top};
+    const double least = *std::min_element(low, low + LANES), greatest = *std::max_element(high, high + LANES);
+    Index count = 0, first = 0, last = 0;
+    for (Index i = 0; i < n; ++i) {
+        const bool is_least = values[i] == least, is_greatest = values[i] == greatest;
+        first = is_least ? i : first;
+        last = is_greatest ? i : last;
+        count += Index{is_least} + Index{is_greatest};
     }
-    return {count, left, right, bottom, top};
+    return {static_cast<Row>(first), static_cast<Row>(last), count};
 }
 
 // Return the point with the greatest first coordinate, of equals with the greatest second, times their signs.
@@ -85,12 +68,9 @@ inline Row farthest(const double* first, const double* second, Index n, double f
 
 // Return the extremes of points [n].
 inline Extremes find_extremes(const double* xs, const double* ys, Index n) {
-    const Holders found = find_holders(xs, ys, n, find_bounds(xs, ys, n));
-    if (found.count == 4) {
-        const Row left = static_cast<Row>(found.left), right = static_cast<Row>(found.right);
-        const Row bottom = static_cast<Row>(found.bottom), top = static_cast<Row>(found.top);
-        return {right, bottom, top, left, bottom, top};
-    }
+    const Ends across = find_ends(xs, n), up = find_ends(ys, n);
+    if (across.count == 2 && up.count == 2)
+        return {across.greatest, up.least, up.greatest, across.least, up.least, up.greatest};
     return {farthest(xs, ys, n, 1, 1),   farthest(ys, xs, n, -1, 1),  farthest(ys, xs, n, 1, 1),
             farthest(xs, ys, n, -1, -1), farthest(ys, xs, n, -1, -1), farthest(ys, xs, n, 1, -1)};
 }
@@ -126,28 +106,30 @@ struct RoundedPoints {
     // Mark the points [n] with the sides of the polygon of the extremes that they lie beyond: 1 and 2 for those on the
     // right, 4 and 8 for those on the left if wanted, each in the order of the corners.
     LPMERT_CLONES void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const {
-        struct Chord {
-            double x, y, run, rise;
-        };
-        const auto chord = [this](Row a, Row b) { return Chord{xs[a], ys[a], ys[b] - ys[a], xs[b] - xs[a]}; };
-        const Index n = marks.size();
+        mark_side<true>(corners.bottom_right, corners.right, corners.top_right, marks);
+        if (both) mark_side<false>(corners.top_left, corners.left, corners.bottom_left, marks);
+    }
+
+  private:
+    struct Chord {
+        double x, y, run, rise;
+    };
+    Chord chord(Row a, Row b) const { return {xs[a], ys[a], ys[b] - ys[a], xs[b] - xs[a]}; }
+
+    template <bool right>
+    LPMERT_INLINE void mark_side(Row begin, Row middle, Row end, Span<std::uint8_t> marks) const {
+        const Chord first = chord(begin, middle), second = chord(middle, end);
         const double* __restrict across = xs;
         const double* __restrict up = ys;
         std::uint8_t* __restrict out = marks.data();
-        const Chord below = chord(corners.bottom_right, corners.right), above = chord(corners.right, corners.top_right);
-        for (Index i = 0; i < n; ++i) {
+        for (Index i = 0; i < marks.size(); ++i) {
             const double x = across[i], y = up[i];
-            const bool first = (y < above.y) & ((x - below.x) * below.run > (y - below.y) * below.rise);
-            const bool second = (y > above.y) & ((x - above.x) * above.run > (y - above.y) * above.rise);
-            out[i] = static_cast<std::uint8_t>(static_cast<int>(first) | static_cast<int>(second) << 1);
-        }
-        if (!both) return;
-        const Chord high = chord(corners.top_left, corners.left), low = chord(corners.left, corners.bottom_left);
-        for (Index i = 0; i < n; ++i) {
-            const double x = across[i], y = up[i];
-            const bool third = (y > low.y) & ((x - high.x) * high.run > (y - high.y) * high.rise);
-            const bool fourth = (y < low.y) & ((x - low.x) * low.run > (y - low.y) * low.rise);
-            out[i] = static_cast<std::uint8_t>(out[i] | static_cast<int>(third) << 2 | static_cast<int>(fourth) << 3);
+            const bool below = y<second.y, above = y> second.y;
+            const bool in_first = (right ? below : above) & ((x - first.x) * first.run > (y - first.y) * first.rise);
+            const bool in_second =
+                (right ? above : below) & ((x - second.x) * second.run > (y - second.y) * second.rise);
+            const int found = static_cast<int>(in_first) | static_cast<int>(in_second) << 1;
+            out[i] = static_cast<std::uint8_t>(right ? found : out[i] | found << 2);
         }
     }
 };
@@ -172,11 +154,14 @@ class Envelope {
     std::vector<Pending> waiting;
     Bytes marks;
 
-    // Emit the corners from a to b, of candidates beyond their chord: emit(corner, next corner).
+    // Emit the corners from a to b, of n candidates beyond their chord: emit(corner, next corner); none where both have
+    // the same y.
     template <class Points, class Emit>
-    void between(const Points& points, Row a, Row b, Span<Row> candidates, Emit&& emit) {
+    void side(const Points& points, Row a, Row b, std::vector<Row>& beyond, Index n, Emit&& emit) {
+        if (points.y(a) == points.y(b)) return;
+        const Span<Row> candidates(beyond.data(), n);
         const double up = points.y(b) > points.y(a) ? 1.0 : -1.0;
-        Index low = 0, high = candidates.size();
+        Index low = 0, high = n;
         for (;;) {
             while (high > low) {
                 const Row top = static_cast<Row>(points.farthest(a, b, candidates.part(low, high)));
@@ -204,24 +189,20 @@ class Envelope {
         }
     }
 
-    // The same, unless both have the same y.
-    template <class Points, class Emit>
-    void side(const Points& points, Row a, Row b, std::vector<Row>& candidates, Index n, Emit&& emit) {
-        if (points.y(a) != points.y(b)) between(points, a, b, {candidates.data(), n}, emit);
-    }
-
-  public:
     // Make room for lists of so many points.
-    void reserve(Index n) {
+    void make_room(Index n) {
+        if (n < count(spare)) return;
         for (std::vector<Row>& room : sides) room.resize(n + 1);
         spare.resize(n + 1);
         marks.resize(n + 8);
     }
 
+  public:
     // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
     // from top_left to bottom_left: right(corner, next corner), left(corner, next corner).
     template <class Points, class Right, class Left>
     void corners(const Points& points, Index n, const Extremes& found, bool both, Right&& right, Left&& left) {
+        make_room(n);
         points.mark(found, both, {marks.data(), n});
         std::array<Index, 4> counts{};
         for (Index word = 0; word < n; word += 8) {
@@ -273,6 +254,7 @@ class Envelope {
             }
             return n;
         };
+        make_room(order.size());
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
         const Row bottom = sides[0][0], right = sides[1][above - 1], top = sides[1][0];
         const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {

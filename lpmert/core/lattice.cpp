@@ -1,10 +1,15 @@
-// What one pass over the links of a lattice or hypergraph tells of all its hypotheses.
+// What one pass over the links of a lattice or hypergraph tells of all its hypotheses: sums, their number, the least
+// edits, and their upper envelope along a line, that of one node after the other.
 //
-// Source of the least edits: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph
-// without cycles.
+// Sources: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph without cycles
+// (least edits); Macherey, Och, Thayer and Uszkoreit, Lattice-based Minimum Error Rate Training for Statistical Machine
+// Translation, EMNLP 2008 (envelope); for hypergraphs Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate
+// Training and Minimum Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009. On the line w + t d a
+// hypothesis scores intercept + t slope; at a node, those that are best for no t are best nowhere beyond it.
 #include "lattice.hpp"
 
 #include "binding.hpp"
+#include "envelope.hpp"
 
 namespace lpmert::lattices {
 
@@ -77,16 +82,127 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     return all.back();
 }
 
+// Lines of partial hypotheses, each with the lines of the nodes that its last link leaves.
+struct Lines {
+    struct Origin {
+        Index first, second;  // second 0 where the link leaves one node
+        Index link;           // -1 where there is none
+    };
+    Reals intercepts, slopes;
+    std::vector<Origin> origins;
+
+    Index size() const { return count(slopes); }
+    void clear() { intercepts.clear(), slopes.clear(), origins.clear(); }
+    void add(double intercept, double slope, Origin origin) {
+        intercepts.push_back(intercept), slopes.push_back(slope), origins.push_back(origin);
+    }
+};
+
+class GraphEnvelope {
+    Lines candidates;
+    Indices first;  // of each node, its first line in `kept`
+    lines::Envelope envelope;
+
+    // Add to the candidates the envelope of the sums of the lines of two nodes, with a link's own line.
+    void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
+        while (one < one_end && other < other_end) {
+            candidates.add((kept.intercepts[one] + kept.intercepts[other]) + intercept,
+                           (kept.slopes[one] + kept.slopes[other]) + slope, {one, other, link});
+            const double next = one + 1 < one_end ? starts[one + 1] : INF,
+                         beside = other + 1 < other_end ? starts[other + 1] : INF;
+            if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
+                ++one;
+            } else {
+                ++other;
+            }
+        }
+    }
+
+    // Keep those candidates that are best for some t.
+    void keep_envelope() {
+        const Index n = candidates.size();
+        if (n == 0) return;
+        const double* const x = candidates.intercepts.data();
+        const double* const y = candidates.slopes.data();
+        const auto keep = [&](double at, Row i) {
+            kept.add(x[i], y[i], candidates.origins[i]);
+            starts.push_back(at);
+        };
+        envelope.upper({x, y}, n, [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
+    }
+
+  public:
+    Lines kept;
+    Reals starts;  // the t from which on each kept line is the envelope of its node
+
+    // Find the envelope of all hypotheses that end in the last node; returns its first line.
+    Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
+        kept.clear(), starts.clear(), first.clear();
+        kept.add(0.0, 0.0, {0, 0, -1});
+        starts.push_back(-INF);
+        first.push_back(0);
+        Index k = 0;
+        for (Index node = 1; node < links.nodes; ++node) {
+            first.push_back(kept.size());
+            const auto end = [&](Index other) { return first[other + 1]; };
+            const auto begin = [&](Index other) { return first[other]; };
+            candidates.clear();
+            for (; k < links.targets.size() && links.targets[k] == node; ++k) {
+                const Index source = links.sources[k], second = links.seconds[k];
+                if (second > 0) {
+                    add_sums(begin(source), end(source), begin(second), end(second), intercepts[k], slopes[k], k);
+                    continue;
+                }
+                for (Index i = begin(source); i < end(source); ++i)
+                    candidates.add(kept.intercepts[i] + intercepts[k], kept.slopes[i] + slopes[k], {i, 0, k});
+            }
+            keep_envelope();
+        }
+        first.push_back(kept.size());
+        return first[links.nodes - 1];
+    }
+
+    // Append the links of the hypothesis of a line, each before those behind it and the first node's before the
+    // second's.
+    void append_way(Index line, Indices& links) const {
+        Indices waiting{line};
+        while (!waiting.empty()) {
+            const Lines::Origin& origin = kept.origins[waiting.back()];
+            waiting.pop_back();
+            if (origin.link < 0) continue;
+            links.push_back(origin.link);
+            waiting.push_back(origin.second);
+            waiting.push_back(origin.first);
+        }
+    }
+};
+
+std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Links& links, Span<const double> intercepts,
+                                                                      Span<const double> slopes) {
+    check_size(intercepts.size(), links.size(), "intercepts");
+    check_size(slopes.size(), links.size(), "slopes");
+    GraphEnvelope graph;
+    const Index first = graph.find(links, intercepts, slopes);
+    const auto last = [first](const Reals& items) { return Reals(items.begin() + first, items.end()); };
+    Indices ways, ends{0};
+    for (Index line = first; line < graph.kept.size(); ++line) {
+        graph.append_way(line, ways);
+        ends.push_back(count(ways));
+    }
+    return {last(graph.kept.intercepts), last(graph.kept.slopes), last(graph.starts), std::move(ways), std::move(ends)};
+}
+
 }  // namespace
 
 void bind_lattice(nb::module_& module) {
     nb::class_<Links> links(module, "Links");
     define_init<Span<const Node>, Span<const Node>, Span<const Node>, Index>(links, "sources", "seconds", "targets",
                                                                              "nodes");
-    define(links, "largest_sums", &largest_sums, "lengths");
-    define(links, "best_through", &best_through, "scores");
-    define(links, "log10_paths", &log10_paths);
-    define(links, "least_edits", &least_edits, "words", "reference");
+    links.def("largest_sums", &largest_sums, "lengths"_a, unlocked);
+    links.def("best_through", &best_through, "scores"_a, unlocked);
+    links.def("log10_paths", &log10_paths, unlocked);
+    links.def("least_edits", &least_edits, "words"_a, "reference"_a, unlocked);
+    module.def("find_graph_envelope", &find_graph_envelope, "links"_a, "intercepts"_a, "slopes"_a, unlocked);
 }
 
 }  // namespace lpmert::lattices

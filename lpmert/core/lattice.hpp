@@ -11,8 +11,6 @@ namespace lpmert::lattices {
 
 using Node = std::int32_t;
 
-inline constexpr double INF = std::numeric_limits<double>::infinity();
-
 // sources, seconds, targets [L]: the nodes that a link leaves, second 0 where that is one, and where it leads.
 struct Links {
     Span<const Node> sources, seconds, targets;

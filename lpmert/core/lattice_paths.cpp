@@ -108,14 +108,7 @@ struct Lattice {
     Rows<const double> features;
     Index most_links;
 
-    static constexpr std::array members{"links", "features", "most_links"};
-};
-
-struct Cone {
-    Rows<const double> rays;
-    Span<const double> reach;
-
-    static constexpr std::array members{"rays", "reach"};
+    using Fields = std::tuple<Links, Rows<const double>, Index>;
 };
 
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
@@ -131,7 +124,6 @@ class PathFinder {
     Paths whole, labels;
     std::vector<Origin> origins;
     Indices first;  // of each node, its first label
-    Index listed_from = 0, listed_to = 0;
     // Of the links that are left: numbers, nodes, features, and scores at the rays.
     std::vector<Node> chosen, sources, seconds, targets;
     Reals features, scores;
@@ -150,12 +142,11 @@ class PathFinder {
         return left;
     }
 
-    void begin(Cone cone, Rows<const double> known) {
-        const auto& [rays, reach] = cone;
+    void begin(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
         check_size(reach.size(), rays.rows(), "reach");
         check_size(known.columns(), rays.columns(), "a known path");
         if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
-        slack.clear(), listed_from = listed_to = 0;
+        slack.clear();
         dominance.begin(rays, reach);
     }
 
@@ -273,7 +264,6 @@ class PathFinder {
         const Index n_rays_ = n_rays(), n_features_ = n_features();
         const Links left = links();
         Index n = 1, path = 0;
-        listed_from = listed_to = 0;
         labels.begin(n_features_, n_rays_);
         labels.make_room(CROWD);
         origins.assign(1, {0, 0, -1});
@@ -332,8 +322,6 @@ class PathFinder {
             }
             first.push_back(n);
         }
-        listed_from = first[nodes - 1];
-        listed_to = n;
         return true;
     }
 
@@ -341,22 +329,22 @@ class PathFinder {
     // most_labels: room for so many.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
-    Matrix<double> lead(Cone cone, Rows<const double> known) {
-        begin(cone, known);
+    Matrix<double> lead(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
+        begin(rays, reach, known);
         sift(known.items());
         return leading;
     }
 
-    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
-                      Rows<const double> known) {
+    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Rows<const double> rays,
+                      Span<const double> reach, Rows<const double> mixes, Rows<const double> known) {
         const auto& [all, rows, most_links] = lattice;
         check_size(rows.rows(), all.size(), "features");
-        check_size(rows.columns(), cone.rays.columns(), "features of a link");
+        check_size(rows.columns(), rays.columns(), "features of a link");
         check_size(marks.size(), (all.size() + 7) / 8, "marks");
-        check_size(mixes.columns(), cone.rays.rows(), "a mix");
+        check_size(mixes.columns(), rays.rows(), "a mix");
         if (all.nodes < 2) throw std::invalid_argument("links must lead to a node");
-        begin(cone, known);
-        survey(all, rows, marks, cone.rays);
+        begin(rays, reach, known);
+        survey(all, rows, marks, rays);
         const Index before = links().size();
         last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
         const Pass pass{scores.data(), stride, n_rays(), columns.data(), room_for(best, nodes * ABREAST), last.data()};
@@ -376,25 +364,20 @@ class PathFinder {
         sift(paths);
         // What two sums of products along a path may differ by (L2).
         const double factor = 4.0 * static_cast<double>(most_links + n_features() + 5) * EPSILON;
-        for (const double score : cone.reach) slack.push_back(factor * score);
+        for (const double score : reach) slack.push_back(factor * score);
         most.resize(n_rays());
         keep();
         return {before, chosen, std::move(middle), std::move(winners), leading};
     }
 
-    std::tuple<bool, Index, Index> list(Index most_work) {
+    std::tuple<bool, Index, Index, Matrix<double>, std::vector<Node>, Indices> list(Index most_work) {
         if (slack.empty()) throw std::invalid_argument("look through links first");
         Index work = 0, done = 0;
         const bool found = frontier(most_work, work, done);
-        return {found, work, done};
-    }
-
-    std::tuple<Matrix<double>, std::vector<Node>, Indices> listed() {
-        const Index n = labels.n_features;
-        const auto row = [&](Index i) { return labels.features.begin() + i * n; };
+        const Index begin = found ? first[nodes - 1] : 0, end = found ? first[nodes] : 0;
         std::vector<Node> ways;
         Indices ends{0}, waiting;
-        for (Index i = listed_from; i < listed_to; ++i) {
+        for (Index i = begin; i < end; ++i) {
             waiting.push_back(i);
             while (!waiting.empty()) {
                 const Origin origin = origins[waiting.back()];
@@ -405,7 +388,8 @@ class PathFinder {
             }
             ends.push_back(count(ways));
         }
-        return {{{row(listed_from), row(listed_to)}, n}, std::move(ways), std::move(ends)};
+        Matrix<double> listed{{labels.row(begin), labels.row(end)}, n_features()};
+        return {found, work, done, std::move(listed), std::move(ways), std::move(ends)};
     }
 };
 
@@ -450,11 +434,11 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
 void bind_lattice_paths(nb::module_& module) {
     nb::class_<PathFinder> finder(module, "PathFinder");
     define_init<Index>(finder, "labels");
-    define(finder, "lead", &PathFinder::lead, "cone", "known");
-    define(finder, "look_through", &PathFinder::look_through, "lattice", "marks", "cone", "mixes", "known");
-    define(finder, "list", &PathFinder::list, "most_work");
-    define(finder, "listed", &PathFinder::listed);
-    define(module, "narrow", &narrow, "features", "numbers", "ends", "ids", "rays", "reach");
+    finder.def("lead", &PathFinder::lead, "rays"_a, "reach"_a, "known"_a, unlocked);
+    finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "rays"_a, "reach"_a, "mixes"_a,
+               "known"_a, unlocked);
+    finder.def("list", &PathFinder::list, "most_work"_a, unlocked);
+    module.def("narrow", &narrow, "features"_a, "numbers"_a, "ends"_a, "ids"_a, "rays"_a, "reach"_a, unlocked);
 }
 
 }  // namespace lpmert::lattices

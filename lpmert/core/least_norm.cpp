@@ -156,7 +156,7 @@ LPMERT_INLINE bool LeastNorm::surely_inside(Corral& corral, double off) {
         used += any;
     }
     if (size != used + 1) return false;
-    double rest = 0.0, norm = 0.0, total = 0.0, least = std::numeric_limits<double>::infinity();
+    double rest = 0.0, norm = 0.0, total = 0.0, least = INF;
     for (Index k = 0; k < size; ++k) {
         combine(1.0, corral.row(k), corral.column(0), n, entries, high);
         combine(0.0, entries, corral.inverse(0), size, products, high);
@@ -214,7 +214,7 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
             if (length > 1) {
                 score_list(lists, s, point, scores);
                 const double lead = scores[chosen[s]];
-                scores[chosen[s]] = -std::numeric_limits<double>::infinity();
+                scores[chosen[s]] = -INF;
                 const double next = largest_score(scores, length);
                 if (!(lead - next > bound)) {
                     entering = 0;
@@ -320,23 +320,20 @@ void take(Corral& self, const Corral& other) {
 void bind_least_norm(nb::module_& module) {
     nb::class_<Corral> corral(module, "Corral");
     define_init<Index>(corral, "n_features");
-    define_attribute(corral, "size", &Corral::size);
-    define_attribute(corral, "nbytes", &Corral::bytes);
-    define_attribute(corral, "point",
-                     [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
-    define_attribute(corral, "multipliers",
-                     [](const Corral& self) { return Reals(self.multipliers(), self.multipliers() + self.size); });
-    define_attribute(corral, "lists",
-                     [](const Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
-    define_attribute(corral, "others",
-                     [](const Corral& self) { return Indices(self.others(), self.others() + self.size); });
-    define(corral, "restart", &restart, "weights");
-    define(corral, "take", &take, "other");
+    corral.def_ro("size", &Corral::size);
+    corral.def_prop_ro("nbytes", &Corral::bytes);
+    corral.def_prop_ro("point",
+                       [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
+    corral.def_prop_ro("multipliers",
+                       [](const Corral& self) { return Reals(self.multipliers(), self.multipliers() + self.size); });
+    corral.def_prop_ro("lists", [](const Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
+    corral.def_prop_ro("others", [](const Corral& self) { return Indices(self.others(), self.others() + self.size); });
+    corral.def("restart", &restart, "weights"_a, unlocked);
+    corral.def("take", &take, "other"_a, unlocked);
     nb::class_<LeastNorm> least_norm(module, "LeastNorm");
     define_init<const Lists&>(least_norm, "lists");
-    define_attribute(least_norm, "programs", &LeastNorm::programs);
-    define_attribute(least_norm, "rounds", &LeastNorm::rounds);
-    define(least_norm, "separate", &checked_separate, "decided", "chosen", "start", "corral");
+    least_norm.def_ro("rounds", &LeastNorm::rounds);
+    least_norm.def("separate", &checked_separate, "decided"_a, "chosen"_a, "start"_a, "corral"_a, unlocked);
 }
 
 }  // namespace lpmert

@@ -10,17 +10,6 @@
 // Within a cap, the weights whose cosine with a unit vector c is at least t, the same steps project c onto the cone of
 // the rows: for any multipliers x >= 0 and any w of the cone, c.w <= (c + x rows).w <= |c + x rows| |w|. Infeasible
 // then means that |c + x rows| < t (G1 of proofs/regions.md).
-//
-// How to use it:
-//
-//     LeastNorm least_norm(lists);                // with its work space, one for each thread
-//     Corral corral(lists.n_features());          // where a program starts, and what it leaves behind
-//     corral.restart(weights);                    // or a copy of the corral of some of these choices
-//     switch (least_norm.separate(decided, chosen, start, corral)) ...
-//
-// decided: the lists whose choices are asked about, of which the one at `start` is looked at first; chosen [S]: the
-// position that is chosen in each of them. After `feasible` corral.point makes all these choices, clear of rounding;
-// after `infeasible` the pairs (lists, others) of the corral are a core: no weights make the choices of its lists.
 #pragma once
 
 #include "lists.hpp"
@@ -88,6 +77,10 @@ class LeastNorm {
   public:
     explicit LeastNorm(const Lists& lists);
 
+    // decided: the lists whose choices are asked about, of which the one at `start` is looked at first; chosen [S]: the
+    // position that is chosen in each of them; corral: where the program starts. After `feasible` its point makes all
+    // these choices, clear of rounding; after `infeasible` its pairs (lists, others) are a core: no weights make the
+    // choices of its lists.
     Verdict separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral);
 
     const Lists lists;

@@ -7,12 +7,9 @@
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
 
-#include <variant>
-
 #include "binding.hpp"
 #include "envelope.hpp"
 #include "ratio.hpp"
-#include "sweep.hpp"
 
 namespace lpmert::lines {
 
@@ -28,16 +25,20 @@ struct Lists {
     Index dimension() const { return columns.rows(); }
     Index begin(Index s) const { return offsets[s]; }
     Index end(Index s) const { return offsets[s + 1]; }
+    // Write weights [D] times the columns into scores [M].
+    void score(Span<const double> weights, Span<double> scores) const {
+        score_rows(columns.items().data(), dimension(), rows(), weights.data(), scores.data());
+    }
+    // The first row of list s with the best of scores [M].
+    Index best(Span<const double> scores, Index s) const {
+        return begin(s) + largest(&scores[begin(s)], end(s) - begin(s));
+    }
 };
 
-// Write weights [D] times columns [D, M] into scores [M].
-void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
-
-// Return the Euclidean norm of a vector [d].
-double norm(Span<const double> vector);
-
-// Return the first of the rows begin..end - 1 with the best score.
-Index best_row(Span<const double> scores, Index begin, Index end);
+inline double dot(Span<const double> a, Span<const double> b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
 struct Losses {
     Index kind;
@@ -46,15 +47,15 @@ struct Losses {
     Rows<const double> statistics;
     Span<const double> constant;
 
-    static constexpr std::array members{"kind", "parameters", "costs", "statistics", "constant"};
+    using Fields = std::tuple<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>;
 };
 
 // A sum of costs [M]: a level is a whole number.
 class SumOfCosts {
-    Span<const Cost> costs;
     Cost sum = 0;
 
   public:
+    const Span<const Cost> costs;
     using Level = Cost;
     using Change = Cost;
 
@@ -70,10 +71,8 @@ class SumOfCosts {
 
 // A ratio metric of the sum of statistics [M, K] and a constant [K].
 class LossOfSums {
-    Losses losses;
+    Ratio ratio;
     Reals total;
-
-    const double* of(Index row) const { return losses.statistics[row].data(); }
 
   public:
     using Level = double;
@@ -81,22 +80,149 @@ class LossOfSums {
         Row leaving, entering;
     };
 
-    explicit LossOfSums(const Losses& losses_) : losses(losses_) { clear(); }
+    explicit LossOfSums(const Losses& of)
+        : ratio{of.kind, of.parameters, of.statistics, of.constant, {}, {}}, total(ratio.n_columns()) {}
 
-    void clear() { total.assign(losses.constant.begin(), losses.constant.end()); }
-    void choose(Index row) {
-        const double* const own = of(row);
-        for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k];
-    }
+    void clear() { std::copy(ratio.constant.begin(), ratio.constant.end(), total.begin()); }
+    void choose(Index row) { ratio.add(row, total); }
     Change change(Index leaving, Index entering) const {
         return {static_cast<Row>(leaving), static_cast<Row>(entering)};
     }
     static bool matters(Change) { return true; }
     void replace(Change change) {
-        const double *const old = of(change.leaving), *const own = of(change.entering);
+        const Span<const double> old = ratio.statistics[change.leaving], own = ratio.statistics[change.entering];
         for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k] - old[k];
     }
-    Level level() const { return loss_of_total(losses.kind, losses.parameters, total); }
+    Level level() const { return ratio.loss(total); }
+};
+
+// Intervals of a line that are narrower, in radians, than this are skipped: floating point cannot hold them.
+inline constexpr double LEAST_ANGLE = 1e-12;
+
+template <class Change>
+struct Event {
+    double at;
+    Change change;
+};
+
+// Sort events by where they are. A radix sort of the bits of few numbers takes longer than comparing them.
+template <class Change>
+void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>& spare) {
+    constexpr std::size_t FEW = 256;
+    const auto earlier = [](const Event<Change>& a, const Event<Change>& b) { return a.at < b.at; };
+    if (events.size() < FEW) {
+        std::stable_sort(events.begin(), events.end(), earlier);
+        return;
+    }
+    constexpr int BITS = 11, DIGITS = 6;
+    constexpr std::uint64_t SIGN = std::uint64_t{1} << 63, MASK = (1 << BITS) - 1;
+    // unsigned integers in the order of the numbers
+    const auto key_of = [](const Event<Change>& event) {
+        std::uint64_t bits;
+        std::memcpy(&bits, &event.at, sizeof bits);
+        return bits & SIGN ? ~bits : bits | SIGN;
+    };
+    static thread_local std::array<std::array<std::uint32_t, 1 << BITS>, DIGITS> counts;
+    for (auto& digit : counts) digit.fill(0);
+    for (const Event<Change>& event : events) {
+        std::uint64_t key = key_of(event);
+        for (auto& digit : counts) ++digit[key & MASK], key >>= BITS;
+    }
+    spare.resize(events.size());
+    for (int place = 0; place < DIGITS; ++place) {
+        auto& ends = counts[place];
+        std::uint32_t total = 0;
+        for (std::uint32_t& end : ends) {
+            const std::uint32_t own = end;
+            end = total;
+            total += own;
+        }
+        for (const Event<Change>& event : events) spare[ends[(key_of(event) >> (place * BITS)) & MASK]++] = event;
+        events.swap(spare);
+    }
+}
+
+// An interval to take: its level, and the t within it.
+template <class Level>
+struct Found {
+    Level level;
+    double at;
+};
+
+// The levels between sorted thresholds; neighbours differ.
+template <class Level>
+struct Surface {
+    Reals thresholds;
+    std::vector<Level> levels;
+
+    Index size() const { return count(levels); }
+
+    // Return the least level within low..high and the middle of its interval, in the angle atan(t / scale), which is
+    // finite for unbounded intervals too. Among equal levels the widest angle wins, or the interval nearest to 0;
+    // intervals narrower than LEAST_ANGLE count only if there is no other.
+    Found<Level> best(double low, double high, double scale, bool widest) const {
+        Found<Level> found{levels[0], low};
+        bool any = false;
+        double merit = -INF;
+        for (const double narrowest : {LEAST_ANGLE, 0.0}) {
+            for (Index e = 0; e < size(); ++e) {
+                const double from = e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
+                const double to = e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
+                if (!(to > from) || (any && levels[e] > found.level)) continue;
+                const double before = std::atan2(from, scale), after = std::atan2(to, scale);
+                const double own = widest ? after - before : -std::max({from, -to, 0.0});
+                if (after - before < narrowest) continue;
+                if (!any || levels[e] < found.level || own > merit) {
+                    found = {levels[e], scale * std::tan((before + after) / 2)};
+                    any = true;
+                    merit = own;
+                }
+            }
+            if (any) break;
+        }
+        found.at = std::clamp(found.at, low, high);
+        return found;
+    }
+};
+
+// Collects the first choices of all lists and the events of a line, and returns the levels in between.
+template <class Loss>
+class Sweep {
+    using Change = typename Loss::Change;
+    using Level = typename Loss::Level;
+
+    Loss loss;
+    std::vector<Event<Change>> events, spare;
+    Surface<Level> surface;
+
+  public:
+    explicit Sweep(Loss loss_) : loss(std::move(loss_)) {}
+
+    void clear() {
+        loss.clear();
+        events.clear();
+    }
+    void choose(Index row) { loss.choose(row); }
+    void add(double at, Index leaving, Index entering) {
+        const Change change = loss.change(leaving, entering);
+        if (Loss::matters(change)) events.push_back({at, change});
+    }
+    Level level() const { return loss.level(); }
+
+    // Sort the events and sweep over them; the surface lasts until the next line.
+    const Surface<Level>& finish() {
+        sort_events(events, spare);
+        surface.thresholds.clear();
+        surface.levels.assign(1, loss.level());
+        for (const Event<Change>& event : events) {
+            loss.replace(event.change);
+            const Level level = loss.level();
+            if (level == surface.levels.back()) continue;
+            surface.thresholds.push_back(event.at);
+            surface.levels.push_back(level);
+        }
+        return surface;
+    }
 };
 
 // A piece of a circle, in radians, and what it costs.
@@ -104,32 +230,28 @@ struct Piece {
     double begin, end, level;
 };
 
-// Line searches on the same lists. Not for several threads at a time.
-template <class Loss>
-class LineSearch {
-  public:
-    using Level = typename Loss::Level;
+// The scores of all lists on a line or circle, whatever their loss.
+class Lines {
+    Reals scored;
 
+  public:
     const Lists lists;
     Reals intercepts, slopes;
 
-    LineSearch(Lists lists_, Loss loss)
-        : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()), right(loss), left(loss) {
-        envelope.reserve(longest_list(lists.offsets));
-    }
+    explicit Lines(Lists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
 
     // Make the intercepts the scores at weights [D], unless they are these already.
     void score(Span<const double> weights) {
         if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
         check_size(weights.size(), lists.dimension(), "weights");
         scored.assign(weights.begin(), weights.end());
-        combine(lists.columns, weights, intercepts);
+        lists.score(weights, intercepts);
     }
 
     // The same for the slopes of lines or circles in a direction [D].
     void turn_to(Span<const double> direction) {
         check_size(direction.size(), lists.dimension(), "direction");
-        combine(lists.columns, direction, slopes);
+        lists.score(direction, slopes);
     }
 
     // Move to cosine times the intercepts plus sine times the slopes, at these weights up to rounding.
@@ -137,12 +259,69 @@ class LineSearch {
         for (std::size_t i = 0; i < intercepts.size(); ++i) intercepts[i] = cosine * intercepts[i] + sine * slopes[i];
         scored.clear();
     }
+};
 
-    // Return the level of decoding at the intercepts, the first hypothesis of a list on ties.
-    Level level() {
+// Line searches on the same lists. Not for several threads at a time.
+template <class Loss>
+class LineSearch : public Lines {
+  public:
+    using Level = typename Loss::Level;
+
+    const Loss loss;
+
+    LineSearch(Lists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
+
+    // Return the level of decoding with weights [D], the first hypothesis of a list on ties.
+    Level at(Span<const double> weights) {
+        score(weights);
         right.clear();
-        for (Index s = 0; s < lists.count(); ++s) right.choose(best_row(intercepts, lists.begin(s), lists.end(s)));
+        for (Index s = 0; s < lists.count(); ++s) right.choose(lists.best(intercepts, s));
         return right.level();
+    }
+
+    // Return the level and the t of the best step on the line weights + t direction.
+    std::tuple<Level, double> along(Span<const double> weights, Span<const double> direction, double low, double high,
+                                    double scale) {
+        score(weights);
+        turn_to(direction);
+        const Found<Level> found = step(low, high, scale);
+        return {found.level, found.at};
+    }
+
+    // Return which of some coordinates has the best step, the first of equals, its level and its t; ranges [D, 2]: of
+    // t. The first time, the rows are sorted by each feature.
+    std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
+                                                     Rows<const double> ranges, double scale) {
+        check_size(ranges.rows(), lists.dimension(), "ranges");
+        check_size(ranges.columns(), 2, "the rows of ranges");
+        check_within(coordinates, ranges.rows(), "coordinates");
+        if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name one at least");
+        score(weights);
+        if (orders.empty()) sort_by_features();
+        tops.clear();
+        for (Index s = 0; s < lists.count(); ++s) tops.push_back(intercepts[lists.best(intercepts, s)]);
+        Index best = -1;
+        Found<Level> least{};
+        for (const Index d : coordinates) {
+            const Found<Level> found = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
+            if (best < 0 || found.level < least.level) best = d, least = found;
+        }
+        return {best, least.level, least.at};
+    }
+
+    // Return the rows chosen at t = -inf and the changes on a line, list by list: t, from which row, to which.
+    std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
+        Indices start, leaving, entering;
+        Reals thresholds;
+        score(weights);
+        turn_to(direction);
+        each_event([&](Index row) { start.push_back(row); },
+                   [&](double t, Index from, Index to) {
+                       thresholds.push_back(t);
+                       leaving.push_back(from);
+                       entering.push_back(to);
+                   });
+        return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
     // Go through the lines intercepts + t slopes of one list after the other: first(row) is chosen at t = -inf, and at
@@ -163,36 +342,6 @@ class LineSearch {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
         return right.finish().best(low, high, scale, widest);
-    }
-
-    // Make ready for steps along coordinates from these intercepts; the first time, the rows are sorted by each
-    // feature.
-    void prepare_coordinates() {
-        if (orders.empty()) {
-            orders.resize(lists.dimension() * lists.rows());
-            for (Index d = 0; d < lists.dimension(); ++d) {
-                const Span<const double> column = lists.columns[d];
-                const auto order = orders.begin() + d * lists.rows();
-                std::iota(order, order + lists.rows(), 0);
-                for (Index s = 0; s < lists.count(); ++s)
-                    std::stable_sort(order + lists.begin(s), order + lists.end(s),
-                                     [&](Row a, Row b) { return column[a] < column[b]; });
-            }
-        }
-        tops.clear();
-        for (Index s = 0; s < lists.count(); ++s)
-            tops.push_back(*std::max_element(intercepts.begin() + lists.begin(s), intercepts.begin() + lists.end(s)));
-    }
-
-    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
-        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
-        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
-        right.clear();
-        for (Index s = 0; s < lists.count(); ++s)
-            envelope.sorted_upper(
-                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
-                [&](double t, Row a, Row b) { right.add(t, a, b); });
-        return right.finish().best(low, high, scale, false);
     }
 
     // Find the pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t)
@@ -232,32 +381,33 @@ class LineSearch {
     }
 
   private:
-    Reals scored;
+    void sort_by_features() {
+        orders.resize(lists.dimension() * lists.rows());
+        for (Index d = 0; d < lists.dimension(); ++d) {
+            const Span<const double> column = lists.columns[d];
+            const auto order = orders.begin() + d * lists.rows();
+            std::iota(order, order + lists.rows(), 0);
+            for (Index s = 0; s < lists.count(); ++s)
+                std::stable_sort(order + lists.begin(s), order + lists.end(s),
+                                 [&](Row a, Row b) { return column[a] < column[b]; });
+        }
+    }
+
+    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
+        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
+        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
+        right.clear();
+        for (Index s = 0; s < lists.count(); ++s)
+            envelope.sorted_upper(
+                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
+                [&](double t, Row a, Row b) { right.add(t, a, b); });
+        return right.finish().best(low, high, scale, false);
+    }
+
     std::vector<Row> orders;  // [D, M]: the rows of each list, sorted by each feature
     Reals tops;               // [S]: the greatest intercept of each list
     Sweep<Loss> right, left;
     Envelope envelope;
-};
-
-// A line search as Python has it: for sums of costs or for a ratio metric.
-class AnyLineSearch {
-    std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> search;
-
-  public:
-    const Lists lists;
-    const Span<const Cost> costs;
-
-    AnyLineSearch(Rows<const double> columns, Span<const Index> offsets, const Losses& losses);
-
-    template <class Work>
-    auto with(Work&& work) {
-        return std::visit(std::forward<Work>(work), search);
-    }
-    // That for sums of costs; raises ValueError for a ratio metric.
-    LineSearch<SumOfCosts>& of_sums() {
-        if (auto* const found = std::get_if<LineSearch<SumOfCosts>>(&search)) return *found;
-        throw std::invalid_argument("descents are for sums of costs");
-    }
 };
 
 }  // namespace lpmert::lines

@@ -64,7 +64,7 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
         found.cost = plus(found.cost, lists.costs[lists.offsets[s] + best]);
         if (found.clear) {
             const double top = scores[best];
-            scores[best] = -std::numeric_limits<double>::infinity();
+            scores[best] = -INF;
             found.clear = top - largest_score(scores, length) > bound;
         }
     }
@@ -124,9 +124,9 @@ void bind_lists(nb::module_& module) {
     nb::class_<Lists> lists(module, "Lists");
     define_init<Rows<const double>, Span<const Index>, Span<const Index>, Span<const double>, Span<const double>,
                 Span<const double>>(lists, "rows", "offsets", "costs", "reach", "spread", "cap");
-    define(lists, "decode_clearly", &checked_decode, "weights", "selection");
-    define(module, "decode", &decode, "features", "offsets", "weights");
-    define(module, "worst_cost", &worst_cost, "features", "offsets", "costs", "weights", "bound");
+    lists.def("decode_clearly", &checked_decode, "weights"_a, "selection"_a, unlocked);
+    module.def("decode", &decode, "features"_a, "offsets"_a, "weights"_a, unlocked);
+    module.def("worst_cost", &worst_cost, "features"_a, "offsets"_a, "costs"_a, "weights"_a, "bound"_a, unlocked);
 }
 
 }  // namespace lpmert

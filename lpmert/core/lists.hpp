@@ -41,17 +41,19 @@ class Lists {
     Index n_rows() const { return offsets[n_lists()]; }
     Index length(Index s) const { return offsets[s + 1] - offsets[s]; }
     const double* row(Index i) const { return rows[i].begin(); }
-    Index longest() const { return std::max<Index>(1, longest_list(offsets)); }
+    Index longest() const {
+        Index longest = 1;
+        for (Index s = 0; s < n_lists(); ++s) longest = std::max(longest, length(s));
+        return longest;
+    }
 };
 
-// Fill scores [length] of a list of at least a block, given its columns [n, length]; the last block may overlap the one
-// before. Inlined into a large function, the sums would not all stay in registers.
+// `score_rows` of at least a block of rows; the last one may overlap the one before. Inlined into a large function, the
+// sums would not all stay in registers.
 void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores);
 
-// Fill scores [length] of list s. Each is added up in the order of the features.
-LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
-    const Index n = lists.n_features(), length = lists.length(s);
-    const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
+// Fill scores [length] of rows given by their columns [n, length]. Each is added up in the order of the features.
+LPMERT_INLINE void score_rows(const double* columns, Index n, Index length, const double* weights, double* scores) {
     if (length >= LANES) return score_blocks(columns, n, length, weights, scores);
     for (Index i = 0; i < length; ++i) {
         double score = 0.0;
@@ -60,9 +62,15 @@ LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights
     }
 }
 
+// Fill scores [length] of list s.
+LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
+    const Index n = lists.n_features();
+    score_rows(lists.columns.begin() + lists.offsets[s] * n, n, lists.length(s), weights, scores);
+}
+
 // The largest of `length` scores.
 LPMERT_INLINE double largest_score(const double* scores, Index length) {
-    double top = -std::numeric_limits<double>::infinity();
+    double top = -INF;
     Index i = 0;
     if (length >= 2 * LANES) {
         Block tops = load(scores), others = load(scores + LANES);

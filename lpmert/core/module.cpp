@@ -1,19 +1,19 @@
 // The extension module: each family binds its own functions.
+#include "binding.hpp"
 #include "lists.hpp"
 
 namespace lpmert {
 
 using Bind = void(nb::module_&);
 
-Bind bind_cells, bind_choices, bind_least_norm, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_sparse,
-    bind_winners;
+Bind bind_least_norm, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_searches, bind_sparse, bind_winners;
 
 namespace lattices {
 Bind bind_lattice, bind_lattice_paths;
 }
 
 namespace lines {
-Bind bind_circle, bind_graph_envelope, bind_line_search, bind_plane;
+Bind bind_circle, bind_line_search;
 }
 
 }  // namespace lpmert
@@ -28,8 +28,8 @@ NB_MODULE(_core, module) {
     } catch (const std::bad_alloc&) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
-    for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
-                            bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
-                            lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+    for (const auto bind :
+         {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths, bind_least_norm,
+          bind_searches, lines::bind_line_search, lines::bind_circle, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }

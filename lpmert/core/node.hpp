@@ -171,8 +171,7 @@ struct Survivors {
 struct Settings {
     Index granularity, leaf_lists, leaf_rows, conflict_lists, most_stalled, hopeless, row_work, levels;
 
-    static constexpr std::array members{"granularity",  "leaf_lists", "leaf_rows", "conflict_lists",
-                                        "most_stalled", "hopeless",   "row_work",  "levels"};
+    using Fields = std::tuple<Index, Index, Index, Index, Index, Index, Index, Index>;
 };
 
 // How a list stands in a node: `impossible` where none of its hypotheses may be chosen.

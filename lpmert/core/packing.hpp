@@ -107,7 +107,7 @@ class Describer {
     }
     template <class T, class Allocator>
     void operator()(const char* name, const std::vector<T, Allocator>& items) {
-        fields[name] = owned(std::vector<T>(items.begin(), items.end()));
+        fields[name] = std::vector<T>(items.begin(), items.end());
     }
 };
 
@@ -123,8 +123,9 @@ class Taker {
     template <class T, class Allocator>
     void operator()(const char* name, std::vector<T, Allocator>& items) {
         if (!fields_.contains(name)) return;
-        const Array array = nb::cast<Array>(fields_[name]);
-        const auto given = vector<const T>(array, name);
+        Span<const T> given;
+        if (!nb::try_cast(fields_[name], given))
+            throw nb::type_error((name + std::string(" is another array")).c_str());
         items.assign(given.begin(), given.end());
     }
 

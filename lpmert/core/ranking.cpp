@@ -16,7 +16,6 @@ namespace lpmert {
 namespace {
 
 constexpr double UNIT = 0x1p40;       // values are whole numbers of this part of a query's best
-constexpr double HALF_ULP = 0x1p-53;  // the error of one rounding
 constexpr double CLEAR = 0x1p-49;     // sums of rounded shares times this exceed their errors
 constexpr Index ROUNDING = 2;         // units that no sum of roundings in a query's value reaches
 constexpr Index TOLERANCE = 4;        // units a query by which a bound may exceed the incumbent and be closed
@@ -393,8 +392,8 @@ class Ranking {
 
     // What a lead must exceed or equal to be sure (O2).
     double doubt(Index level) const {
-        if (level > MOST_LEVELS) return std::numeric_limits<double>::infinity();
-        return level == 0 ? 0.0 : HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
+        if (level > MOST_LEVELS) return INF;
+        return level == 0 ? 0.0 : lines::HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
     }
     double lead(const Ray& ray, const Pair& pair) const {
         const double* const document = features[rows[pair.document]].data();
@@ -598,21 +597,21 @@ void bind_ranking(nb::module_& module) {
     define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
                 Span<const double>, double>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales",
                                             "least");
-    define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
-    define(ranking, "value", &Ranking::value, "weights");
-    define(ranking, "compared", &Ranking::compared);
-    define(ranking, "sweep", &Ranking::sweep, "x", "y");
-    define(ranking, "open", &Ranking::open, "signs");
-    define(ranking, "raise_to", &Ranking::raise, "units");
-    define(ranking, "advance", &Ranking::advance, "budget", "bytes");
-    define(ranking, "take_leaf", &Ranking::take_leaf);
-    define(ranking, "recorded", &Ranking::recorded);
-    define_attribute(ranking, "relevant", &Ranking::relevant);
-    define_attribute(ranking, "needs_exact", &Ranking::needs_exact);
-    define_attribute(ranking, "open_nodes", &Ranking::open_nodes);
-    define_attribute(ranking, "open_bound", &Ranking::open_bound);
-    define_attribute(ranking, "closed", &Ranking::closed);
-    define_attribute(ranking, "nodes", &Ranking::nodes);
+    ranking.def("worth", &Ranking::worth_of, "query"_a, "ahead"_a, unlocked);
+    ranking.def("value", &Ranking::value, "weights"_a, unlocked);
+    ranking.def("compared", &Ranking::compared, unlocked);
+    ranking.def("sweep", &Ranking::sweep, "x"_a, "y"_a, unlocked);
+    ranking.def("open", &Ranking::open, "signs"_a, unlocked);
+    ranking.def("raise_to", &Ranking::raise, "units"_a, unlocked);
+    ranking.def("advance", &Ranking::advance, "budget"_a, "bytes"_a, unlocked);
+    ranking.def("take_leaf", &Ranking::take_leaf, unlocked);
+    ranking.def("recorded", &Ranking::recorded, unlocked);
+    ranking.def_prop_ro("relevant", &Ranking::relevant);
+    ranking.def_prop_ro("needs_exact", &Ranking::needs_exact);
+    ranking.def_prop_ro("open_nodes", &Ranking::open_nodes);
+    ranking.def_prop_ro("open_bound", &Ranking::open_bound);
+    ranking.def_ro("closed", &Ranking::closed);
+    ranking.def_ro("nodes", &Ranking::nodes);
 }
 
 }  // namespace lpmert

@@ -4,8 +4,6 @@ namespace lpmert {
 
 namespace {
 
-constexpr double INFINITE = std::numeric_limits<double>::infinity();
-
 // No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding.
 constexpr double WIDEST = 256.0;
 // A minorant whose terms add up to more is of no use.
@@ -22,7 +20,7 @@ struct Laid {
 Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double constant = 0.0, size = 1.0;
     for (std::size_t n = 0; n < 8; n += 2) {
-        if (high[n] < 1.0) return {INFINITE, 0.0};
+        if (high[n] < 1.0) return {INF, 0.0};
         const double point = std::min(high[n], std::max({at[n], low[n], high[n] / WIDEST, 1.0}));
         constant += 0.25 * (1.0 - std::log(point));
         slopes[n] = -0.25 / point;
@@ -126,7 +124,7 @@ double Minorant::lay(Index kind, Span<const double> parameters) {
 
 std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open) {
     double constant = lay(ratio.kind, ratio.parameters);
-    if (constant == INFINITE) return {INFINITE_COST, true};
+    if (constant == INF) return {INFINITE_COST, true};
     double size = std::abs(constant), error = 0.0;
     bool useful = false;
     for (Index k = 0; k < ratio.n_columns(); ++k) {
@@ -174,7 +172,6 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
         const double excess = total[1] - parameters[0];
         return excess <= 0.0 ? std::min(0.5, parameters[1] * total[0]) : std::min(1.0, 0.5 + parameters[2] * excess);
     }
-    if (kind != metric::CHRF) return std::numeric_limits<double>::quiet_NaN();
     double precision = 0.0, recall = 0.0, n_orders = 0.0;
     for (Index n = 0; n < n_columns; n += 3) {
         if (total[n] > 0.0 && total[n + 1] > 0.0) {
@@ -188,14 +185,9 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
     return 1.0 - (1.0 + parameters[0]) * precision * recall / (below * n_orders);
 }
 
-double height_of_loss(Index kind, double loss) {
-    if (kind != metric::BLEU) return loss;
-    return loss < 1.0 ? -std::log1p(-loss) : INFINITE;
-}
-
 Index height_limit(Index kind, double loss) {
     if (loss >= 1.0) return INFINITE_COST;
-    const double height = height_of_loss(kind, loss);
+    const double height = kind == metric::BLEU ? -std::log1p(-loss) : loss;
     const double slack = 16.0 * EPSILON * (1.0 + height) + 8.0 * EPSILON / (1.0 - loss);
     return static_cast<Index>(std::ceil((height + slack) / UNIT)) + 1;
 }
@@ -300,12 +292,11 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
 }  // namespace
 
 void bind_ratio(nb::module_& module) {
-    define(module, "losses_of_totals", &losses_of_totals, "kind", "parameters", "totals");
-    define(module, "height_of_loss", &height_of_loss, "kind", "loss");
-    define(module, "loss_of_height", &loss_of_height, "kind", "height");
-    define(module, "height_limit", &height_limit, "kind", "loss");
-    define(module, "lay_minorant", &lay_minorant, "kind", "parameters", "low", "high", "at");
-    define(module, "best_height", &best_height, "ratio", "offsets", "at", "tangents");
+    module.def("losses_of_totals", &losses_of_totals, "kind"_a, "parameters"_a, "totals"_a, unlocked);
+    module.def("loss_of_height", &loss_of_height, "kind"_a, "height"_a, unlocked);
+    module.def("height_limit", &height_limit, "kind"_a, "loss"_a, unlocked);
+    module.def("lay_minorant", &lay_minorant, "kind"_a, "parameters"_a, "low"_a, "high"_a, "at"_a, unlocked);
+    module.def("best_height", &best_height, "ratio"_a, "offsets"_a, "at"_a, "tangents"_a, unlocked);
 }
 
 }  // namespace lpmert

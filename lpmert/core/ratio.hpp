@@ -29,11 +29,8 @@ inline constexpr Index FORBIDDEN = -1;   // class of a hypothesis that no weight
 // Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
 void check_kind(Index kind, Index n_parameters, Index n_columns);
 
-// The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
+// The loss of sums [K]; whatever is zero it is a number.
 double loss_of_total(Index kind, Span<const double> parameters, Span<const double> total);
-
-// The height of a loss, infinite for a BLEU of 0.
-double height_of_loss(Index kind, double loss);
 
 // A height in units from which on no loss is lower than this one.
 Index height_limit(Index kind, double loss);
@@ -47,7 +44,8 @@ struct Ratio {
     Span<const double> constant, reach;
     Span<const Index> classes;
 
-    static constexpr std::array members{"kind", "parameters", "statistics", "constant", "reach", "classes"};
+    using Fields = std::tuple<Index, Span<const double>, Rows<const double>, Span<const double>, Span<const double>,
+                              Span<const Index>>;
 
     Index n_columns() const { return constant.size(); }
     // Raise ValueError unless all fit together, and have so many rows.

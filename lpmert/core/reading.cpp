@@ -1,14 +1,10 @@
 // Lines that are alike: the same text with other numbers and words, as rows of tables, fields name=value and JSON are,
 // a block of whole lines at a time. Only what is plain is read; None says that a reader in Python, which knows every
 // spelling and says what is wrong, must look.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <string_view>
 #include <unordered_map>
 
-#include "arrays.hpp"
+#include "binding.hpp"
 
 namespace lpmert {
 
@@ -158,14 +154,14 @@ std::size_t end_of_cell(std::string_view line, std::string_view literal, Style s
     return line.find(literal.substr(0, std::min(literal.find_first_not_of(literal[0]), literal.size())));
 }
 
-nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& literals, const std::vector<int>& cells,
-                      int style_, const std::string& refused, const Writable& numbers_) {
-    const Rows<double> numbers = matrix<double>(numbers_, "numbers");
+nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& literals,
+                      const std::vector<std::int8_t>& cells, int style_, const std::string& refused,
+                      Rows<double> numbers) {
     if (style_ < 0 || style_ >= N_STYLES || literals.size() != cells.size() + 1)
         throw std::invalid_argument("literals must be one more than cells, in a style that there is");
     const Style style = static_cast<Style>(style_);
     Index n_columns = 0;
-    for (const int cell : cells) {
+    for (const auto cell : cells) {
         if (cell < 0 || cell >= N_CELLS) throw std::invalid_argument("cells must be of kinds that there are");
         n_columns += Index{cell == NUMBER || cell == COUNT || cell == WORD};
     }
@@ -220,7 +216,6 @@ nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& lit
 }  // namespace
 
 void bind_reading(nb::module_& module) {
-    using nb::literals::operator""_a;
     module.def("read_alike", &read_alike, "data"_a, "literals"_a, "cells"_a, "style"_a, "refused"_a, "numbers"_a);
 }
 

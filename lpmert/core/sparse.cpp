@@ -10,8 +10,6 @@ namespace lpmert {
 
 namespace {
 
-constexpr double INF = std::numeric_limits<double>::infinity();
-
 struct SparseRows {
     Span<const Index> starts, columns;
     Span<const double> values;
@@ -20,9 +18,7 @@ struct SparseRows {
     SparseRows(Span<const Index> starts_, Span<const Index> columns_, Span<const double> values_, Index n_columns_)
         : starts(starts_), columns(columns_), values(values_), n_columns(n_columns_) {
         check_size(columns.size(), values.size(), "columns");
-        bool right = starts.size() > 0 && starts[0] == 0 && starts[starts.size() - 1] == values.size();
-        for (Index i = 1; right && i < starts.size(); ++i) right = starts[i] >= starts[i - 1];
-        if (!right) throw std::invalid_argument("starts must not decrease from 0 to the number of values");
+        check_offsets(starts, values.size(), "starts", true);
         check_within(columns, n_columns, "columns");
     }
 
@@ -33,16 +29,24 @@ class FeatureLines {
     Span<const Index> offsets;
     Indices numbers;  // [M]: the list of every row
     lines::Envelope envelope;
-    Reals rest, slopes;  // of a list: what is left of scores without the feature, and its values
+    Reals slopes, rest;  // of a list: the feature's values, and scores
 
-    // Raise ValueError unless rows ascend among those of the lists, with a value each.
-    void check(Span<const Index> rows, Span<const double> values, Span<const double> scores) const {
+    // Go through the lists with an entry, each(number), whose values of the feature stand in `slopes`. Raises
+    // ValueError unless rows ascend among those of the lists, with a value each.
+    template <class Each>
+    void each_list(Span<const Index> rows, Span<const double> values, Span<const double> scores, Each each) {
         check_size(values.size(), rows.size(), "values");
         check_size(scores.size(), count(numbers), "scores");
-        Index last = -1;
-        for (const Index row : rows) {
-            if (row <= last || row >= scores.size()) throw std::invalid_argument("rows must be rows, and ascend");
-            last = row;
+        check_within(rows, scores.size(), "rows");
+        if (std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) != rows.end())
+            throw std::invalid_argument("rows must ascend");
+        for (Index e = 0; e < rows.size();) {
+            const Index s = numbers[rows[e]];
+            slopes.clear();
+            for (Index i = offsets[s]; i < offsets[s + 1]; ++i)
+                slopes.push_back(e < rows.size() && rows[e] == i ? values[e++] : 0.0);
+            rest.resize(slopes.size());
+            each(s);
         }
     }
 
@@ -50,24 +54,15 @@ class FeatureLines {
     explicit FeatureLines(Span<const Index> offsets_) : offsets(offsets_) {
         check_offsets(offsets, offsets.size() > 0 ? offsets[offsets.size() - 1] : 0, "offsets");
         for (Index s = 0; s + 1 < offsets.size(); ++s) numbers.insert(numbers.end(), offsets[s + 1] - offsets[s], s);
-        const Index longest = longest_list(offsets);
-        envelope.reserve(longest);
-        rest.resize(longest);
-        slopes.resize(longest);
     }
 
     std::tuple<Indices, Indices, Reals, Indices, Indices> events(Span<const Index> rows, Span<const double> values,
                                                                  double weight, Span<const double> scores) {
-        check(rows, values, scores);
         Indices visited, first, leaving, entering;
         Reals thresholds;
-        for (Index e = 0; e < rows.size();) {
-            const Index s = numbers[rows[e]];
-            const Index begin = offsets[s], n = offsets[s + 1] - begin;
-            for (Index i = 0; i < n; ++i) {
-                slopes[i] = e < rows.size() && rows[e] == begin + i ? values[e++] : 0.0;
-                rest[i] = scores[begin + i] - weight * slopes[i];
-            }
+        each_list(rows, values, scores, [&](Index s) {
+            const Index begin = offsets[s], n = count(slopes);
+            for (Index i = 0; i < n; ++i) rest[i] = scores[begin + i] - weight * slopes[i];
             visited.push_back(s);
             const auto next = [&](double threshold, Row a, Row b) {
                 thresholds.push_back(threshold);
@@ -75,25 +70,19 @@ class FeatureLines {
                 entering.push_back(begin + b);
             };
             envelope.upper({rest.data(), slopes.data()}, n, [&](Row i) { first.push_back(begin + i); }, next);
-        }
+        });
         return {std::move(visited), std::move(first), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
     std::tuple<Indices, Indices> choices(Span<const Index> rows, Span<const double> values, double step,
-                                         Span<const double> scores) const {
-        check(rows, values, scores);
+                                         Span<const double> scores) {
         Indices visited, chosen;
-        for (Index e = 0; e < rows.size();) {
-            const Index s = numbers[rows[e]];
-            double best = -INF;
-            Index winner = offsets[s];
-            for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
-                const double score = e < rows.size() && rows[e] == i ? scores[i] + step * values[e++] : scores[i];
-                if (score > best) winner = i, best = score;
-            }
+        each_list(rows, values, scores, [&](Index s) {
+            const Index begin = offsets[s], n = count(slopes);
+            for (Index i = 0; i < n; ++i) rest[i] = scores[begin + i] + step * slopes[i];
             visited.push_back(s);
-            chosen.push_back(winner);
-        }
+            chosen.push_back(begin + largest(rest.data(), n));
+        });
         return {std::move(visited), std::move(chosen)};
     }
 };
@@ -232,14 +221,14 @@ void bind_sparse(nb::module_& module) {
                                                                                  "n_columns");
     nb::class_<FeatureLines> lines(module, "FeatureLines");
     define_init<Span<const Index>>(lines, "offsets");
-    define(lines, "events", &FeatureLines::events, "rows", "values", "weight", "scores");
-    define(lines, "choices", &FeatureLines::choices, "rows", "values", "step", "scores");
-    define(module, "perceptron_pass", &perceptron_pass, "features", "order", "offsets", "base", "gold", "weights",
-           "weighted", "visits");
+    lines.def("events", &FeatureLines::events, "rows"_a, "values"_a, "weight"_a, "scores"_a, unlocked);
+    lines.def("choices", &FeatureLines::choices, "rows"_a, "values"_a, "step"_a, "scores"_a, unlocked);
+    module.def("perceptron_pass", &perceptron_pass, "features"_a, "order"_a, "offsets"_a, "base"_a, "gold"_a,
+               "weights"_a, "weighted"_a, "visits"_a, unlocked);
     nb::class_<Boosting> boosting(module, "Boosting");
     define_init<const SparseRows&, const SparseRows&, Span<const double>>(boosting, "by_feature", "by_pair",
                                                                           "pair_weights");
-    define(boosting, "run", &Boosting::run, "n_rounds", "smoothing", "tolerance", "least", "weights");
+    boosting.def("run", &Boosting::run, "n_rounds"_a, "smoothing"_a, "tolerance"_a, "least"_a, "weights"_a, unlocked);
 }
 
 }  // namespace lpmert

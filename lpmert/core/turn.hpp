@@ -22,7 +22,7 @@ inline constexpr double FILTER = (3 + 16 * HALF_ULP) * HALF_ULP;
 inline constexpr double UNDERFLOW_BOUND = 1e-300;
 inline constexpr double SPLITTER = 0x1p27 + 1;
 
-// A rounded sum or product, and its error.
+// A rounded sum or product, and its error (Knuth's two-sum; Dekker).
 struct Exact {
     double rounded, error;
 };

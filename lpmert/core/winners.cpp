@@ -64,7 +64,7 @@ class Cover {
                 for (Index i = 0; i < n_rows; ++i) lead[i] += cone.scores[d][i];
         }
         const Index top = std::max_element(best, best + n_rows) - best;
-        std::fill_n(lead, n_rows, std::numeric_limits<double>::infinity());
+        std::fill_n(lead, n_rows, INF);
         for (Index d = 0; d < n; ++d) {
             const double* const own = cone.scores[d].data();
             const double score = own[top];
@@ -160,6 +160,8 @@ Indices possible_winners(Rows<const double> features, Span<const Index> offsets)
 
 }  // namespace
 
-void bind_winners(nb::module_& module) { define(module, "possible_winners", &possible_winners, "features", "offsets"); }
+void bind_winners(nb::module_& module) {
+    module.def("possible_winners", &possible_winners, "features"_a, "offsets"_a, unlocked);
+}
 
 }  // namespace lpmert

@@ -149,7 +149,7 @@ class LineSearch(LineSearcher):
 
     def __init__(self, canonical: Canonical) -> None:
         super().__init__(canonical)
-        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
+        self._lists = core.line_search(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
         return self._lists.at(weights)
@@ -185,7 +185,7 @@ class LineSearch(LineSearcher):
 
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
     """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
-    return core.LineSearch(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
+    return core.line_search(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
 
 
 def unit_of(weights: FloatArray, direction: FloatArray) -> float:
@@ -279,7 +279,7 @@ class LatticeLineSearch(LineSearcher):
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
         loss = self._loss(np.array(statistics))
-        return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
+        return core.line_search(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
     def _envelope(
         self, number: int, weights: FloatArray, direction: FloatArray

@@ -110,7 +110,7 @@ class _Sphere:
     def search(self) -> core.LineSearch:
         """The line search of this thread."""
         return self._searches.get(
-            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
+            lambda: core.line_search(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from long_searches import counted
 from oracle import clear_winners
+from problems import height_of_loss
 
 import lpmert
 from lpmert import core
-from lpmert.core import box_charges, box_normals, height_of_loss, losses_of_totals
+from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import (

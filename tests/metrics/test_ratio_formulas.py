@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import bleu_loss, chrf_in_rationals, fractions_loss, sums
+from problems import bleu_loss, chrf_in_rationals, fractions_loss, height_of_loss, sums
 
 from lpmert import core
-from lpmert.core import height_of_loss, lay_minorant, loss_of_height, losses_of_totals
+from lpmert.core import lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio import UNIT, Ratio
 from lpmert.metrics.base import BLEU, CHRF

@@ -44,13 +44,6 @@ SLICE = 4_000_000
 ROUNDS = 20_000
 """Rounds of linear programs in a unit of a search's `effort`: 30 to 100 milliseconds on most lists."""
 
-ANSWER_WORK = 300_000
-"""An exact answer in units of work: a few milliseconds."""
-
-_ANSWER_ROW_WORK = 25
-"""What it takes besides that for each hypothesis."""
-
-
 _NO_WEIGHTS, _NO_CORE = np.empty(0), np.empty((0, 2), dtype=np.int64)
 
 
@@ -314,7 +307,6 @@ class ChoicesSearch(Search):
                 break
             checkpoint()
             self._answer()
-            self._core.spend(_ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK)
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the core asks about go together."""

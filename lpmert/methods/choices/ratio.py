@@ -1,10 +1,10 @@
 """Lists with the statistics of a ratio metric, for the core, and bounds on the oracle score, with each list choosing
 independently.
 
-A height is a monotone function of the loss (`height_of_loss`) that linear functions of summed statistics bound from
-below. Searches compare heights as whole numbers of units, rounded down for bounds and up for limits. A linear minorant
-is loose where the length of all hypotheses together is open, as its chords are long; within a piece of the lengths it
-is close, and a multiplier keeps the lists from leaving the piece.
+A height is a monotone function of the loss that linear functions of summed statistics bound from below. Searches
+compare heights as whole numbers of units, rounded down for bounds and up for limits. A linear minorant is loose where
+the length of all hypotheses together is open, as its chords are long; within a piece of the lengths it is close, and a
+multiplier keeps the lists from leaving the piece.
 """
 
 from __future__ import annotations

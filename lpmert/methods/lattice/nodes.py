@@ -102,13 +102,13 @@ class Expander:
         """
         finder = self._finders.get(lambda: core.PathFinder(self._labels))
         needed = before.needed * _SHRINKING
-        cone = rays, np.abs(rays) @ self.longest[number]
+        reach = np.abs(rays) @ self.longest[number]
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         if needed > _HOPELESS * link_work * before.count:
-            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(cone, paths), 0)
+            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
         graph = self._problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
-        n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, cone, mixes, paths)
+        n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
         for row in best:
             new.pop(row.tobytes(), None)
@@ -119,10 +119,9 @@ class Expander:
         most_work = link_work * (count + 100)
         crowded = needed <= most_work
         if crowded:
-            found, more, done = finder.list(most_work)
+            found, more, done, features, links, ends = finder.list(most_work)
             work += more
             if found:
-                features, links, ends = finder.listed()
                 ways = [links[begin:stop] for begin, stop in pairwise(ends.tolist())]
                 return View(None, ways, features, middle, new, leading, work)
             needed = more * count / max(1, done)
