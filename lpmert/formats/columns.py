@@ -316,15 +316,10 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     segment = said.segment or _segment(cells, numbers)
-    scattered = len({*cells.get(segment, ())}) < len(_starts(cells.get(segment, ())))
-    if scattered:  # as they are once gathered
-        places: dict[Any, list[int]] = {}
-        for row, key in enumerate(cells[segment]):
-            places.setdefault(key, []).append(row)
-        order = [row for rows in places.values() for row in rows]
-        cells = {name: [column[row] for row in order] for name, column in cells.items()}
-        numbers = {name: found[order] for name, found in numbers.items()}
-    first = _first_rows(cells.get(segment, next(iter(cells.values()), ())), known=segment in cells)
+    lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
+    scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
+    numbers = {name: found[order] for name, found in numbers.items()}  # as they are once gathered
+    first = np.searchsorted(lists[order], lists[order])  # for each row the one on which its list begins
     options = _loss(cells, said, numbers, textual, first)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
@@ -425,34 +420,30 @@ def _is_text(cells: Sequence[Any]) -> bool:
     return {*map(type, cells)} == {str}
 
 
-def _starts(cells: Sequence[Any]) -> list[int]:
-    """Return the rows on which another cell begins."""
-    return [row for row in range(len(cells)) if row == 0 or cells[row] != cells[row - 1]]
-
-
-def _first_rows(cells: Sequence[Any], *, known: bool) -> IntArray:
-    """Return for each row the one on which its list begins; where lists are not known, all rows are one."""
-    starts = _starts(cells) if known else [0][: len(cells)]
-    return np.repeat(np.array(starts, dtype=np.int64), np.diff([*starts, len(cells)]))
+def _numbered(cells: Iterable[Any]) -> IntArray:
+    """Return a number for each cell, the same for equal ones, in order of first appearance."""
+    places: dict[str, int] = {}
+    return np.array([places.setdefault(str(cell), len(places)) for cell in cells], dtype=np.int64)
 
 
 def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
     """Return the column that names lists: by its name, or as its cells repeat from row to row and never come back."""
     ids = [name for name in cells if (name in numbers and (numbers[name] % 1 == 0).all()) or _is_text(cells[name])]
-    ids = [name for name in ids if name]
-    runs = {name: len(_starts(cells[name])) for name in ids}
-    repeating = [name for name in ids if runs[name] < len(cells[name])]
-    found = _named(_SEGMENTS, repeating) or (_named(_SEGMENTS, ids) if not repeating else None)
+    places = {name: _numbered(cells[name]) for name in ids if name}
+    runs = {name: 1 + int(np.count_nonzero(np.diff(own))) for name, own in places.items()}
+    distinct = {name: len({*own.tolist()}) for name, own in places.items()}
+    repeating = [name for name, own in places.items() if runs[name] < len(own)]
+    found = _named(_SEGMENTS, repeating or places)
     if found is not None:
         return found
-    together = [
-        name for name in repeating if 1 < runs[name] == len({*cells[name]}) and 2 * runs[name] <= len(cells[name])
-    ]
-    if together:
-        return max(together, key=runs.__getitem__)  # the finest, and of these the first
-    scattered = {name: len({*cells[name]}) for name in ids if _last(name).endswith("id")}
-    scattered = {name: count for name, count in scattered.items() if 1 < count <= len(cells[name]) / 2}
-    return max(scattered, key=scattered.__getitem__, default=COLUMN)
+    for likely in (
+        {name: runs[name] for name in repeating if runs[name] == distinct[name]},
+        {name: count for name, count in distinct.items() if _last(name).endswith("id")},
+    ):
+        counts = {name: count for name, count in likely.items() if 1 < count <= len(places[name]) / 2}
+        if counts:
+            return max(counts, key=counts.__getitem__)  # the finest, and of these the first
+    return COLUMN
 
 
 def _text(cells: Cells) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.rows import Block, Cell, Choose, Style, Template, alike_block, first_of
+from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, first_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
@@ -27,8 +27,8 @@ _TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[ \t\r]+|[^{}\[\]:," \t\r]+')
 
 
-def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of JSON lines ("jsonl") or of one document ("json").
+def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
 
     Names of columns are keys, or paths of keys joined by dots, such as `candidates.scores.lm`. Where all values but the
     list's are arrays of equal length, a record stands for that many rows. Without a column for the list, the number of
@@ -36,8 +36,7 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
     """
     if format == "json":
-        yield from _row_blocks(_of_document(stream, path), choose)
-        return
+        return _table(_of_document(stream, path))
     blocks = blocks_of_bytes(stream, path)
     first = next(blocks, None)
     if first is None:
@@ -45,24 +44,26 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     place, record = next(_of_lines([first_of(first)], path))
     blocks = chain([first], blocks)
     if any(isinstance(value, list) for value in record.values()):
-        yield from _row_blocks(_of_lines(blocks, path), choose)
-        return
-    columns = choose(_head(place, record))
-    if columns.segment is None:  # records are numbered
-        yield from _row_blocks(_of_lines(blocks, path), lambda _: columns)
-    for block in blocks:
-        found = _alike(block, columns, path)
-        yield from _row_blocks(_of_lines([block], path), lambda _: columns) if found is None else [found]
+        return _table(_of_lines(blocks, path))
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        if columns.segment is None:  # records are numbered
+            yield from blocks_of_rows(_rows(_of_lines(blocks, path), columns))
+        for block in blocks:
+            found = _alike(block, columns, path)
+            yield from blocks_of_rows(_rows(_of_lines([block], path), columns)) if found is None else [found]
+
+    return Table(_head(place, record), rows)
 
 
-def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
+def _table(records: Iterator[tuple[Place, Record]]) -> Table:
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
         records = _by_list(place, record) if second is None else chain([(place, record), second], records)
         place, record = next(records)
-    columns = choose(_head(place, record))
-    yield from blocks_of_rows(_rows(chain([(place, record)], records), columns))
+    whole = chain([(place, record)], records)
+    return Table(_head(place, record), lambda columns: blocks_of_rows(_rows(whole, columns)))
 
 
 def blocks_of_rows(rows: Iterator[tuple[Any, tuple[Any, ...]]]) -> Iterator[Block]:
@@ -88,14 +89,14 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
     if len({*names}) < len(names) or any(match.group() == "[" for match in _TOKEN.finditer(line)):
         return None
-    template, found = Template(Style.JSON), list[str]()
+    pieces, found = list[Piece](), list[str]()
     for literal, name, value in _scalars(line):
         kind = kinds.get(name, Cell.SKIPPED) if name is not None else None
         if kind in _TYPES and type(value) not in _TYPES[kind]:
             return None
-        template.add(literal, kind, name)
+        pieces.append((literal, kind, name))
         found += [name] if name in kinds else []
-    rows = template.read(block) if sorted(found) == sorted(names) else None
+    rows = read_block(block, Style.JSON, pieces) if sorted(found) == sorted(names) else None
     if rows is None:
         return None
     words: list[Any] = rows.words

@@ -13,9 +13,11 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
+from lpmert.formats.format import Pool
 from lpmert.formats.rows import format_of_name
 from lpmert.formats.text import Place, placed_lines, unique_keys, words_of
 from lpmert.model.judged import Judged, rows_by_query
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import head_of, read_text
 from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
@@ -100,8 +102,8 @@ def read_judged(
             )
         return _joined(named_runs(source), qrels, normalise, zero)
     lists = _read_one(source, query, relevance, features)
-    filled, _ = _filled(lists.features, lists.offsets, normalise, zero)
-    return Judged(filled, lists.offsets, lists.relevance, lists.names, lists.queries)
+    filled, _ = _filled(lists.dense_features(), lists.offsets, normalise, zero)
+    return Judged(filled, lists.offsets, lists.statistics[:, 0], lists.names, lists.list_ids)
 
 
 def rule_of(normalise: str | None) -> str:
@@ -238,8 +240,8 @@ def _of_lines(path: str | Path, *, run: bool) -> Scores:
 # One file with features and grades
 
 
-def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> Judged:
-    """Return the documents of a file of LETOR or of a table."""
+def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> NBest:
+    """Return the documents of a file of LETOR or of a table, a list for each query; the statistic is the grade."""
     if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
         words = _first_words(source)
         if not words:
@@ -251,14 +253,13 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
                 raise DataError("LETOR and svmlight have no columns: leave out query and relevance", path=source)
             lists = _read_letor(source)
             wanted = features.split(",") if isinstance(features, str) else features
-            return lists if wanted in (None, [ALL]) else lists.select(wanted)
+            return lists if wanted is None or wanted == [ALL] else lists.select_features(wanted)
     try:
         grades = [relevance or "relevance"]
-        table = read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
+        return read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
     except ColumnError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error
-    return Judged(table.dense_features(), table.offsets, table.statistics[:, 0], table.names, tuple(table.list_ids))
 
 
 def _first_words(path: str | Path) -> list[str]:
@@ -267,11 +268,9 @@ def _first_words(path: str | Path) -> list[str]:
     return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 
 
-def _read_letor(path: str | Path) -> Judged:
+def _read_letor(path: str | Path) -> NBest:
     """Return the documents in lines `grade qid:query index:value ... # comment`; queries one by one."""
-    grades: list[float] = []
-    queries: dict[str, int] = {}
-    rows: list[dict[int, float]] = []
+    pool, last, found = Pool(), "", set[int]()
     for place, line in placed_lines(path):
         words = words_of(line.partition("#")[0])
         if not words:
@@ -283,18 +282,15 @@ def _read_letor(path: str | Path) -> Judged:
         row = {place.whole(key, "an index"): place.number(value, f"feature {key}") for key, _, value in pairs}
         if len(row) < len(pairs) or 0 in row:
             raise place.error("indices must be 1 or more, each once a line")
-        if query in queries and next(reversed(queries)) != query:
+        if query in pool.numbers and query != last:
             raise place.error(f"query {quoted(query)} comes again; sort by query")
-        queries[query] = queries.get(query, 0) + 1
-        grades.append(place.number(words[0], "the grade"))
-        rows.append(row)
-    columns = sorted({key for row in rows for key in row})
-    if not columns:
+        last = query
+        found.update(row)
+        grade = place.number(words[0], "the grade")
+        pool.add_row(query, tuple(map(str, row)), [*row.values()], [grade])
+    if not found:
         raise DataError("there are no documents with features", path=path)
-    features = np.array([[row.get(key, 0.0) for key in columns] for row in rows])
-    return Judged(
-        features, np.cumsum([0, *queries.values()]), np.array(grades), tuple(map(str, columns)), tuple(queries)
-    )
+    return pool.nbest().select_features([*map(str, sorted(found))])
 
 
 # Normalisations

@@ -18,7 +18,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
-from lpmert.formats.rows import Cell, Style, Template, first_of
+from lpmert.formats.rows import Cell, Piece, Style, first_of, read_block
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
@@ -132,14 +132,12 @@ class _Reader:
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
-                self._pool.add(line.list_id)
-                if self._keep_texts:
-                    self._pool.texts.append(line.text)
                 feature_names = self._layouts.names(line.features, line.place)
-                self._pool.features.add(feature_names, line.place.numbers(numbers_of(line.features), "a feature"))
+                values = line.place.numbers(numbers_of(line.features), "a feature")
                 names, numbers = statistics_of(line)
                 self._check_statistics(line.place, names, numbers)
-                self._pool.statistics.add(numbers)
+                text = line.text if self._keep_texts else None
+                self._pool.add_row(line.list_id, feature_names, values, numbers, text)
 
     def _add_alike(
         self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: Callable[[_Line], Statistics]
@@ -151,7 +149,8 @@ class _Reader:
         statistic_names, values = statistics_of(first)
         self._check_statistics(first.place, statistic_names, values)
         of_last = statistics_of is not _uncounted
-        found = layout.template(text, keep_texts=self._keep_texts, last=of_last).read(block)
+        pieces = layout.pieces(text, keep_texts=self._keep_texts, last=of_last)
+        found = read_block(block, Style.BLANK, pieces, SEPARATOR)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
@@ -221,21 +220,18 @@ class _Layout(NamedTuple):
         last = fields[-1] if self.n_fields - 1 > self.features else ""
         return _Line(place, fields[0], fields[1], fields[self.features], last)
 
-    def template(self, text: str, *, keep_texts: bool, last: bool) -> Template:
-        """Return what lines like this one have in common; last: the numbers in the last field count."""
-        template = Template(Style.BLANK, SEPARATOR)
+    def pieces(self, text: str, *, keep_texts: bool, last: bool) -> Iterator[Piece]:
+        """Yield what lines like this one have in common; last: the numbers in the last field count."""
+        kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
         for place, field in enumerate(text.split(SEPARATOR)):
-            template.add(SEPARATOR if place else "")
+            separator, end = SEPARATOR if place else "", 0
             if place == self.features or (last and place == self.n_fields - 1):
-                end = 0
                 for start, stop in number_spans(field)[1]:
-                    template.add(field[end:start], Cell.NUMBER)
-                    end = stop
-                template.add(field[end:])
+                    yield separator + field[end:start], Cell.NUMBER, None
+                    separator, end = "", stop
+                yield separator + field[end:], None, None
             else:
-                kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
-                template.add("", kept[place] if place < len(kept) else Cell.SKIPPED, place)
-        return template
+                yield separator, kept[place] if place < len(kept) else Cell.SKIPPED, place
 
 
 def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
@@ -400,39 +396,29 @@ class FeatureWriter:
     """Writes the features of lines so that reading gives back exactly these names and numbers."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._groups: dict[str, list[int]] = {}
-        """Columns by label, of features that every line has."""
-        self._sparse: dict[int, str] = {}
-        """Label by column, of the others."""
-        base = ""
+        self._labels: list[str] = []
+        """What stands before the number of each feature: within a group nothing."""
+        self._of_groups: dict[int, None] = {}
+        """Columns of groups, which every line has."""
+        base, size = "", 0
         for column, name in enumerate(names):
             match = _OF_GROUP.fullmatch(name)
-            if match and match[1] == base and int(match[2]) == len(self._groups[f"{base}= "]):
-                self._groups[f"{base}= "].append(column)
-            elif match and match[2] == "0":
-                base = match[1]
-                self._groups[f"{base}= "] = [column]
+            if match and (match[2] == "0" or (match[1] == base and int(match[2]) == size)):
+                base, size = match[1], int(match[2]) + 1
+                self._labels.append("" if size > 1 else f"{base}= ")
+                self._of_groups[column] = None
             else:
                 base = ""
-                self._sparse[column] = f"{name}= " if "_" in name else f"{name}="
+                self._labels.append(f"{name}= " if "_" in name else f"{name}=")
 
     def field(self, row: Mapping[int, float], *, whole: bool) -> str:
         """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0.
 
         whole: with all features in the order of their names.
         """
-        if whole:
-            labels = {columns[0]: label for label, columns in self._groups.items()} | self._sparse
-            n_features = len(self._sparse) + sum(map(len, self._groups.values()))
-            return " ".join(labels.get(column, "") + number_text(row.get(column, 0.0)) for column in range(n_features))
-        words = [
-            label + " ".join(number_text(row.get(column, 0.0)) for column in columns)
-            for label, columns in self._groups.items()
-        ]
-        words += [
-            self._sparse[column] + number_text(number) for column, number in row.items() if column in self._sparse
-        ]
-        return " ".join(words or [f"{self._sparse[0]}0"])
+        sparse = (column for column in row if column not in self._of_groups)
+        columns = range(len(self._labels)) if whole else [*self._of_groups, *sparse] or [0]
+        return " ".join(self._labels[column] + number_text(row.get(column, 0.0)) for column in columns)
 
 
 MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")

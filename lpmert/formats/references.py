@@ -9,9 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from lpmert.errors import DataError, reason_of
 from lpmert.formats.text import WHITE, Place, placed_lines, words_of
 from lpmert.model.arrays import one_or_more
@@ -159,17 +156,6 @@ def _transcripts(rows: Rows, path: str | Path) -> Keyed:
         pairs = zip(rows, matches, strict=True)
         return _keyed(((place, match[2], match[1]) for (place, _), match in pairs if match), path)
     return _keyed(_by_key(rows), path)
-
-
-def spoken_lists(features: ArrayLike, names: Sequence[str], lists: Mapping[str, Sequence[str]]) -> NBest:
-    """Return N-best lists whose statistics are still to be counted.
-
-    features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
-    """
-    rows = np.array(features, dtype=np.float64)
-    texts = [text for hypotheses in lists.values() for text in hypotheses]
-    offsets = np.cumsum([0, *map(len, lists.values())])
-    return NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
 
 
 def with_references(

@@ -11,7 +11,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -93,35 +94,31 @@ class Alike(NamedTuple):
         return Runs([words[place] for place in places[starts].tolist()], sizes)
 
 
-class Template:
-    """What lines have in common, put together piece by piece."""
+Piece = tuple[str, Cell | None, Any]
+"""A literal, the cell after it if there is one, and what the caller calls this."""
 
-    def __init__(self, style: Style, refused: str = "") -> None:
-        self._style, self._refused = style, refused
-        self._literals, self._cells, self._keys = [""], list[int](), list[Any]()
 
-    def add(self, literal: str, cell: Cell | None = None, key: Any = None) -> None:
-        """Append a literal, and a cell after it that has this key."""
-        self._literals[-1] += re.sub(r"[ \t]+", " ", literal) if self._style is Style.BLANK else literal
-        if cell is not None:
-            self._cells.append(cell)
-            self._literals.append("")
-        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
-            self._keys.append(key)
-
-    def read(self, block: Bytes) -> Alike | None:
-        """Return the cells of lines, `None` if a line does not fit the template."""
-        data = block.data
-        if BYTE_ORDER_MARK in data:
+def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str = "") -> Alike | None:
+    """Return the cells of lines that have these pieces in common; `None` if one has not, or a cell holds `refused`."""
+    data = block.data
+    if BYTE_ORDER_MARK in data:
+        return None
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
             return None
-        if not data.isascii():
-            try:
-                data.decode()
-            except UnicodeDecodeError:
-                return None
-        numbers = np.empty((block.n_lines, len(self._keys)))
-        found = read_alike(data, self._literals, self._cells, self._style, self._refused, numbers)
-        return None if found is None else Alike(numbers, *found, self._keys)
+    literals, cells, keys = [""], list[int](), list[Any]()
+    for literal, cell, key in pieces:
+        literals[-1] += re.sub(r"[ \t]+", " ", literal) if style is Style.BLANK else literal
+        if cell is not None:
+            cells.append(cell)
+            literals.append("")
+        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
+            keys.append(key)
+    numbers = np.empty((block.n_lines, len(keys)))
+    found = read_alike(data, literals, cells, style, refused, numbers)
+    return None if found is None else Alike(numbers, *found, keys)
 
 
 _ENDINGS = {
@@ -156,8 +153,24 @@ def alike_block(first: int, found: Alike, keys: Sequence[Any], words: Sequence[A
     return Block(range(first, first + len(found.numbers)), columns)
 
 
-Choose = Callable[[Head], Columns]
-"""Returns the wanted columns of a table, or raises `DataError`."""
+class Table(NamedTuple):
+    """An open table: what it says before its rows, and what yields the wanted columns of these."""
+
+    head: Head
+    blocks: Callable[[Columns], Iterator[Block]]
+
+
+def _table(head: Head, path: str | Path, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
+    """Return a table whose head names each column once; asked for others, it raises `DataError`."""
+    twice = repeated(head.names)
+    if twice is not None:
+        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
+
+    def checked(columns: Columns) -> Iterator[Block]:
+        refuse_absent(columns.all, head, path)
+        return blocks(columns)
+
+    return Table(head, checked)
 
 
 def format_of_name(path: str | Path) -> str | None:
@@ -166,8 +179,8 @@ def format_of_name(path: str | Path) -> str | None:
     return _ENDINGS.get((name.with_suffix("") if name.suffix in COMPRESSED_ENDINGS else name).suffix)
 
 
-def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of a TSV or CSV stream that `open_bytes` opened; cells are strings.
+def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    """Return the table in a TSV or CSV stream that `open_bytes` opened; cells are strings.
 
     Raises `DataError` with the line if the file is empty or malformed.
     """
@@ -175,31 +188,34 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    separator = "\t" if format == "tsv" else _separator(first_of(first).data)
+    header_line = first_of(first)
+    separator = "\t" if format == "tsv" else _separator(header_line.data)
     in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
     records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
     (line, header), second = next(records), next(records, None)
-    columns = checked_columns(
-        choose, Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path
-    )
-    start = 1 if columns.segment is not None else 0
-    numbers = range(start, start + len(columns.numbers))
-    wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
-    if in_quotes:
-        rest = chain([second] if second else [], records)
-        yield from _carefully(rest, len(header), wanted, path, decimal_commas=separator == ";")
-        return
-    inner = Bytes(first.first + 1, first.data[len(first_of(first).data) :])
-    for block in chain([inner] if inner.data else [], blocks):
-        found = wanted.plain_rows(block, len(header), separator)
-        if found is not None:
-            yield found
-        else:
-            yield from _carefully(_records(chain([block], blocks), path, separator), len(header), wanted, path)
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        start = 1 if columns.segment is not None else 0
+        numbers = range(start, start + len(columns.numbers))
+        wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
+        if in_quotes:
+            rest = chain([second] if second else [], records)
+            yield from _carefully(rest, len(header), wanted, path, decimal_commas=separator == ";")
+            return
+        inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
+        for block in chain([inner] if inner.data else [], blocks):
+            found = wanted.plain_rows(block, len(header), separator)
+            if found is not None:
+                yield found
+            else:
+                yield from _carefully(_records(chain([block], blocks), path, separator), len(header), wanted, path)
+
+    return _table(Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path, rows)
 
 
-def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of a Parquet stream that `open_bytes` opened.
+@contextmanager
+def parquet_table(stream: io.BufferedReader, path: str | Path) -> Iterator[Table]:
+    """Open the table in a Parquet stream that `open_bytes` opened.
 
     Columns of numbers without gaps are arrays; else cells are whatever the file holds. Raises `DataError` if the file
     is malformed, or pyarrow is not installed.
@@ -207,17 +223,19 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
     pyarrow, parquet = import_parquet(path)
     try:
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
-        schema = file.schema_arrow
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+
+        def rows(columns: Columns) -> Iterator[Block]:
+            done, wanted = 0, columns.all
+            many = n_rows >= MANY  # threads would keep memory of their own
+            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
+                cells = [_arrow_cells(batch.column(name)) for name in wanted]
+                yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
+                done += batch.num_rows
+
         # cells of the right kind; reading the first ones would take as long as reading all of their group
         first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-        head = Head(schema.names, None, first, rows=file.metadata.num_rows)
-        wanted = checked_columns(choose, head, path).all
-        done = 0
-        many = file.metadata.num_rows >= MANY  # threads would keep memory of their own
-        for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
-            columns = [_arrow_cells(batch.column(name)) for name in wanted]
-            yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
-            done += batch.num_rows
+        yield _table(Head(schema.names, None, first, rows=n_rows), path, rows)
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
@@ -247,16 +265,6 @@ def json_kind(head: bytes) -> str | None:
     return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
-def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
-    """Return the wanted columns; raises `DataError` unless each is there, and no two are called the same."""
-    twice = repeated(head.names)
-    if twice is not None:
-        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
-    wanted = choose(head)
-    refuse_absent(wanted.all, head, path)
-    return wanted
-
-
 class _Wanted(NamedTuple):
     """The places of the wanted columns in a row; which of these are numbers; whether there are texts, the last ones."""
 
@@ -270,10 +278,8 @@ class _Wanted(NamedTuple):
             return None
         kinds = {self.places[number]: Cell.NUMBER for number in self.numbers} | {self.places[0]: Cell.WORD}
         kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
-        template = Template(Style.EXACT, separator)
-        for place in range(width):
-            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED), place)
-        found = template.read(block)
+        pieces = ((separator if place else "", kinds.get(place, Cell.SKIPPED), place) for place in range(width))
+        found = read_block(block, Style.EXACT, pieces, separator)
         keys = self.places[: len(self.places) - self.texts]
         return found and alike_block(block.first, found, keys, found.words, found.texts if self.texts else None)
 
@@ -382,25 +388,27 @@ def _is_number(kind: Any) -> bool:
     return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
-def frame_blocks(frame: Any, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of a table in memory; rows are numbered from 1.
+def frame_table(frame: Any, path: str) -> Table:
+    """Return a table in memory, whose rows are numbered from 1.
 
     Anything will do that has names of columns (`column_names`, `columns`, or the keys of a mapping) and gives a column
     by its name. Raises `DataError` for anything else.
     """
-    path = f"{type(frame).__name__} given"
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
-    cells = {name: _column(frame, name) for name in list(names)}
-    sizes = {len(column) for column in cells.values()}
-    if len(sizes) > 1 or any(not isinstance(name, str) for name in cells):
+    arrays = {name: _column(frame, name, path) for name in list(names)}
+    sizes = {len(column) for column in arrays.values()}
+    if len(sizes) > 1 or any(not isinstance(name, str) for name in arrays):
         raise DataError("columns must have strings for names, and all the same number of rows", path=path)
-    first = {name: _cells(column[:1])[0] if column.shape[0] else "" for name, column in cells.items()}
-    wanted = checked_columns(choose, Head(list(cells), None, first), path)
-    if sizes != {0}:
-        columns = [cells[name] if cells[name].dtype.kind in "iuf" else _cells(cells[name]) for name in wanted.all]
-        yield Block(range(1, 1 + sizes.pop()), columns)
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        wanted = [arrays[name] for name in columns.all]
+        cells = [column if column.dtype.kind in "iuf" else _cells(column) for column in wanted]
+        yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
+
+    first = {name: _cells(column[:1])[0] if len(column) else "" for name, column in arrays.items()}
+    return _table(Head(list(arrays), None, first), path, rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
@@ -453,12 +461,12 @@ def _cells(column: Any) -> list[Any]:
     return list(column) if column.dtype.kind in "mM" else list(column.tolist())
 
 
-def _column(frame: Any, name: Any) -> Any:
+def _column(frame: Any, name: Any, path: str) -> Any:
     column = frame[name]
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
     if array.dtype.kind in "US" or mixed:  # numpy makes strings of numbers beside strings, and 1 of true beside 1
         array = np.asarray(column, dtype=object)
     if array.ndim != 1:
-        raise DataError(f"column {quoted(name)} is no row of values", path=f"{type(frame).__name__} given")
+        raise DataError(f"column {quoted(name)} is no row of values", path=path)
     return array

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.graphs import GraphText, Links
-from lpmert.formats.rows import Cell, Style, Template
+from lpmert.formats.rows import Cell, Style, read_block
 from lpmert.formats.text import Place, is_word
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes
@@ -63,7 +64,7 @@ def slf_lattices(file: GraphText) -> Iterator[tuple[str | None, Links]]:
     first node, or of the last one if `dir=b`. Raises `DataError` with file and line for whatever is malformed, missing,
     or there twice, numbers of nodes and links that the header denies, and for sub-lattices.
     """
-    yield None, _links(*(_plain(file) or _careful(file)))
+    yield None, _links(*_read(file))
 
 
 class _Rows(NamedTuple):
@@ -92,7 +93,7 @@ def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
     """Return the links, and one more for the word and the scores of the node that no link has them of."""
     n_nodes, forward = len(nodes.words), reader.direction()
     sources, targets = links.ends
-    start, end = (reader.end(*one, n_nodes) for one in (("start", targets), ("end", sources)))
+    start, end = reader.end("start", targets, nodes), reader.end("end", sources, nodes)
     at = _appended(*(targets, start) if forward else (sources, end))
     own = np.array([word is not None for word in links.vocabulary])[links.words]
     words = np.where(_appended(own, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
@@ -119,73 +120,48 @@ def _appended(values: Any, last: float) -> Any:
     return np.append(values, values.dtype.type(last))
 
 
-def _careful(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
-    """Return the nodes and links of a text; raises `DataError` for its first fault."""
-    reader = _Reader(file.path)
-    for place, line in file.lines():
-        reader.add(place, line)
-    base, _ = reader.base_and_scales()
-    for key, table, part in (("N", reader.nodes, "I"), ("L", reader.links, "J")):
-        reader.size(key, table, part)
-    nodes = reader.all_nodes(base)
-    forward = reader.direction()
-    found = [reader.link(number, base, nodes, forward) for number in range(len(reader.links))]
-    return reader, _Rows.of(nodes), _Rows.of([link for _, link in found], [ends for ends, _ in found])
-
-
-def _plain(file: GraphText) -> tuple[_Reader, _Rows, _Rows] | None:
-    """Return the nodes and links of a plain text, `None` for any other, also for one with faults.
-
-    Plain is a text with start and end in its header, then all nodes, and then all links, in order and a line each, all
-    with the same fields, which are plain numbers, in the same order. Nodes may differ, which takes longer.
+def _read(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
+    """Return the nodes and links of a text; links without words, and nodes, are read at once where their lines all have
+    the same fields, and stand in order after the header.
     """
-    text = file.text
-    nodes_at, links_at = (re.search(rf"^{key}=", text, re.MULTILINE) for key in "IJ")
-    if nodes_at is None or links_at is None or links_at.start() < nodes_at.start():
-        return None
-    reader = _Reader(file.path)
-    try:
-        for place, line in file._replace(text=text[: nodes_at.start()]).lines():
-            reader.add(place, line)
-        if reader.nodes or reader.links or not reader.header.keys() >= {"start", "end", "N", "L"}:
-            return None
-        base, _ = reader.base_and_scales()
-        first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
-        links = _alike(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1], base, later)
-        if links is None or links.vocabulary != [None]:
-            return None
-        block = text[nodes_at.start() : links_at.start()]
-        nodes = _alike(block, ("I",), reader.header["N"][1], base, first)
-        if nodes is None:
-            for number, line in enumerate(block.rstrip("\n").split("\n")):
-                reader.add(Place(reader.path, first + number), line)
-            nodes = _Rows.of(reader.all_nodes(base))
-        reader.direction()
-        for key in ("start", "end"):
-            reader.end(key, (), len(nodes.words))
-    except DataError:  # the reader of lines says where, and may find another fault before
-        return None
-    return None if links.ends.max() >= len(nodes.words) else (reader, nodes, links)
+    reader, text = _Reader(file.path), file.text
+    starts = [match.start() for key in "IJ" if (match := re.search(rf"^{key}=", text, re.MULTILINE))]
+    cuts = [0, *(starts if len(starts) == 2 and starts[0] < starts[1] else [len(text)] * 2), len(text)]
+    header, of_nodes, of_links = ((text[at:end], 1 + text.count("\n", 0, at)) for at, end in pairwise(cuts))
+    reader.add(*header)
+    links = _alike(*of_links, ("J", "S", "E"), "L", reader)
+    if links is not None and (links.vocabulary != [None] or links.ends.max() >= reader.whole("N")):
+        links = None
+    nodes = None if links is None else _alike(*of_nodes, ("I",), "N", reader)
+    if nodes is None:
+        known = len(reader.header)
+        reader.add(*of_nodes)
+        links = None if reader.lines["J"] or len(reader.header) > known else links
+    if links is None:
+        reader.add(*of_links)
+    nodes = nodes or reader.all_nodes()
+    return reader, nodes, links or reader.all_links(nodes)
 
 
-def _alike(block: str, counts: tuple[str, ...], size: str, base: float, first: int) -> _Rows | None:
+def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Rows | None:
     """Return the rows of lines that all have the same fields, the counts first, numbered from 0; `None` for others.
 
-    first: the number of the first line.
+    first: the number of the first line. size: what the header, which has been read, calls the number of lines.
     """
+    base = reader.base_and_scales()[0]
     data = block.rstrip("\n").encode() + b"\n"
     written = _KEY.findall(data[: data.index(b"\n")].decode())
     keys = [_SHORT.get(key, key) for key in written]
     if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J", "L"}) != len(keys) + 2 or base == 0:
         return None
-    template = Template(Style.BLANK)
-    for place, key in enumerate(keys):
-        kind = Cell.COUNT if place < len(counts) else Cell.WORD if key == "W" else Cell.NUMBER
-        template.add(f"{' ' if place else ''}{written[place]}=", kind, key)
-    found = template.read(Bytes(1, data))
+    if any(reader.lines.values()) or not reader.header.keys() >= {"N", "L"}:
+        return None
+    kinds = [*[Cell.COUNT] * len(counts), *(Cell.WORD if key == "W" else Cell.NUMBER for key in keys[len(counts) :])]
+    names = (f"{' ' if place else ''}{key}=" for place, key in enumerate(written))
+    found = read_block(Bytes(1, data), Style.BLANK, zip(names, kinds, keys, strict=True))
     if (
         found is None
-        or size != str(len(found.numbers))
+        or reader.header[size][1] != str(len(found.numbers))
         or any("\\" in word or (word[0] in "\"'" and word[0] in word[1:]) for word in found.words)
     ):
         return None
@@ -209,12 +185,17 @@ class _Reader:
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.header: dict[str, tuple[Place, str]] = {}
-        self.nodes: Lines = {}
-        self.links: Lines = {}
+        self.lines: dict[str, Lines] = {"I": {}, "J": {}}
+        """Of nodes and links."""
 
-    def add(self, place: Place, text: str) -> None:
+    def add(self, text: str, first: int) -> None:
+        """Note what some lines say, of which this is the number of the first."""
+        for number, line in enumerate(text.split("\n"), first):
+            self._add_line(Place(self.path, number), line)
+
+    def _add_line(self, place: Place, text: str) -> None:
         fields = _fields(place, text)
-        for key, table in (("I", self.nodes), ("J", self.links)):
+        for key, table in self.lines.items():
             if key in fields:
                 number = place.whole(fields[key], f"{key}=")
                 if number in table:
@@ -245,37 +226,44 @@ class _Reader:
         place, value = self.header[key]
         return place.number(value, f"{key}=")
 
-    def size(self, key: str, table: Lines, part: str) -> int:
-        """Return how many nodes or links the header says; raises `DataError` unless these are there."""
+    def whole(self, key: str) -> int:
+        place, value = self.header[key]
+        return place.whole(value, f"{key}=")
+
+    def _in_order(self, key: str, part: str) -> list[tuple[Place, Fields]]:
+        """Return the lines of nodes or links; raises `DataError` unless they are those that the header says."""
         if key not in self.header:
             raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
-        place, value = self.header[key]
-        size = place.whole(value, f"{key}=")
+        size, place, table = self.whole(key), self.header[key][0], self.lines[part]
         for number, (other, _) in table.items():
             if number >= size:
                 raise other.error(f"{part}={number}, but line {place.line} says {key}={size}")
         if len(table) < size:
             missing = next(number for number in range(size) if number not in table)
             raise place.error(f"{key}={size}, but there is no {part}={missing}")
-        return size
+        return [table[number] for number in range(size)]
 
-    def all_nodes(self, base: float) -> list[_Part]:
-        lines = [self.nodes[number] for number in range(self.size("N", self.nodes, "I"))]
+    def all_nodes(self) -> _Rows:
+        base, lines = self.base_and_scales()[0], self._in_order("N", "I")
         for place, fields in lines:
             if "L" in fields:
                 raise place.error(_SUBLATTICES)
-        return [_part(place, fields, base) for place, fields in lines]
+        return _Rows.of([_part(place, fields, base) for place, fields in lines])
 
-    def link(self, number: int, base: float, nodes: Sequence[_Part], forward: bool) -> tuple[tuple[int, int], _Part]:
-        """Return where a link comes from and leads to, and its own word and scores."""
-        place, fields = self.links[number]
-        start, end = (_node(place, key, fields.get(key), len(nodes)) for key in ("S", "E"))
-        part = _part(place, fields, base)
-        other = nodes[end if forward else start].word
-        if part.word is not None and other not in (None, NULL, part.word):
-            trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
-            raise place.error(trouble)
-        return (start, end), part
+    def all_links(self, nodes: _Rows) -> _Rows:
+        """Return the links with their own words and scores."""
+        base, forward = self.base_and_scales()[0], self.direction()
+        ends, parts = list[tuple[int, int]](), list[_Part]()
+        for place, fields in self._in_order("L", "J"):
+            start, end = (_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E"))
+            part = _part(place, fields, base)
+            other = nodes.vocabulary[nodes.words[end if forward else start]]
+            if part.word is not None and other not in (None, NULL, part.word):
+                trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
+                raise place.error(trouble)
+            ends.append((start, end))
+            parts.append(part)
+        return _Rows.of(parts, ends)
 
     def direction(self) -> bool:
         """Return whether links have the words and scores of the nodes that they lead to."""
@@ -284,17 +272,17 @@ class _Reader:
             raise place.error(f"dir={value} is neither f nor b")
         return value == "f"
 
-    def end(self, key: str, inner: Iterable[int], n_nodes: int) -> int:
+    def end(self, key: str, inner: NDArray[np.integer], nodes: _Rows) -> int:
         """Return the start or end: the one of the header, or the only node that is not inner."""
         if key in self.header:
             place, value = self.header[key]
-            return _node(place, key, value, n_nodes)
-        found: list[int] = sorted({*range(n_nodes)}.difference(inner))
+            return _node(place, key, value, len(nodes.words))
+        found = np.setdiff1d(np.arange(len(nodes.words)), inner)
         if len(found) != 1:
-            place = self.nodes[found[1]][0] if found else self.header["N"][0]
-            trouble = f"nodes {found[0]} and {found[1]} could both be" if found else "no node can be"
+            place = Place(self.path, int(nodes.lines[found[1]])) if len(found) else self.header["N"][0]
+            trouble = f"nodes {found[0]} and {found[1]} could both be" if len(found) else "no node can be"
             raise place.error(f"{trouble} the {key} of the lattice; give {key}= in the header")
-        return found[0]
+        return int(found[0])
 
 
 def _fields(place: Place, text: str) -> Fields:

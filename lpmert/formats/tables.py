@@ -7,8 +7,8 @@ from __future__ import annotations
 import csv
 import json
 import reprlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,7 +22,6 @@ from lpmert.formats.columns import (
     ColumnError,
     Columns,
     ColumnsNeeded,
-    Head,
     Names,
     Wanted,
     header_of,
@@ -31,26 +30,27 @@ from lpmert.formats.columns import (
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Pool
-from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
+from lpmert.formats.json_lists import blocks_of_rows, json_records, json_table
 from lpmert.formats.rows import (
     Block,
-    Choose,
     Runs,
+    Table,
     cells_by_column,
-    delimited_blocks,
-    format_of_name,
-    frame_blocks,
+    delimited_table,
+    frame_table,
     import_parquet,
     json_kind,
-    parquet_blocks,
+    parquet_table,
 )
 from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.memory import room_for
+
+_TEXTUAL = ("tsv", "csv")
+"""Formats in which numbers are written as text."""
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
 """Rows and cells of a table that suggestions are based on, at most."""
@@ -80,84 +80,86 @@ def read_table(
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, counted)
-    table = _Table(name, wanted, gain, group)
-    try:
-        nbest = table.collected(table.blocks(path, format, table.choose))
-    except ColumnsNeeded as error:
-        table.suggest(error, path, format)
-        raise
+    with _opened(path, name, format) as table:
+        try:
+            columns = wanted.choose(table.head, name)
+        except ColumnsNeeded as error:
+            _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
+            raise
+        rows = _Rows(name, format or "frame", columns, gain=gain, group=group, expected=table.head.rows)
+        nbest = rows.collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
 
-class _Table:
-    """A table as it is read: where its rows come from, which columns count, and the lists they make up."""
+@contextmanager
+def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table]:
+    """Open a file in this format, or a table in memory without one."""
+    if format is None:
+        yield frame_table(source, str(name))
+        return
+    with open_bytes(source) as stream:
+        if format == "parquet":
+            with parquet_table(stream, source) as table:
+                yield table
+        else:
+            yield (json_table if format in ("jsonl", "json") else delimited_table)(stream, source, format)
 
-    def __init__(self, path: str | Path, wanted: Wanted, gain: str | None, group: bool) -> None:
-        self.path, self.kind = path, "frame"
-        self._wanted, self._gain, self._group = wanted, gain, group
-        self._rows: int | None = None
-        self._head = Head((), None, {})
-        self.columns = Columns(None, (), (), None)
-        self._pool = Pool()
+
+def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
+    """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
+    head = table.head
+    arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
+    beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
+    ids = [name for name in beside if name == error.said.segment] or beside[:1]
+    names = [*ids, *arrays] if head.spread else [*head.names]
+    cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
+    if names:
+        every = Columns(names[0], tuple(names[1:]), (), None)
+        most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
+        try:
+            with suppress(StopIteration):
+                keys, *columns = next(table.blocks(every)).columns
+                keys = [key for key, size in zip(*Runs.of(keys), strict=True) for _ in range(size)]
+                cells = {name: column[:most] for name, column in zip(names, [keys, *columns], strict=True)}
+        except DataError as trouble:
+            error.trouble = str(trouble)
+    found = suggested(cells, error.said, textual=textual, costs=costs)
+    asked = [
+        *error.missing,
+        *(() if group else ("group",)),
+        *(("gain", "statistics", "metric") if "loss" in error.missing else ()),
+    ]
+    error.suggestion = {option: value for option, value in found.options.items() if option in asked}
+    error.no_features = found.no_features if "features" in asked else {}
+    likely = ", ".join(
+        f"{option}={value or True!r}" for option, value in error.suggestion.items() if option != "metric"
+    )
+    error.add_note(f"For example: lpmert.read(..., {likely})")
+
+
+class _Rows:
+    """The rows of a table as they are read, and the lists they make up."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        kind: str,
+        columns: Columns,
+        *,
+        gain: str | None = None,
+        group: bool = False,
+        expected: int | None = None,
+    ) -> None:
+        self._path, self._columns, self._gain, self._group = path, columns, gain, group
+        self._textual, self._unit = kind in _TEXTUAL, "row" if kind in ("parquet", "frame") else "line"
+        room_for(8 * (expected or 0) * len(columns.numbers), "reading")
+        self._pool = Pool(expected)
         self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self._last: Any = None
 
-    def blocks(self, source: Any, format: str | None, choose: Choose) -> Generator[Block, None, None]:
-        """Yield the rows of a file in this format, or of a table in memory without one."""
-        if format is None:
-            yield from frame_blocks(source, choose)
-            return
-        self.kind = format
-        with open_bytes(source) as stream:
-            if self.kind == "parquet":
-                yield from parquet_blocks(stream, source, choose)
-            else:
-                blocks = json_blocks if self.kind in ("jsonl", "json") else delimited_blocks
-                yield from blocks(stream, source, self.kind, choose)
-
-    def suggest(self, error: ColumnsNeeded, source: Any, format: str | None) -> None:
-        """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
-        head = self._head
-        arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
-        beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
-        ids = [name for name in beside if name == error.said.segment] or beside[:1]
-        names = [*ids, *arrays] if head.spread else [*head.names]
-        cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
-        if names:
-            every = Columns(names[0], tuple(names[1:]), (), None)
-            most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-            try:
-                with suppress(StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
-                    ids, *columns = next(blocks).columns
-                    ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
-                    cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
-            except DataError as trouble:
-                error.trouble = str(trouble)
-        costs = self._wanted.counted is not None
-        found = suggested(cells, error.said, textual=self._textual, costs=costs)
-        asked = [
-            *error.missing,
-            *(() if self._group else ("group",)),
-            *(("gain", "statistics", "metric") if "loss" in error.missing else ()),
-        ]
-        error.suggestion = {option: value for option, value in found.options.items() if option in asked}
-        error.no_features = found.no_features if "features" in asked else {}
-        likely = ", ".join(
-            f"{option}={value or True!r}" for option, value in error.suggestion.items() if option != "metric"
-        )
-        error.add_note(f"For example: lpmert.read(..., {likely})")
-
-    def choose(self, head: Head) -> Columns:
-        self._head = head
-        self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
-        return self.columns
-
     def collected(self, blocks: Iterator[Block]) -> NBest:
+        columns = self._columns
         for block in blocks:
-            columns = self.columns
-            if not len(self._pool):
-                room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
-                self._pool = Pool(self._rows)
             room_for(0, "reading")
             keys, *cells = block.columns
             self._add_lists(block.lines, keys)
@@ -168,25 +170,16 @@ class _Table:
             self._pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
             self._pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
         if not len(self._pool):
-            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
-        return self._pool.nbest(self.columns.statistic_names or None, texts=self.columns.text is not None)
-
-    @property
-    def _textual(self) -> bool:
-        """Whether numbers come as text."""
-        return self.kind in ("tsv", "csv")
-
-    @property
-    def _unit(self) -> str:
-        return "row" if self.kind in ("parquet", "frame") else "line"
+            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self._path)
+        return self._pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
         if self._unit == "row":
-            return kind(f"row {line}: {message}", path=self.path)
+            return kind(f"row {line}: {message}", path=self._path)
         if isinstance(line, tuple):
             line, number = line
             message = f"candidate {number}: {message}"
-        return kind(message, path=self.path, line=line)
+        return kind(message, path=self._path, line=line)
 
     def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
         return self._error(line, f"column {quoted(name or '')} {trouble}", ColumnError)
@@ -204,10 +197,10 @@ class _Table:
         """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
         if key is None or key == "":
             trouble = "is empty; it must say which list the row belongs to"
-            raise self._column_error(line, self.columns.segment, trouble)
+            raise self._column_error(line, self._columns.segment, trouble)
         if type(key) not in (str, int):
             trouble = f"is {reprlib.repr(key)}, not a string or an integer"
-            raise self._column_error(line, self.columns.segment, trouble)
+            raise self._column_error(line, self._columns.segment, trouble)
         first, kind = self._begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
             raise self._error(
@@ -241,7 +234,7 @@ class _Table:
     def _trouble(self, cell: Any, name: str) -> str | None:
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
+        if name in self._columns.statistics and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
         return trouble_of_number(cell, textual=self._textual, part="the hypothesis")
 
@@ -253,19 +246,16 @@ class _Table:
 
 
 def write_table(
-    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str | None = None
+    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str = "tsv"
 ) -> None:
     """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
     The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
     would not tell are written as `statistic:name`, so that `read_table` finds all columns by itself unless they are
-    renamed. The format is the one given or that of the name, else TSV. The file appears whole or not at all and is
-    compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name,
-    an id or a text holds what the format cannot: a tab or a line end in TSV, a carriage return in CSV.
+    renamed. The format is one of `TABLES`. The file appears whole or not at all and is compressed if its name ends in
+    .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name, an id or a text holds what the
+    format cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
-    kind = format or format_of_name(path) or "tsv"
-    if kind not in TABLES:
-        raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
     columns = Columns.of(nbest, segment, text)
     header = header_of(columns)
     twice = repeated(header)
@@ -273,18 +263,18 @@ def write_table(
         raise DataError(
             f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
         )
-    characters, what = _REFUSED.get(kind, ("", ""))
+    characters, what = _REFUSED.get(format, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
         if any(character in cell for character in characters):
-            shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
+            shown = f"{reprlib.repr(cell)} holds {what}, which {format.upper()} cannot"
             raise DataError(f"{shown}; replace it, or choose another format", path=path)
     with atomic_writer(path) as stream:
-        if kind == "parquet":
+        if format == "parquet":
             pyarrow, parquet = import_parquet(path)
             table = pyarrow.table(dict(zip(header, cells_by_column(nbest), strict=True)))
             parquet.write_table(table, stream.buffer)
         else:
-            _write_rows(stream, kind, header, _cells(nbest))
+            _write_rows(stream, format, header, _cells(nbest))
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
@@ -329,18 +319,19 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     name, for metrics of several), which are not looked at where they are `counted` from the texts. `text` is a string
     that all candidates have or none. Other keys are not looked at. Raises `DataError` with file and line.
     """
-    table = _Table(path, Wanted(), None, group=False)
-    table.kind = "jsonl"
     with open_bytes(path) as stream:
         records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
-        return table.collected(blocks_of_rows(_candidates(records, table, read=counted is False)))
+        rows = _candidates(records, read=counted is False)
+        columns, first = next(rows)
+        return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
 
 
 def _candidates(
-    records: Iterator[tuple[Place, dict[str, Any]]], table: _Table, *, read: bool
-) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield the place and the cells of each candidate, in the columns of the table, which the first one settles."""
+    records: Iterator[tuple[Place, dict[str, Any]]], *, read: bool
+) -> Iterator[tuple[Columns, tuple[Any, tuple[Any, ...]]]]:
+    """Yield the columns, which the first candidate settles, and of each candidate the place and the cells in them."""
     begun: dict[str, int | None] = {}
+    columns: Columns | None = None
     for place, record in records:
         for key in ("id", "candidates"):
             if key not in record:
@@ -361,11 +352,10 @@ def _candidates(
             scores = _named(what, "scores", candidate.get("scores"), place)
             outcome = _outcome(what, candidate, place) if read else {}
             own = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
-            if len(begun) == number == 1:
-                table.columns = own
+            if columns is None:
+                columns = own
                 for name in own.numbers:
                     _check_unicode(f"{what}: the name", name, place)
-            columns = table.columns
             for key, there, others in (
                 ("scores", own.features, columns.features),
                 ("statistics", own.statistics, columns.statistics),
@@ -376,7 +366,7 @@ def _candidates(
             if own.text != columns.text:
                 raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
-            yield (place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else []))
+            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else [])))
 
 
 def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:

@@ -69,13 +69,11 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
 
 def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
     matches = list(WORD.finditer(line))
-    words = [match.group() for match in matches]
     name, tab, rest = line.partition("\t")
-    if tab and len(rest.split()) == 1 and _is_name(name.strip()):
+    if not tab or len(rest.split()) != 1:
+        name = matches[0].group() if len(matches) == 2 else ""
+    if _is_name(name.strip()):
         yield Slot(start + matches[-1].start(), start + matches[-1].end(), number, name.strip())
-        return
-    if len(words) == 2 and _is_name(words[0]):
-        yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
         return
     labels, spans = number_spans(line)
     names: list[str] = []
