@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ Record = dict[str, Any]
 _ROWS = 1 << 14
 _WHITE = re.compile(r"[ \t\n\r]*")
 _TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[ \t\r]+|[^{}\[\]:," \t\r]+')
+_SCALARS = (int, float, str, bool, type(None))
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_PART = re.compile(rf'{_STRING}[ \t\r]*:|({_STRING}|[^{{}}\[\]:," \t\r]+)')
+"""A key, or a value that is no object."""
 
 
 def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
@@ -84,19 +88,22 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
     _, record = next(_of_lines([first_of(block)], path))
     (line,) = lines_of(first_of(block), path)
-    names = columns.all
+    names, scalars = columns.all, list(_scalars(record))
     kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
     kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
-    if len({*names}) < len(names) or any(match.group() == "[" for match in _TOKEN.finditer(line)):
+    cells = [(name, value, kinds.get(name, Cell.SKIPPED)) for name, value in scalars]
+    if (
+        len({*names}) < len(names)
+        or sorted(name for name, _ in scalars if name in kinds) != sorted(names)
+        or not all(type(value) in _TYPES.get(kind, _SCALARS) for _, value, kind in cells)
+    ):
         return None
-    pieces, found = list[Piece](), list[str]()
-    for literal, name, value in _scalars(line):
-        kind = kinds.get(name, Cell.SKIPPED) if name is not None else None
-        if kind in _TYPES and type(value) not in _TYPES[kind]:
-            return None
-        pieces.append((literal, kind, name))
-        found += [name] if name in kinds else []
-    rows = read_block(block, Style.JSON, pieces) if sorted(found) == sorted(names) else None
+    pieces, end = list[Piece](), 0
+    for match, (name, value, kind) in zip(filter(itemgetter(1), _PART.finditer(line)), cells, strict=True):
+        quote = isinstance(value, str)
+        pieces.append((line[end : match.start(1) + quote], kind, name))
+        end = match.end(1) - quote
+    rows = read_block(block, Style.JSON, [*pieces, (line[end:], None, None)])
     if rows is None:
         return None
     words: list[Any] = rows.words
@@ -111,33 +118,13 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     return alike_block(block.first, rows, keys, words, None if columns.text is None else texts)
 
 
-def _scalars(line: str) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield what stands before each number, string or name of an object in one line, its path and its value.
-
-    At last what stands after them all.
-    """
-    keys: list[str] = []
-    literal, is_key = "", False
-    for match in _TOKEN.finditer(line):
-        token = match.group()
-        if token == "{":
-            keys.append("")
-            is_key = True
-        elif token == "}":
-            keys.pop()
-        elif token == ",":
-            is_key = True
-        elif token == ":":
-            is_key = False
-        elif is_key and token.strip():
-            keys[-1] = json.loads(token)
-        elif token.strip():
-            value = json.loads(token)
-            quote = '"' if isinstance(value, str) else ""
-            yield literal + quote, ".".join(keys), value
-            literal, token = "", quote
-        literal += token
-    yield literal, None, None
+def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of whatever is no object, in order."""
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from _scalars(value, f"{before}{key}.")
+        else:
+            yield before + key, value
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:

@@ -15,12 +15,12 @@ from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
 from lpmert.formats.format import Pool
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import Place, placed_lines, unique_keys, words_of
+from lpmert.formats.text import Place, placed_lines, unique_keys, unpacked, words_of
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import head_of, read_text
-from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
+from lpmert.system.streams import STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60
@@ -118,10 +118,7 @@ def named_runs(runs: Any) -> dict[str, Any]:
     paths = [runs] if isinstance(runs, str | Path) else runs
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
         raise DataError(f"runs are files, or mappings by the name of the run; got {quoted(runs)}")
-    names = []
-    for path in map(Path, paths):
-        plain = path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
-        names.append(plain.stem)
+    names = [unpacked(path).stem for path in paths]
     twice = repeated(names)
     if twice is not None:
         remedy = "name them: NAME=FILE, in Python a mapping by name"

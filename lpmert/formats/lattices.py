@@ -26,6 +26,7 @@ from lpmert.formats.graphs import (
 )
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
+from lpmert.formats.text import unpacked
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.graphs import Lattices
 from lpmert.model.nbest import NBest
@@ -33,7 +34,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
-from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_pipes
+from lpmert.system.streams import buffered_pipes
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -283,8 +284,7 @@ def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, s
 
 def _kind(text: str, path: str | Path) -> str | None:
     """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
-    endings = [ending for ending in Path(path).suffixes[-2:] if ending not in COMPRESSED_ENDINGS]
-    return kind_of_graph(text[:_HEAD]) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
+    return kind_of_graph(text[:_HEAD]) or ("slf" if unpacked(path).suffix in _SLF_ENDINGS else None)
 
 
 def kinds_of_graphs() -> list[str]:

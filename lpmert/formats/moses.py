@@ -18,7 +18,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
-from lpmert.formats.rows import Cell, Piece, Style, first_of, read_block
+from lpmert.formats.rows import Cell, Piece, Style, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
@@ -155,7 +155,7 @@ class _Reader:
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
         line = block.first
-        for list_id, size in zip(*found.runs(0, ids), strict=True):
+        for list_id, size in runs_of(found.ids(0, ids)):
             self._begin(list_id, Place(first.place.path, line))
             self._pool.add(list_id, size)
             line += size

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, Place, placed_lines, words_of
+from lpmert.formats.text import WHITE, Place, placed_lines, unpacked, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY
-from lpmert.system.streams import COMPRESSED_ENDINGS
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -88,10 +87,8 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
 
 def utterance_of(path: Path) -> str:
     """Return what an utterance is called whose file has this name: the name without endings."""
-    for endings in (COMPRESSED_ENDINGS, _ENDINGS):
-        if path.suffix in endings:
-            path = path.with_suffix("")
-    return path.name
+    path = unpacked(path)
+    return path.stem if path.suffix in _ENDINGS else path.name
 
 
 def made_folder(path: str | Path) -> Path:

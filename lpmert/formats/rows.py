@@ -23,13 +23,13 @@ import numpy as np
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.text import Place
+from lpmert.formats.text import Place, unpacked
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
+from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
-from lpmert.system.streams import COMPRESSED_ENDINGS
 
 
 class Cell(IntEnum):
@@ -54,22 +54,14 @@ def first_of(block: Bytes) -> Bytes:
     return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
 
 
-class Runs(NamedTuple):
-    """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
-
-    ids: list[Any]
-    sizes: list[int]
-
-    @staticmethod
-    def of(cells: Any) -> Runs:
-        """Return the runs of cells, which may be such already."""
-        if isinstance(cells, Runs):
-            return cells
-        cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
-        # 1 and true are equal, and no two of one type are that should not be
-        kinds = None if len(set(map(type, cells))) <= 1 else lambda key: (type(key), key)
-        runs = [list(run) for _, run in groupby(cells, kinds)]
-        return Runs([run[0] for run in runs], [*map(len, runs)])
+def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the ids of a column that are equal and follow one another, and how many they are."""
+    ids = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    # 1 and true are equal, and no two of one type are that should not be
+    kinds = None if len(set(map(type, ids))) <= 1 else lambda key: (type(key), key)
+    for _, run in groupby(ids, kinds):
+        first, *others = run
+        yield first, 1 + len(others)
 
 
 class Alike(NamedTuple):
@@ -86,12 +78,9 @@ class Alike(NamedTuple):
     def column(self, key: Any) -> FloatArray:
         return self.numbers[:, self.keys.index(key)]
 
-    def runs(self, key: Any, words: Sequence[Any]) -> Runs:
-        """Return the runs of the words with this key; words: the ids that replace them."""
-        places = self.column(key).astype(np.int64)
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(places)) + 1])
-        sizes = np.diff(np.append(starts, len(places))).tolist()
-        return Runs([words[place] for place in places[starts].tolist()], sizes)
+    def ids(self, key: Any, words: Sequence[Any]) -> list[Any]:
+        """Return the ids in the column of words with this key; words: what replaces the different ones."""
+        return [words[place] for place in self.column(key).astype(np.int64).tolist()]
 
 
 Piece = tuple[str, Cell | None, Any]
@@ -121,14 +110,7 @@ def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str
     return None if found is None else Alike(numbers, *found, keys)
 
 
-_ENDINGS = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-}
+_ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
 _ROWS = 1 << 16
 
 _PYARROW = 96 << 20
@@ -140,7 +122,7 @@ class Block(NamedTuple):
 
     Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis.
 
-    Numbers that are known to be finite may be arrays, and the column of ids `Runs`.
+    Numbers that are known to be finite may be arrays.
     """
 
     lines: Sequence[Any]
@@ -149,7 +131,7 @@ class Block(NamedTuple):
 
 def alike_block(first: int, found: Alike, keys: Sequence[Any], words: Sequence[Any], texts: list[str] | None) -> Block:
     """Return the rows of lines that the core read: ids, whose key is the first, numbers and texts."""
-    columns = [found.runs(keys[0], words), *map(found.column, keys[1:]), *([] if texts is None else [texts])]
+    columns = [found.ids(keys[0], words), *map(found.column, keys[1:]), *([] if texts is None else [texts])]
     return Block(range(first, first + len(found.numbers)), columns)
 
 
@@ -175,8 +157,7 @@ def _table(head: Head, path: str | Path, blocks: Callable[[Columns], Iterator[Bl
 
 def format_of_name(path: str | Path) -> str | None:
     """Return the format that the ending of the path names, before that of a compression, if it names one."""
-    name = Path(path)
-    return _ENDINGS.get((name.with_suffix("") if name.suffix in COMPRESSED_ENDINGS else name).suffix)
+    return _ENDINGS.get(unpacked(path).suffix)
 
 
 def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:

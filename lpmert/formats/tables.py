@@ -33,7 +33,6 @@ from lpmert.formats.format import Format, Pool
 from lpmert.formats.json_lists import blocks_of_rows, json_records, json_table
 from lpmert.formats.rows import (
     Block,
-    Runs,
     Table,
     cells_by_column,
     delimited_table,
@@ -41,6 +40,7 @@ from lpmert.formats.rows import (
     import_parquet,
     json_kind,
     parquet_table,
+    runs_of,
 )
 from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
@@ -118,9 +118,8 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
         try:
             with suppress(StopIteration):
-                keys, *columns = next(table.blocks(every)).columns
-                keys = [key for key, size in zip(*Runs.of(keys), strict=True) for _ in range(size)]
-                cells = {name: column[:most] for name, column in zip(names, [keys, *columns], strict=True)}
+                columns = next(table.blocks(every)).columns
+                cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
         except DataError as trouble:
             error.trouble = str(trouble)
     found = suggested(cells, error.said, textual=textual, costs=costs)
@@ -186,7 +185,7 @@ class _Rows:
 
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
-        for key, size in zip(*Runs.of(keys), strict=True):
+        for key, size in runs_of(keys):
             if not (self._begun and key == self._last and type(key) is type(self._last)):
                 self._check_list(lines[first], key)
             self._last = key

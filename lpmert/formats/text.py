@@ -13,6 +13,7 @@ from lpmert.errors import DataError
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
+from lpmert.system.streams import COMPRESSED_ENDINGS
 
 _COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 WHITE = " \t\n\r\v\f"
@@ -119,6 +120,12 @@ def words_of(text: str) -> list[str]:
 def is_word(text: str) -> bool:
     """Whether a text is one word, without white space."""
     return WORD.fullmatch(text) is not None
+
+
+def unpacked(path: str | Path) -> Path:
+    """Return a path without the ending of a compression."""
+    path = Path(path)
+    return path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
