@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,14 +60,9 @@ class Columns:
         return self.features + self.statistics
 
     @property
-    def cells(self) -> list[str]:
-        """All columns but the list's: the numbers, then the text if there is one."""
-        return [*self.numbers, *([] if self.text is None else [self.text])]
-
-    @property
     def all(self) -> list[str]:
-        """All columns, the list's first."""
-        return [*([] if self.segment is None else [self.segment]), *self.cells]
+        """All columns: the list's first, that of the text last."""
+        return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
 
     @property
     def statistic_names(self) -> list[str]:
@@ -99,7 +95,7 @@ class ColumnsNeeded(DataError):
     """
 
     def __init__(
-        self, message: str, missing: Sequence[str], said: Columns, *, path: str | Path, line: int | None
+        self, message: str, missing: Sequence[str], said: Columns, *, path: str | Path | None, line: int | None
     ) -> None:
         super().__init__(message, path=path, line=line)
         self.missing, self.said = tuple(missing), said
@@ -110,60 +106,59 @@ class ColumnsNeeded(DataError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns as the caller names them; `None` leaves it to the names in the file.
+    """The columns as the caller of `lpmert.read` names them; `None` leaves it to the names in the file.
 
     features: names, patterns such as `LM*`, or `all`. counted: the statistics are to come from the texts; `None`: there
-    are none.
+    are none. Raises `DataError`, which names the path, where arguments contradict one another.
     """
 
+    path: str | Path | None = None
     segment: str | None = None
-    features: tuple[str, ...] | None = None
-    statistics: tuple[str, ...] | None = None
+    features: Names = None
+    loss: str | None = None
+    statistics: Names = None
+    gain: str | None = None
     text: str | None = None
     counted: bool | None = False
 
-    @staticmethod
-    def of(
-        path: str | Path | None = None,
-        segment: str | None = None,
-        features: Names = None,
-        loss: str | None = None,
-        statistics: Names = None,
-        gain: str | None = None,
-        text: str | None = None,
-        counted: bool | None = False,
-    ) -> Wanted:
-        """Return what the arguments of `lpmert.read` say; raises `DataError` where they contradict one another."""
-        if gain is not None and (loss is not None or statistics is not None or counted is not False):
-            raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
-        if loss is not None and statistics is not None:
-            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
-        one = loss if gain is None else gain
-        sums = _split(statistics, "statistics") if one is None else (one,)
-        wanted = Wanted(segment, _split(features, "features"), sums, text, counted)
-        for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
+    def __post_init__(self) -> None:
+        if self.gain is not None and (
+            self.loss is not None or self.statistics is not None or self.counted is not False
+        ):
+            raise DataError("gain takes the place of loss and statistics; give one of them", path=self.path)
+        if self.loss is not None and self.statistics is not None:
+            raise DataError("give either loss (one column) or statistics (several columns)", path=self.path)
+        for what, names in (("features", self.patterns), ("statistics", self.sums)):
             if names == ():
-                raise DataError(f"{what} names no column; give at least one", path=path)
+                raise DataError(f"{what} names no column; give at least one", path=self.path)
             twice = repeated(names or ())
             if twice is not None:
-                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
-        return wanted
+                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=self.path)
 
-    def choose(self, head: Head, path: str | Path) -> Columns:
+    @cached_property
+    def patterns(self) -> tuple[str, ...] | None:
+        """Names and patterns of the features."""
+        return _split(self.features, "features")
+
+    @cached_property
+    def sums(self) -> tuple[str, ...] | None:
+        """The columns of what hypotheses cost, or gain."""
+        one = self.loss if self.gain is None else self.gain
+        return _split(self.statistics, "statistics") if one is None else (one,)
+
+    def choose(self, head: Head) -> Columns:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `ColumnError` where one that the caller names is not there.
         """
-        _refuse_one_column(head, path)
+        _refuse_one_column(head, self.path)
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics, there = known.statistics, head.names
-        if self.statistics is not None:
-            statistics = tuple(
-                _MARK + one if one not in there and _MARK + one in there else one for one in self.statistics
-            )
+        if self.sums is not None:
+            statistics = tuple(_MARK + one if one not in there and _MARK + one in there else one for one in self.sums)
         text = self.text or (known.text if self.features is None or not read else None)
-        given = [self.segment, *([] if self.statistics is None else statistics), self.text]
-        refuse_absent([name for name in given if name is not None], head, path)
+        given = [self.segment, *([] if self.sums is None else statistics), self.text]
+        refuse_absent([name for name in given if name is not None], head, self.path)
         missing = [] if segment or head.spread else ["segment"]
         as_known = segment == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
@@ -176,12 +171,12 @@ class Wanted:
                 f"say which columns to use: {what}. The columns are {listed(head.names)}",
                 missing,
                 Columns(segment, (), statistics, text),
-                path=path,
+                path=self.path,
                 line=head.line,
             )
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
-        features = known.features if self.features is None else matched(self.features, free, head.names, path)
+        features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
         return Columns(segment, features, statistics if read else (), text)
 
 
@@ -192,14 +187,14 @@ def _split(names: Names, what: str) -> tuple[str, ...] | None:
     return tuple(parts)
 
 
-def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
+def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path | None) -> None:
     for name in wanted:
         if name not in head.names:
             trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
             raise ColumnError(trouble, path=path, line=head.line)
 
 
-def _refuse_one_column(head: Head, path: str | Path) -> None:
+def _refuse_one_column(head: Head, path: str | Path | None) -> None:
     """Raise `DataError` where what separates columns is taken for a part of their name."""
     if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
         trouble = f"there is one column only, {quoted(head.names[0])}"

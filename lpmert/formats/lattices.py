@@ -16,6 +16,9 @@ from lpmert.formats.columns import Names, matched
 from lpmert.formats.format import Format
 from lpmert.formats.graphs import (
     EPSILON,
+    NULL,
+    SCORE_NAMES,
+    WORDS,
     GraphText,
     Links,
     check_paths,
@@ -23,9 +26,9 @@ from lpmert.formats.graphs import (
     kaldi_lattices,
     kind_of_graph,
     read_symbols,
+    slf_lattices,
 )
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
-from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
 from lpmert.formats.text import unpacked
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.graphs import Lattices

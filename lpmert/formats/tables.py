@@ -9,7 +9,7 @@ import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -79,10 +79,10 @@ def read_table(
     column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet: row) and column.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
-    wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, counted)
+    wanted = Wanted(name, segment, features, loss, statistics, gain, text, counted)
     with _opened(path, name, format) as table:
         try:
-            columns = wanted.choose(table.head, name)
+            columns = wanted.choose(table.head)
         except ColumnsNeeded as error:
             _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
             raise
@@ -277,8 +277,7 @@ def write_table(
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
-    for number, list_id in enumerate(nbest.list_ids):
-        start, end = nbest.offsets[number : number + 2].tolist()
+    for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
         block = nbest.features[start:end]
         dense = block if isinstance(block, np.ndarray) else block.toarray()
         for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
@@ -408,9 +407,9 @@ def write_best_of_n(nbest: NBest, path: str | Path) -> None:
     """
     features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:
-        for number, list_id in enumerate(nbest.list_ids):
+        for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
             candidates = []
-            for row in range(*nbest.offsets[number : number + 2].tolist()):
+            for row in range(start, end):
                 candidate: dict[str, Any] = {} if nbest.texts is None else {TEXT: nbest.texts[row]}
                 candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
                 if nbest.statistic_names == (_LOSS,):

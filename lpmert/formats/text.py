@@ -33,22 +33,19 @@ class Place(NamedTuple):
     def error(self, message: str) -> DataError:
         return DataError(message, path=self.path, line=self.line)
 
-    def number(self, word: str, what: str) -> float:
-        """Return the number that a word of a text spells; `what` names it in the `DataError` if it spells none."""
-        trouble = trouble_of_number(word, textual=True)
+    def number(self, cell: Any, what: str, *, textual: bool = True) -> float:
+        """Return the number that a word of a text spells, or a value of JSON is; `what` names it in the `DataError`."""
+        trouble = trouble_of_number(cell, textual=textual)
         if trouble is not None:
             raise self.error(f"{what} {trouble}")
-        return float(word)
+        return float(cell)
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
         """Return the number that a value of a JSON document is; truth values and strings are none."""
-        trouble = trouble_of_number(value, textual=False)
-        if trouble is not None:
-            raise self.error(f"{what} {trouble}")
-        return float(value)
+        return self.number(value, what, textual=False)
 
     def whole(self, word: str, what: str) -> int:
         """Return the count, 0 or more, that a word spells in decimal digits."""

@@ -22,7 +22,7 @@ from written_lists import put
 
 import lpmert
 from lpmert import DataError, Region
-from lpmert.formats import slf
+from lpmert.formats import graphs
 from lpmert.formats.detect import detect
 from lpmert.formats.graphs import GraphText, Links
 from lpmert.formats.lattices import load_lattices
@@ -390,7 +390,7 @@ J=5 S=0 E=2 a=-60 l=-7 p=0
 """
 
 
-def links(parts: slf.Links) -> list[tuple[object, ...]]:
+def links(parts: Links) -> list[tuple[object, ...]]:
     words = [parts.vocabulary[place] for place in parts.words.tolist()]
     scores = [dict(zip(parts.scores, row, strict=True)) for row in zip(*parts.scores.values(), strict=True)]
     return list(zip(parts.sources.tolist(), parts.targets.tolist(), words, scores, strict=True))
@@ -406,8 +406,8 @@ def outcome(text: str, *, quick: bool) -> tuple[object, list[bool]]:
         return found
 
     with pytest.MonkeyPatch.context() as context, suppress(DataError):
-        context.setattr(slf, "read_block", counted)
-        ((_, found),) = slf.slf_lattices(GraphText("x", text))
+        context.setattr(graphs, "read_block", counted)
+        ((_, found),) = graphs.slf_lattices(GraphText("x", text))
         return (links(found), found.start, found.end), taken
     return None, taken
 
