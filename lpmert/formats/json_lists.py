@@ -15,7 +15,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, first_of, read_block
+from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
@@ -88,13 +88,11 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
     _, record = next(_of_lines([first_of(block)], path))
     (line,) = lines_of(first_of(block), path)
-    names, scalars = columns.all, list(_scalars(record))
-    kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
-    kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
-    cells = [(name, value, kinds.get(name, Cell.SKIPPED)) for name, value in scalars]
+    kinds = kinds_of(columns)
+    cells = [(name, value, kinds.get(name, Cell.SKIPPED)) for name, value in _scalars(record)]
     if (
-        len({*names}) < len(names)
-        or sorted(name for name, _ in scalars if name in kinds) != sorted(names)
+        not kinds
+        or sorted(name for name, _, _ in cells if name in kinds) != sorted(kinds)
         or not all(type(value) in _TYPES.get(kind, _SCALARS) for _, value, kind in cells)
     ):
         return None
@@ -103,19 +101,18 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
         quote = isinstance(value, str)
         pieces.append((line[end : match.start(1) + quote], kind, name))
         end = match.end(1) - quote
-    rows = read_block(block, Style.JSON, [*pieces, (line[end:], None, None)])
-    if rows is None:
+    found = read_block(block, Style.JSON, [*pieces, (line[end:], None, None)])
+    if found is None:
         return None
-    words: list[Any] = rows.words
-    if isinstance(at_path(record, names[0]), int):
+    words = found.words
+    if isinstance(at_path(record, columns.all[0]), int):
         if not all(word.isascii() and word.isdigit() and str(int(word)) == word for word in words):
             return None
         words = list(map(int, words))
     elif any("\\" in word for word in words):
         return None
-    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in rows.texts]
-    keys = [names[0], *columns.numbers]
-    return alike_block(block.first, rows, keys, words, None if columns.text is None else texts)
+    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in found.texts]
+    return alike_block(block.first, found._replace(words=words, texts=texts), columns)
 
 
 def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -38,6 +38,7 @@ from lpmert.registry import FORMATS
 from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.streams import buffered_pipes
+from lpmert.values import whole_number
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -316,8 +317,7 @@ def read_lattices(
     lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
     scores of a hypothesis are those of its best path. Raises `DataError` with file and, where there is one, line.
     """
-    if n_best < 1:
-        raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
+    n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
     given = [part.graph.scales for part in parts]

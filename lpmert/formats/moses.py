@@ -155,7 +155,7 @@ class _Reader:
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
         line = block.first
-        for list_id, size in runs_of(found.ids(0, ids)):
+        for list_id, size in runs_of(found._replace(words=ids).ids(0)):
             self._begin(list_id, Place(first.place.path, line))
             self._pool.add(list_id, size)
             line += size

@@ -71,16 +71,16 @@ class Alike(NamedTuple):
     """
 
     numbers: FloatArray
-    words: list[str]
+    words: list[Any]
     texts: list[str]
     keys: list[Any]
 
     def column(self, key: Any) -> FloatArray:
         return self.numbers[:, self.keys.index(key)]
 
-    def ids(self, key: Any, words: Sequence[Any]) -> list[Any]:
-        """Return the ids in the column of words with this key; words: what replaces the different ones."""
-        return [words[place] for place in self.column(key).astype(np.int64).tolist()]
+    def ids(self, key: Any) -> list[Any]:
+        """Return the words in the column with this key."""
+        return [self.words[place] for place in self.column(key).astype(np.int64).tolist()]
 
 
 Piece = tuple[str, Cell | None, Any]
@@ -129,10 +129,18 @@ class Block(NamedTuple):
     columns: list[Any]
 
 
-def alike_block(first: int, found: Alike, keys: Sequence[Any], words: Sequence[Any], texts: list[str] | None) -> Block:
-    """Return the rows of lines that the core read: ids, whose key is the first, numbers and texts."""
-    columns = [found.ids(keys[0], words), *map(found.column, keys[1:]), *([] if texts is None else [texts])]
-    return Block(range(first, first + len(found.numbers)), columns)
+def kinds_of(columns: Columns) -> dict[str, Cell]:
+    """Return what stands in the columns by name; nothing where one of them is two things."""
+    text = {} if columns.text is None else {columns.text: Cell.TEXT}
+    found = {columns.all[0]: Cell.WORD, **dict.fromkeys(columns.numbers, Cell.NUMBER), **text}
+    return found if len(found) == len(columns.all) else {}
+
+
+def alike_block(first: int, found: Alike, columns: Columns) -> Block:
+    """Return the rows of lines, of which this is the number of the first, whose cells are called like their columns."""
+    ids, *numbers = columns.all[: len(columns.numbers) + 1]
+    texts = [] if columns.text is None else [found.texts]
+    return Block(range(first, first + len(found.numbers)), [found.ids(ids), *map(found.column, numbers), *texts])
 
 
 class Table(NamedTuple):
@@ -170,26 +178,28 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
     if first is None:
         raise DataError(EMPTY, path=path)
     header_line = first_of(first)
-    separator = "\t" if format == "tsv" else _separator(header_line.data)
+    separator = "\t" if format == "tsv" else ","
+    if format == "csv" and b";" in header_line.data and {*b",\t"}.isdisjoint(header_line.data):
+        separator = ";"  # as spreadsheets write it beside decimal commas
     in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
     records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
     (line, header), second = next(records), next(records, None)
 
     def rows(columns: Columns) -> Iterator[Block]:
-        start = 1 if columns.segment is not None else 0
-        numbers = range(start, start + len(columns.numbers))
-        wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
         if in_quotes:
             rest = chain([second] if second else [], records)
-            yield from _carefully(rest, len(header), wanted, path, decimal_commas=separator == ";")
+            yield from _carefully(rest, header, columns, path, decimal_commas=separator == ";")
             return
+        kinds = kinds_of(columns)
+        pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
         inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
         for block in chain([inner] if inner.data else [], blocks):
-            found = wanted.plain_rows(block, len(header), separator)
+            plain = kinds and (separator == "\t" or _unquoted(block.data))
+            found = read_block(block, Style.EXACT, pieces, separator) if plain else None
             if found is not None:
-                yield found
+                yield alike_block(block.first, found, columns)
             else:
-                yield from _carefully(_records(chain([block], blocks), path, separator), len(header), wanted, path)
+                yield from _carefully(_records(chain([block], blocks), path, separator), header, columns, path)
 
     return _table(Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path, rows)
 
@@ -246,34 +256,8 @@ def json_kind(head: bytes) -> str | None:
     return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
-class _Wanted(NamedTuple):
-    """The places of the wanted columns in a row; which of these are numbers; whether there are texts, the last ones."""
-
-    places: list[int]
-    numbers: range
-    texts: bool
-
-    def plain_rows(self, block: Bytes, width: int, separator: str) -> Block | None:
-        """Return the cells of lines that have nothing to quote, the numbers as arrays, `None` for others."""
-        if len({*self.places}) < len(self.places) or (separator == "," and not _unquoted(block.data)):
-            return None
-        kinds = {self.places[number]: Cell.NUMBER for number in self.numbers} | {self.places[0]: Cell.WORD}
-        kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
-        pieces = ((separator if place else "", kinds.get(place, Cell.SKIPPED), place) for place in range(width))
-        found = read_block(block, Style.EXACT, pieces, separator)
-        keys = self.places[: len(self.places) - self.texts]
-        return found and alike_block(block.first, found, keys, found.words, found.texts if self.texts else None)
-
-
 def _unquoted(data: bytes) -> bool:
     return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
-
-
-def _separator(header: bytes) -> str:
-    """Return what separates the columns of a CSV: semicolons, as spreadsheets write them beside decimal commas, where
-    there would be one column otherwise.
-    """
-    return ";" if b";" in header and b"," not in header and b"\t" not in header else ","
 
 
 def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -299,8 +283,8 @@ def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Itera
 
 def _carefully(
     records: Iterator[tuple[int, list[str]]],
-    width: int,
-    wanted: _Wanted,
+    header: Sequence[str],
+    columns: Columns,
     path: str | Path,
     *,
     decimal_commas: bool = False,
@@ -309,16 +293,16 @@ def _carefully(
 
     decimal_commas: numbers may have them, all or none; they become points.
     """
-    marks: set[str] = set()
+    places, marks, width = [header.index(name) for name in columns.all], set[str](), len(header)
     while rows := list(islice(records, _ROWS)):
         for number, cells in rows:
             if len(cells) != width:
                 count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
                 remedy = "give one for every column, even if it is empty, separated as the header's are"
                 raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
-        columns = list(zip(*(cells for _, cells in rows), strict=True))
-        lines, found = [line for line, _ in rows], list[Sequence[str]](columns[place] for place in wanted.places)
-        for number in wanted.numbers if decimal_commas else ():
+        every = list(zip(*(cells for _, cells in rows), strict=True))
+        lines, found = [line for line, _ in rows], list[Sequence[str]](every[place] for place in places)
+        for number in range(1, 1 + len(columns.numbers)) if decimal_commas else ():
             found[number] = _with_points(found[number], lines, marks, path)
         yield Block(lines, found)
 
@@ -350,17 +334,14 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
     return io.BytesIO(whole(stream, path))
 
 
-def _arrow_cells(column: Any) -> Sequence[Any]:
+def _arrow_cells(column: Any) -> Any:
     import pyarrow.types as types
 
-    cells: Sequence[Any]
     if _is_number(column.type) and not column.null_count:
-        cells = column.to_numpy(zero_copy_only=False)
-    elif types.is_string(column.type) or types.is_large_string(column.type):
-        cells = column.to_numpy(zero_copy_only=False).tolist()
-    else:
-        cells = column.to_pylist()
-    return cells
+        return column.to_numpy(zero_copy_only=False)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return column.to_numpy(zero_copy_only=False).tolist()
+    return column.to_pylist()
 
 
 def _is_number(kind: Any) -> bool:
