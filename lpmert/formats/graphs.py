@@ -416,23 +416,21 @@ class _Reader:
 
     def add(self, text: str, first: int) -> None:
         """Note what some lines say, of which this is the number of the first."""
-        for number, line in enumerate(text.split("\n"), first):
-            self._add_line(Place(self.path, number), line)
-
-    def _add_line(self, place: Place, text: str) -> None:
-        fields = _fields(place, text)
-        for key, table in self.lines.items():
-            if key in fields:
-                number = place.whole(fields[key], f"{key}=")
-                if number in table:
-                    raise place.error(f"{key}={number} comes twice, first on line {table[number][0].line}")
-                table[number] = place, fields
-                return
-        for key, value in fields.items():
-            if key in self.header:
-                first = self.header[key][0].line
-                raise place.error(f"{key}= comes twice, first on line {first}; a file holds one lattice")
-            self.header[key] = place, value
+        for at, line in enumerate(text.split("\n"), first):
+            place = Place(self.path, at)
+            fields = _fields(place, line)
+            part = next((key for key in self.lines if key in fields), None)
+            if part is not None:
+                number, known = place.whole(fields[part], f"{part}="), self.lines[part]
+                if number in known:
+                    raise place.error(f"{part}={number} comes twice, first on line {known[number][0].line}")
+                known[number] = place, fields
+                continue
+            for key, value in fields.items():
+                if key in self.header:
+                    before = self.header[key][0].line
+                    raise place.error(f"{key}= comes twice, first on line {before}; a file holds one lattice")
+                self.header[key] = place, value
 
     def base_and_scales(self) -> tuple[float, Mapping[str, float]]:
         """Return the base of the logarithms and the factors of the scores that the header gives."""

@@ -68,7 +68,6 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
             if block is None or scored is None:
                 short, longer = (paths[0], scored) if block is None else (paths[1], block)
                 raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
-            _check_pair(block, scored)
             room_for(0, "reading")
             first = _checked(block, scored, first)
             for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
@@ -191,7 +190,11 @@ class _Common(NamedTuple):
 
 
 def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:
-    """Return what the heads of a list say; raises `DataError` where that contradicts itself, or the first list."""
+    """Return what the heads of a list say; raises `DataError` where they contradict each other, or the first list's."""
+    if block.list_id != scored.list_id:
+        raise scored.place.error(f"list {quoted(scored.list_id)}, but {_line_of(block)} has {quoted(block.list_id)}")
+    if len(block.rows) != len(scored.rows):
+        raise scored.place.error(f"{len(scored.rows)} hypotheses, but {_line_of(block)} has {len(block.rows)}")
     names = block.extra or numbered("feature", block.width)
     if len(names) != block.width:
         raise block.place.error(f"{len(names)} names for {block.width} columns")
@@ -255,15 +258,6 @@ def _head(text: str, begin: str, place: Place) -> tuple[str, int, int, tuple[str
     if not count:
         raise place.error(f"list {quoted(words[1])} is empty; leave it out")
     return words[1], count, width, tuple(words[4:])
-
-
-def _check_pair(features: _Block, scores: _Block) -> None:
-    if features.list_id != scores.list_id:
-        raise scores.place.error(
-            f"list {quoted(scores.list_id)}, but {_line_of(features)} has {quoted(features.list_id)}"
-        )
-    if len(features.rows) != len(scores.rows):
-        raise scores.place.error(f"{len(scores.rows)} hypotheses, but {_line_of(features)} has {len(features.rows)}")
 
 
 def _line_of(block: _Block) -> str:

@@ -111,6 +111,9 @@ class _Line(NamedTuple):
     last: str
 
 
+StatisticsOf = Callable[[_Line], Statistics]
+
+
 class _Reader:
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
@@ -120,7 +123,7 @@ class _Reader:
         self._here: set[str] = set()
         self._last = ""
 
-    def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics], *, beside: bool = False) -> None:
+    def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
         """Add the lists of a file; beside: its statistics come from another one, line by line."""
         self._here, self._last = set(), ""
         layout: _Layout | None = None
@@ -132,22 +135,27 @@ class _Reader:
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
-                feature_names = self._layouts.names(line.features, line.place)
-                values = line.place.numbers(numbers_of(line.features), "a feature")
-                names, numbers = statistics_of(line)
-                self._check_statistics(line.place, names, numbers)
-                text = line.text if self._keep_texts else None
-                self._pool.add_row(line.list_id, feature_names, values, numbers, text)
+                names, values, numbers = self._parts(line, statistics_of)
+                self._pool.add_row(line.list_id, names, values, numbers, line.text if self._keep_texts else None)
 
-    def _add_alike(
-        self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: Callable[[_Line], Statistics]
-    ) -> bool:
+    def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
+        """Return names and numbers of the features of a line, and its statistics."""
+        names = self._layouts.names(line.features, line.place)
+        values = line.place.numbers(numbers_of(line.features), "a feature")
+        statistic_names, numbers = statistics_of(line)
+        if not self._width:
+            self._names, self._width = statistic_names, len(numbers)
+        if statistic_names != self._names or len(numbers) != self._width or not numbers:
+            first = " ".join(self._names or ()) or f"{self._width} numbers"
+            raise line.place.error(
+                f"{len(numbers)} statistics, but the first line has {first}; give every line the same"
+            )
+        return names, values, numbers
+
+    def _add_alike(self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: StatisticsOf) -> bool:
         """Add the lines of a block if they are like this first one; return whether they are."""
         first = layout.line(text, place)
-        names = self._layouts.names(first.features, first.place)
-        first.place.numbers(numbers_of(first.features), "a feature")
-        statistic_names, values = statistics_of(first)
-        self._check_statistics(first.place, statistic_names, values)
+        names, _, _ = self._parts(first, statistics_of)
         of_last = statistics_of is not _uncounted
         pieces = layout.pieces(text, keep_texts=self._keep_texts, last=of_last)
         found = read_block(block, Style.BLANK, pieces, SEPARATOR)
@@ -174,13 +182,6 @@ class _Reader:
             )
         self._last = list_id
         self._here.add(list_id)
-
-    def _check_statistics(self, place: Place, names: tuple[str, ...] | None, numbers: Sequence[float]) -> None:
-        if not self._width:
-            self._names, self._width = names, len(numbers)
-        if names != self._names or len(numbers) != self._width or not numbers:
-            first = " ".join(self._names or ()) or f"{self._width} numbers"
-            raise place.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         names = self._names if statistic_names is None else statistic_names
@@ -270,7 +271,7 @@ def _labelled(line: _Line) -> Statistics:
 
 
 @contextmanager
-def _beside(path: str | Path, lists: str | Path) -> Iterator[Callable[[_Line], Statistics]]:
+def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
     """Open a file of statistics: for each line of a file of lists its id and its numbers, to be taken in turn.
 
     Raises `DataError` if a line does not fit, or some are left at the end.

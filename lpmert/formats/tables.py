@@ -173,11 +173,10 @@ class _Rows:
         return self._pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
-        if self._unit == "row":
-            return kind(f"row {line}: {message}", path=self._path)
         if isinstance(line, tuple):
-            line, number = line
-            message = f"candidate {number}: {message}"
+            line, message = line[0], f"candidate {line[1]}: {message}"
+        if self._unit == "row":
+            line, message = None, f"row {line}: {message}"
         return kind(message, path=self._path, line=line)
 
     def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
@@ -294,14 +293,11 @@ def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator
     elif kind == "csv":
         csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
     else:
-        records = (dict(zip(header, cells, strict=True)) for cells in rows)
-        lines = (json.dumps(record, ensure_ascii=False) for record in records)
-        if kind == "json":
-            stream.write("[\n" + next(lines))
-            stream.writelines(f",\n{line}" for line in lines)
-            stream.write("\n]\n")
-        else:
-            stream.writelines(f"{line}\n" for line in lines)
+        first, between, last = ("[\n", ",\n", "\n]\n") if kind == "json" else ("", "\n", "\n")
+        lines = (json.dumps(dict(zip(header, cells, strict=True)), ensure_ascii=False) for cells in rows)
+        stream.write(first + next(lines))
+        stream.writelines(between + line for line in lines)
+        stream.write(last)
 
 
 _LOSS = "loss"
