@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.text import Place
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -69,21 +70,26 @@ class Columns:
         return [name.removeprefix(_MARK) for name in self.statistics]
 
 
+class ColumnError(DataError):
+    """A column is not there, or does not hold what it should."""
+
+
 class Head(NamedTuple):
-    """What a table says before its rows: the names of its columns, the line they stand on, and the first row's cells.
+    """What a table says before its rows: the names of its columns, where they stand, and the first row's cells.
 
     spread: whether a record may hold all hypotheses of a list. rows: how many there are, if that is known.
     """
 
     names: Sequence[str]
-    line: int | None
+    place: Place
     first: Mapping[str, Any]
     spread: bool = False
     rows: int | None = None
 
-
-class ColumnError(DataError):
-    """A column is not there, or does not hold what it should."""
+    def refuse_absent(self, wanted: Iterable[str]) -> None:
+        for name in wanted:
+            if name not in self.names:
+                raise self.place.error(f"no column {quoted(name)}; the columns are {listed(self.names)}", ColumnError)
 
 
 class ColumnsNeeded(DataError):
@@ -94,10 +100,8 @@ class ColumnsNeeded(DataError):
     first row was looked at.
     """
 
-    def __init__(
-        self, message: str, missing: Sequence[str], said: Columns, *, path: str | Path | None, line: int | None
-    ) -> None:
-        super().__init__(message, path=path, line=line)
+    def __init__(self, message: str, missing: Sequence[str], said: Columns, place: Place) -> None:
+        super().__init__(message, path=place.path, line=place.line)
         self.missing, self.said = tuple(missing), said
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
@@ -150,7 +154,9 @@ class Wanted:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `ColumnError` where one that the caller names is not there.
         """
-        _refuse_one_column(head, self.path)
+        if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
+            trouble = f"there is one column only, {quoted(head.names[0])}"
+            raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics, there = known.statistics, head.names
@@ -158,7 +164,7 @@ class Wanted:
             statistics = tuple(_MARK + one if one not in there and _MARK + one in there else one for one in self.sums)
         text = self.text or (known.text if self.features is None or not read else None)
         given = [self.segment, *([] if self.sums is None else statistics), self.text]
-        refuse_absent([name for name in given if name is not None], head, self.path)
+        head.refuse_absent(name for name in given if name is not None)
         missing = [] if segment or head.spread else ["segment"]
         as_known = segment == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
@@ -167,13 +173,8 @@ class Wanted:
         missing += ["text"] if self.counted and text is None else []
         if missing:
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
-            raise ColumnsNeeded(
-                f"say which columns to use: {what}. The columns are {listed(head.names)}",
-                missing,
-                Columns(segment, (), statistics, text),
-                path=self.path,
-                line=head.line,
-            )
+            message = f"say which columns to use: {what}. The columns are {listed(head.names)}"
+            raise ColumnsNeeded(message, missing, Columns(segment, (), statistics, text), head.place)
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
         features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
@@ -185,20 +186,6 @@ def _split(names: Names, what: str) -> tuple[str, ...] | None:
         return None
     parts = map(str.strip, names.split(",")) if isinstance(names, str) else checked_sequence(names, what)
     return tuple(parts)
-
-
-def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path | None) -> None:
-    for name in wanted:
-        if name not in head.names:
-            trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
-            raise ColumnError(trouble, path=path, line=head.line)
-
-
-def _refuse_one_column(head: Head, path: str | Path | None) -> None:
-    """Raise `DataError` where what separates columns is taken for a part of their name."""
-    if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-        trouble = f"there is one column only, {quoted(head.names[0])}"
-        raise DataError(f"{trouble}: give its format (--from, format), tsv or csv", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:

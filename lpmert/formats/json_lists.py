@@ -81,7 +81,7 @@ def _head(place: Place, record: Record) -> Head:
     for name in (names := leaves(record)):
         with suppress(KeyError):  # of an array of objects that differ
             cells[name] = at_path(record, name)
-    return Head(names, place.line, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
+    return Head(names, place, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
 
 
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
+from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head
 from lpmert.formats.text import Place, unpacked
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
@@ -150,14 +150,14 @@ class Table(NamedTuple):
     blocks: Callable[[Columns], Iterator[Block]]
 
 
-def _table(head: Head, path: str | Path, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
+def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
     """Return a table whose head names each column once; asked for others, it raises `DataError`."""
     twice = repeated(head.names)
     if twice is not None:
-        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
+        raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
 
     def checked(columns: Columns) -> Iterator[Block]:
-        refuse_absent(columns.all, head, path)
+        head.refuse_absent(columns.all)
         return blocks(columns)
 
     return Table(head, checked)
@@ -201,7 +201,8 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
             else:
                 yield from _carefully(_records(chain([block], blocks), path, separator), header, columns, path)
 
-    return _table(Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path, rows)
+    cells = dict(zip(header, second[1] if second else [], strict=False))
+    return _table(Head(header, Place(path, line), cells), rows)
 
 
 @contextmanager
@@ -226,7 +227,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Iterator[Table
 
         # cells of the right kind; reading the first ones would take as long as reading all of their group
         first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-        yield _table(Head(schema.names, None, first, rows=n_rows), path, rows)
+        yield _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
@@ -370,7 +371,7 @@ def frame_table(frame: Any, path: str) -> Table:
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
     first = {name: _cells(column[:1])[0] if len(column) else "" for name, column in arrays.items()}
-    return _table(Head(list(arrays), None, first), path, rows)
+    return _table(Head(list(arrays), Place(path), first), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:

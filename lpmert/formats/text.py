@@ -30,8 +30,8 @@ class Place(NamedTuple):
     path: str | Path | None
     line: int | None = None
 
-    def error(self, message: str) -> DataError:
-        return DataError(message, path=self.path, line=self.line)
+    def error(self, message: str, kind: type[DataError] = DataError) -> DataError:
+        return kind(message, path=self.path, line=self.line)
 
     def number(self, cell: Any, what: str, *, textual: bool = True) -> float:
         """Return the number that a word of a text spells, or a value of JSON is; `what` names it in the `DataError`."""
