@@ -60,15 +60,15 @@ def read_scores(
     everything = [*read.items(), *([] if text_file is None or words is None else [(text_file, words)])]
     for path, keyed in everything[1:]:
         _check_same_keys(first, first_path, keyed, path)
-    columns = {path: _numbers(keyed, first, path) for path, keyed in read.items()}
+    columns = {path: _numbers(keyed, first) for path, keyed in read.items()}
     features = np.column_stack([columns[path] for path in scores.values()])
     statistics = np.column_stack([columns[path] for path in losses.values()] if losses else [np.zeros(len(first))])
     pool, names = Pool(), tuple(scores)
-    for (key, (line, _)), row, sums in zip(first.items(), features, statistics, strict=True):
+    for (key, (place, _)), row, sums in zip(first.items(), features, statistics, strict=True):
         list_id, found, rest = key.rpartition(separator)
         if not (list_id and found and rest):
             trouble = f"key {quoted(key)} is not list id, {quoted(separator)}, number of the hypothesis; set separator"
-            raise Place(first_path, line).error(trouble)
+            raise place.error(trouble)
         pool.add_row(list_id, names, row, sums, words[key][1] if words else None)
     return pool.nbest(list(losses) if losses else None, texts=words is not None)
 
@@ -102,29 +102,29 @@ def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, scores:
     for name in scores:
         keyed = read_keyed(folder / name)
         _check_same_keys(texts, folder / TEXT, keyed, folder / name)
-        columns.append(_numbers(keyed, texts, folder / name))
-    for (utterance, (line, text)), *row in zip(texts.items(), *columns, strict=True):
+        columns.append(_numbers(keyed, texts))
+    for (utterance, (place, text)), *row in zip(texts.items(), *columns, strict=True):
         counts[utterance] += 1
         if counts[utterance] != rank:
             trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {counts[utterance] - 1} before it"
-            raise Place(folder / TEXT, line).error(trouble)
+            raise place.error(trouble)
         pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
 
 
 def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
-    for mine, here, others, there in ((first, first_path, other, path), (other, path, first, first_path)):
-        for key, (line, _) in mine.items():
+    for mine, others, there in ((first, other, path), (other, first, first_path)):
+        for key, (place, _) in mine.items():
             if key not in others:
-                raise Place(here, line).error(f"key {quoted(key)} is missing in {there}; add it there")
+                raise place.error(f"key {quoted(key)} is missing in {there}; add it there")
 
 
-def _numbers(keyed: Keyed, keys: Iterable[str], path: str | Path) -> list[float]:
+def _numbers(keyed: Keyed, keys: Iterable[str]) -> list[float]:
     numbers = []
     for key in keys:
-        line, text = keyed[key]
+        place, text = keyed[key]
         tensor = _TENSOR.fullmatch(text.strip(" \t"))
         word = tensor.group(1) if tensor else text.strip(" \t")
-        numbers.append(Place(path, line).number(word, f"score of {quoted(key)}"))
+        numbers.append(place.number(word, f"score of {quoted(key)}"))
     return numbers
 
 

@@ -21,7 +21,6 @@ WHITE = " \t\n\r\v\f"
 
 WORD = re.compile(f"[^{WHITE}]+")
 _LONGEST_COUNT = 18
-"""Digits of a count: whatever has so many fits into 64 bits."""
 
 
 class Place(NamedTuple):
@@ -49,9 +48,14 @@ class Place(NamedTuple):
 
     def whole(self, word: str, what: str) -> int:
         """Return the count, 0 or more, that a word spells in decimal digits."""
-        if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT):
+        if not is_count(word):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
+
+
+def is_count(word: str) -> bool:
+    """Whether a word spells a count in decimal digits, few enough for 64 bits."""
+    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT
 
 
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
