@@ -70,6 +70,10 @@ class Columns:
         return [name.removeprefix(_MARK) for name in self.statistics]
 
 
+Cells = Mapping[str, Any]
+"""A sequence or an array for each column."""
+
+
 class ColumnError(DataError):
     """A column is not there, or does not hold what it should."""
 
@@ -106,6 +110,16 @@ class ColumnsNeeded(DataError):
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
         self.trouble = ""
+
+    def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
+        """Add likely columns, judged by the cells of the first rows; group: whether the caller gathers rows already."""
+        options, reasons = _likely(cells, self.said, textual=textual, costs=costs)
+        asked = [*self.missing, *([] if group else ["group"])]
+        asked += ["gain", "statistics", "metric"] if "loss" in self.missing else []
+        self.suggestion = {option: value for option, value in options.items() if option in asked}
+        self.no_features = reasons if "features" in asked else {}
+        likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
+        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
 
 
 @dataclass(frozen=True)
@@ -255,9 +269,6 @@ def losses_of_gains(nbest: NBest) -> NBest:
     return nbest.changed(statistics=losses, statistic_names=(f"1 - {name}" if share else f"-{name}",))
 
 
-Cells = Mapping[str, Any]
-"""A sequence or an array for each column."""
-
 COLUMN = "COLUMN"
 """Stands for a column that is not known."""
 
@@ -283,15 +294,8 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 """The search for sums looks at no more columns and rows than these, to stay fast."""
 
 
-class Suggestion(NamedTuple):
-    """Likely columns by option, and why others are no features."""
-
-    options: dict[str, str]  # "" for a flag
-    no_features: dict[str, str]
-
-
-def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True) -> Suggestion:
-    """Return what the columns of a table are likely to be.
+def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the columns of a table are likely to be, by option ("" for a flag), and why others are no features.
 
     cells: of the first rows, by name. said: what is known. textual: numbers are written as text. costs: hypotheses are
     to have losses.
@@ -318,7 +322,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
     group = {"group": ""} if scattered else {}
-    return Suggestion({"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons)
+    return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
 
 
 def _loss(

@@ -15,10 +15,10 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, first_of, kinds_of, read_block
+from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, blocks_of, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
+from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, whole
 
 Record = dict[str, Any]
 
@@ -41,10 +41,8 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
     """
     if format == "json":
         return _table(_of_document(stream, path))
-    blocks = blocks_of_bytes(stream, path)
-    first = next(blocks, None)
-    if first is None:
-        raise DataError(EMPTY, path=path)
+    blocks = blocks_of(stream, path)
+    first = next(blocks)
     place, record = next(_of_lines([first_of(first)], path))
     blocks = chain([first], blocks)
     if any(isinstance(value, list) for value in record.values()):
@@ -132,7 +130,7 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
     """
     if format == "json":
         return _of_document(stream, path)
-    return _of_lines(blocks_of_bytes(stream, path), path)
+    return _of_lines(blocks_of(stream, path), path)
 
 
 def _is_of_lists(record: Record) -> bool:
@@ -211,7 +209,6 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place, Record]]:
-    place = Place(path)
     for block in blocks:
         for number, line in enumerate(lines_of(block, path), block.first):
             place = Place(path, number)
@@ -222,8 +219,6 @@ def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place
             except (ValueError, RecursionError) as error:
                 raise place.error(f"not one JSON object ({error})") from error
             yield place, _checked(record, place)
-    if place.line is None:
-        raise place.error(EMPTY)
 
 
 def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:

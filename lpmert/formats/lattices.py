@@ -295,7 +295,7 @@ def kinds_of_graphs() -> list[str]:
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
 
 
-_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
+_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
 _COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 

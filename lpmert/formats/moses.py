@@ -18,12 +18,12 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
-from lpmert.formats.rows import Cell, Piece, Style, first_of, read_block, runs_of
+from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
-from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
+from lpmert.system.files import Bytes, atomic_writer, lines_of, open_bytes
 from lpmert.system.memory import room_for
 
 SEPARATOR = "|||"
@@ -237,13 +237,11 @@ class _Layout(NamedTuple):
 
 def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
     """Yield the lines of a file; without a line end the last one could be cut off within a number."""
-    block = None
+    block = Bytes(1, b"")
     with open_bytes(path) as stream:
-        for block in blocks_of_bytes(stream, path):
+        for block in blocks_of(stream, path):
             room_for(0, "reading")
             yield block
-    if block is None:
-        raise DataError(EMPTY, path=path)
     if not block.data.endswith(b"\n"):
         last = Place(path, block.first + block.n_lines - 1)
         raise last.error("no line end here, so the file may be cut off; add one if it is whole")

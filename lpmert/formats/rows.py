@@ -50,6 +50,15 @@ class Style(IntEnum):
     JSON = 2
 
 
+def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
+    """Yield all lines of a stream that `open_bytes` opened, many at once; raises `DataError` if there is none."""
+    block = None
+    for block in blocks_of_bytes(stream, path):
+        yield block
+    if block is None:
+        raise DataError(EMPTY, path=path)
+
+
 def first_of(block: Bytes) -> Bytes:
     return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
 
@@ -173,10 +182,8 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
 
     Raises `DataError` with the line if the file is empty or malformed.
     """
-    blocks = blocks_of_bytes(stream, path)
-    first = next(blocks, None)
-    if first is None:
-        raise DataError(EMPTY, path=path)
+    blocks = blocks_of(stream, path)
+    first = next(blocks)
     header_line = first_of(first)
     separator = "\t" if format == "tsv" else ","
     if format == "csv" and b";" in header_line.data and {*b",\t"}.isdisjoint(header_line.data):

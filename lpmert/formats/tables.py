@@ -26,7 +26,6 @@ from lpmert.formats.columns import (
     Wanted,
     header_of,
     losses_of_gains,
-    suggested,
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Pool
@@ -122,18 +121,7 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
                 cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
         except DataError as trouble:
             error.trouble = str(trouble)
-    found = suggested(cells, error.said, textual=textual, costs=costs)
-    asked = [
-        *error.missing,
-        *(() if group else ("group",)),
-        *(("gain", "statistics", "metric") if "loss" in error.missing else ()),
-    ]
-    error.suggestion = {option: value for option, value in found.options.items() if option in asked}
-    error.no_features = found.no_features if "features" in asked else {}
-    likely = ", ".join(
-        f"{option}={value or True!r}" for option, value in error.suggestion.items() if option != "metric"
-    )
-    error.add_note(f"For example: lpmert.read(..., {likely})")
+    error.suggest(cells, textual=textual, group=group, costs=costs)
 
 
 class _Rows:
