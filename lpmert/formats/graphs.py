@@ -214,8 +214,7 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
     names = (GRAPH, ACOUSTIC) if pairs else (COST,)
     found, leads = list[_Part](), list[tuple[int, int]]()
     for (place, fields), weight in zip(arcs, weights, strict=True):
-        source, target = (place.whole(field, "the state") for field in fields[:2])
-        leads.append((source, target))
+        leads.append((place.whole(fields[0], "the state"), place.whole(fields[1], "the state")))
         word = _word(fields[label], in_words, file.symbols, place)
         found.append(_Part(word, _costs(weight, names, place), place.line or 0))
     start = rows[0][0].whole(rows[0][1][0], "the state")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ def is_count(word: str) -> bool:
 
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
     """Return the numbers that words, or else values of JSON, are; `None` where one of them has to be looked at."""
-    if not (spells_plainly(cells) if textual else set(map(type, cells)) <= {int, float}):
+    if not (spells_plainly("".join(cells)) if textual else set(map(type, cells)) <= {int, float}):
         return None
     try:
         numbers = list(map(float, cells))
@@ -70,10 +70,9 @@ def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
     return numbers if plain else None
 
 
-def spells_plainly(words: Iterable[str]) -> bool:
-    """Whether words have neither underscores nor digits of other scripts, which `float` would accept."""
-    joined = "".join(words)
-    return "_" not in joined and joined.isascii()
+def spells_plainly(text: str) -> bool:
+    """Whether a text has neither underscores nor digits of other scripts, which `float` would accept."""
+    return "_" not in text and text.isascii()
 
 
 ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subtract what all have in common"
@@ -84,7 +83,7 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
 
     part: what the message suggests to leave out.
     """
-    plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
+    plain = spells_plainly(cell) if textual else type(cell) in (int, float)
     try:
         number = float(cell) if plain else None
     except ValueError:

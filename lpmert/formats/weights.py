@@ -24,7 +24,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import groups_of, names_of_group, number_spans
-from lpmert.formats.text import WORD, Place, unique_keys
+from lpmert.formats.text import WORD, Place, spells_plainly, unique_keys
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -256,7 +256,7 @@ def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
 
 def _is_number(text: str) -> bool:
     try:
-        return text.isascii() and "_" not in text and bool(np.isfinite(float(text)))
+        return spells_plainly(text) and math.isfinite(float(text))
     except ValueError:
         return False
 
