@@ -233,7 +233,8 @@ def weights_text(
     old = template.of_features(names)
     norm = np.abs(old).sum()
     factor = norm / np.abs(weights).sum() if scaled and norm else 1.0
-    for texts in _texts(weights * factor):
+    for form in (f"z.{DECIMALS}f", *(f"z.{digits}g" for digits in range(DECIMALS + 1, _FULL_DIGITS + 1))):
+        texts = [format(weight, form) for weight in (weights * factor).tolist()]
         content = template.with_weights(names, texts)
         written = _parse(content, place).of_features(names)
         if written.any() and keeps(written):
@@ -259,13 +260,6 @@ def _is_number(text: str) -> bool:
         return spells_plainly(text) and math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _texts(weights: FloatArray) -> Iterator[list[str]]:
-    """Yield the weights with more and more digits."""
-    yield [f"{weight:z.{DECIMALS}f}" for weight in weights.tolist()]
-    for digits in range(DECIMALS + 1, _FULL_DIGITS + 1):
-        yield [f"{weight:z.{digits}g}" for weight in weights.tolist()]
 
 
 def _parse(content: str, path: str | Path) -> WeightsFile:
