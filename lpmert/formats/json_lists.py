@@ -6,7 +6,7 @@ import io
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from operator import itemgetter
@@ -68,7 +68,7 @@ def _table(records: Iterator[tuple[Place, Record]]) -> Table:
     return Table(_head(place, record), lambda columns: blocks_of_rows(_rows(whole, columns)))
 
 
-def blocks_of_rows(rows: Iterator[tuple[Any, tuple[Any, ...]]]) -> Iterator[Block]:
+def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
     """Yield rows, each with its line, some at a time."""
     while block := list(islice(rows, _ROWS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
@@ -149,15 +149,15 @@ def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
         yield from ((place, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
 
 
-def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, Sequence[Any]]]:
     number, place, names = 0, Place(None), columns.all
     for number, (place, record) in enumerate(records):
-        try:
-            cells = tuple([record[name] for name in names])
-        except KeyError:
-            cells = tuple(_deep(record, names, place))
-        if columns.segment is None:
-            cells = number, *cells
+        cells: list[Any] = [number] if columns.segment is None else []
+        for name in names:
+            try:
+                cells.append(record[name] if name in record else at_path(record, name))
+            except KeyError as error:
+                raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
         if any(isinstance(cell, list) for cell in cells):
             try:
                 yield from ((place.line, row) for row in list(_spread(cells)))
@@ -167,14 +167,6 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
             yield place.line, cells
     if columns.segment is None and number == 0:
         raise place.error("only one record; name the column that says which list a row belongs to (segment)")
-
-
-def _deep(record: Record, wanted: Iterable[str], place: Place) -> Iterator[Any]:
-    for name in wanted:
-        try:
-            yield at_path(record, name)
-        except KeyError as error:
-            raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
 
 
 def leaves(record: Record) -> list[str]:
@@ -259,7 +251,7 @@ def _after_white(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
-def _spread(cells: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield the rows that cells stand for; raises `ValueError` for arrays of different lengths.
 
     The first cell is an array of the same length as the others, or stands for all rows.
