@@ -225,16 +225,24 @@ def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tup
 
 
 def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
-    begin = f"{what}_BIN_BEGIN_0".encode()
-    if head_of(path, len(begin)) == begin:
+    binary, begin, end = f"{what}_BIN_BEGIN_0".encode(), f"{what}_TXT_BEGIN_0", f"{what}_TXT_END_0"
+    if head_of(path, len(binary)) == binary:
         raise DataError("binary data; let Moses' extractor write text, without --binary", path=path)
     rows = placed_lines(path)
     for place, text in rows:
-        list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", place)
+        words = words_of(text)
+        if words[:1] != [begin]:
+            raise place.error(f"a list must begin with {begin} here")
+        if len(words) < 4:
+            raise place.error(f"{begin} needs id, hypotheses and columns")
+        count = place.whole(words[2], "the number of hypotheses")
+        width = place.whole(words[3], "the number of columns")
+        if not count:
+            raise place.error(f"list {quoted(words[1])} is empty; leave it out")
         found: list[tuple[Place, list[str]]] = []
         for row_place, row in rows:
             cells = words_of(row)
-            if cells[:1] == [f"{what}_TXT_END_0"]:
+            if cells[:1] == [end]:
                 break
             if len(found) == count:
                 raise row_place.error(f"more than the {count} hypotheses that line {place.line} says")
@@ -243,21 +251,7 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
             raise place.error("the file ends within the list that begins here")
         if len(found) != count:
             raise row_place.error(f"{len(found)} hypotheses, but line {place.line} says {count}")
-        yield _Block(place, list_id, width, extra, found)
-
-
-def _head(text: str, begin: str, place: Place) -> tuple[str, int, int, tuple[str, ...]]:
-    """Return id, number of hypotheses and of columns, and all other words of the first line of a list."""
-    words = words_of(text)
-    if not words or words[0] != begin:
-        raise place.error(f"a list must begin with {begin} here")
-    if len(words) < 4:
-        raise place.error(f"{words[0]} needs id, hypotheses and columns")
-    count = place.whole(words[2], "the number of hypotheses")
-    width = place.whole(words[3], "the number of columns")
-    if not count:
-        raise place.error(f"list {quoted(words[1])} is empty; leave it out")
-    return words[1], count, width, tuple(words[4:])
+        yield _Block(place, words[1], width, tuple(words[4:]), found)
 
 
 def _line_of(block: _Block) -> str:

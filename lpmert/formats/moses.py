@@ -86,7 +86,13 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
     ... become `name= v v ...`. Texts that are all empty read back as no texts. Raises `DataError` where a name, an id
     or a text cannot be told from what is around it.
     """
-    _check_writable(nbest, path)
+    for name in (*nbest.names, *nbest.statistic_names):
+        if not is_word(name) or SEPARATOR in name:
+            raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
+    for text in (*nbest.list_ids, *(nbest.texts or ())):
+        if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
+            trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
+            raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
     writer = FeatureWriter(nbest.names)
     list_ids = [nbest.list_ids[number] for number in nbest.list_index.tolist()]
     texts = nbest.texts or ("",) * nbest.n_hypotheses
@@ -290,16 +296,6 @@ def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
     yield following
     for place, _ in rows:
         raise place.error(f"more lines than {lists}")
-
-
-def _check_writable(nbest: NBest, path: str | Path) -> None:
-    for name in (*nbest.names, *nbest.statistic_names):
-        if not is_word(name) or SEPARATOR in name:
-            raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
-    for text in (*nbest.list_ids, *(nbest.texts or ())):
-        if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
-            trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
-            raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
 
 
 def label_of(word: str) -> str | None:

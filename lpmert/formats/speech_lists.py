@@ -15,7 +15,7 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.references import Keyed, read_keyed, utterance_files
-from lpmert.formats.text import Place, placed_lines, words_of
+from lpmert.formats.text import placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -142,24 +142,20 @@ def read_srilm(source: str | Path) -> NBest:
     pool = Pool()
     for utterance, path in utterance_files(source):
         for place, line in placed_lines(path):
-            if not line.startswith("#"):
-                numbers, words = _srilm(words_of(line), place)
-                pool.add_row(utterance, ("acoustic", "lm", "words"), numbers, text=words)
+            if line.startswith("#"):
+                continue
+            cells = words_of(line)
+            if len(cells) < 3:
+                needed = "too short; a line needs: acoustic lm nwords word word ..."
+                raise place.error(needed if cells else "empty line; delete it")
+            acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
+            count, words = place.whole(cells[2], "number of words"), cells[3:]
+            if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
+                raise place.error(f"{count} words announced, but only {len(words)} found")
+            pool.add_row(utterance, ("acoustic", "lm", "words"), [acoustic, lm, count], text=" ".join(words))
         if utterance not in pool.numbers:
             raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
     return pool.nbest(texts=True)
-
-
-def _srilm(cells: Sequence[str], place: Place) -> tuple[list[float], str]:
-    if not cells:
-        raise place.error("empty line; delete it")
-    if len(cells) < 3:
-        raise place.error("too short; a line needs: acoustic lm nwords word word ...")
-    acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
-    count, words = place.whole(cells[2], "number of words"), cells[3:]
-    if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
-        raise place.error(f"{count} words announced, but only {len(words)} found")
-    return [acoustic, lm, float(count)], " ".join(words)
 
 
 SRILM = Format("SRILM lists, one utterance a file", read_srilm, spoken=True)
