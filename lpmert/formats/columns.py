@@ -397,9 +397,7 @@ def _counts(numbers: FloatArray) -> bool:
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
-    if textual:
-        return all(str(cell).strip().lower() in TRUTH for cell in cells)
-    return all(isinstance(cell, bool) for cell in cells)
+    return all(str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells)
 
 
 def _is_text(cells: Sequence[Any]) -> bool:

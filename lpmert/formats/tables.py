@@ -9,6 +9,7 @@ import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TextIO
@@ -85,7 +86,7 @@ def read_table(
         except ColumnsNeeded as error:
             _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
             raise
-        rows = _Rows(name, format or "frame", columns, gain=gain, group=group, expected=table.head.rows)
+        rows = _Rows(name, format or "frame", columns, gain, group, table.head.rows)
         nbest = rows.collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
@@ -124,48 +125,46 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
     error.suggest(cells, textual=textual, group=group, costs=costs)
 
 
+@dataclass
 class _Rows:
     """The rows of a table as they are read, and the lists they make up."""
 
-    def __init__(
-        self,
-        path: str | Path,
-        kind: str,
-        columns: Columns,
-        *,
-        gain: str | None = None,
-        group: bool = False,
-        expected: int | None = None,
-    ) -> None:
-        self._path, self._columns, self._gain, self._group = path, columns, gain, group
-        self._textual, self._unit = kind in _TEXTUAL, "row" if kind in ("parquet", "frame") else "line"
-        room_for(8 * (expected or 0) * len(columns.numbers), "reading")
-        self._pool = Pool(expected)
-        self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
-        self._last: Any = None
+    path: str | Path
+    kind: str
+    columns: Columns
+    gain: str | None = None
+    group: bool = False
+    expected: int | None = None
+
+    def __post_init__(self) -> None:
+        self.textual, self.unit = self.kind in _TEXTUAL, "row" if self.kind in ("parquet", "frame") else "line"
+        room_for(8 * (self.expected or 0) * len(self.columns.numbers), "reading")
+        self.pool = Pool(self.expected)
+        self.begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
+        self.last: Any = None
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
-        columns = self._columns
+        columns = self.columns
         for block in blocks:
             room_for(0, "reading")
             keys, *cells = block.columns
             self._add_lists(block.lines, keys)
             if columns.text is not None:
-                self._pool.texts += self._texts(cells.pop(), block.lines, columns.text)
+                self.pool.texts += self._texts(cells.pop(), block.lines, columns.text)
             arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
             split, size = len(columns.features), len(block.lines)
-            self._pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
-            self._pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
-        if not len(self._pool):
-            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self._path)
-        return self._pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
+            self.pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
+            self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
+        if not len(self.pool):
+            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
+        return self.pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
         if isinstance(line, tuple):
             line, message = line[0], f"candidate {line[1]}: {message}"
-        if self._unit == "row":
+        if self.unit == "row":
             line, message = None, f"row {line}: {message}"
-        return kind(message, path=self._path, line=line)
+        return kind(message, path=self.path, line=line)
 
     def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
         return self._error(line, f"column {quoted(name or '')} {trouble}", ColumnError)
@@ -173,44 +172,44 @@ class _Rows:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
         for key, size in runs_of(keys):
-            if not (self._begun and key == self._last and type(key) is type(self._last)):
+            if not (self.begun and key == self.last and type(key) is type(self.last)):
                 self._check_list(lines[first], key)
-            self._last = key
-            self._pool.add(str(key), size)
+            self.last = key
+            self.pool.add(str(key), size)
             first += size
 
     def _check_list(self, line: int, key: Any) -> None:
         """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
         if key is None or key == "":
             trouble = "is empty; it must say which list the row belongs to"
-            raise self._column_error(line, self._columns.segment, trouble)
+            raise self._column_error(line, self.columns.segment, trouble)
         if type(key) not in (str, int):
             trouble = f"is {reprlib.repr(key)}, not a string or an integer"
-            raise self._column_error(line, self._columns.segment, trouble)
-        first, kind = self._begun.setdefault(str(key), (line, type(key)))
+            raise self._column_error(line, self.columns.segment, trouble)
+        first, kind = self.begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
             raise self._error(
                 line,
-                f"list {quoted(key)} is {quoted(kind(key))} on {self._unit} {first}; write all ids of lists as "
+                f"list {quoted(key)} is {quoted(kind(key))} on {self.unit} {first}; write all ids of lists as "
                 "strings, or all as numbers",
             )
-        if first != line and str(key) != str(self._last) and not self._group:
-            other = list(self._begun.values())[self._pool.numbers[str(key)] + 1][0]
+        if first != line and str(key) != str(self.last) and not self.group:
+            other = list(self.begun.values())[self.pool.numbers[str(key)] + 1][0]
             raise self._error(
                 line,
-                f"list {quoted(str(key))} comes back here; it began on {self._unit} {first} and another list on "
-                f"{self._unit} {other}; sort the rows, or gather them with group=True (--group)",
+                f"list {quoted(str(key))} comes back here; it began on {self.unit} {first} and another list on "
+                f"{self.unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
 
     def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
-        if name == self._gain:
-            cells = truth_as_numbers(cells, textual=self._textual)
+        if name == self.gain:
+            cells = truth_as_numbers(cells, textual=self.textual)
         if isinstance(cells, np.ndarray):
             exact = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
             if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
                 return exact
             cells = cells.tolist()
-        numbers = plain_numbers(cells, textual=self._textual)
+        numbers = plain_numbers(cells, textual=self.textual)
         if numbers is None:
             for line, cell in zip(lines, cells, strict=True):
                 if (trouble := self._trouble(cell, name)) is not None:
@@ -220,9 +219,9 @@ class _Rows:
     def _trouble(self, cell: Any, name: str) -> str | None:
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if name in self._columns.statistics and str(cell).strip().lower() in ("true", "false"):
+        if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
-        return trouble_of_number(cell, textual=self._textual, part="the hypothesis")
+        return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 
     def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
         if set(map(type, cells)) != {str}:
