@@ -10,7 +10,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -324,16 +324,9 @@ class _Layouts:
         return names
 
     def _new(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
-        groups = groups_of(labels)
-        names: list[str] = []
-        required: set[str] = set()
-        for label, count in groups:
-            if groups == [("", count)]:
-                found, everywhere = [*numbered("feature", count)], True
-            else:
-                found, everywhere = names_of_group(label, count, place)
-            names += found
-            required.update(found if everywhere else ())
+        unnamed = ((name, True) for name in numbered("feature", len(labels)))
+        found = list(names_of(labels, place) if any(labels) else unnamed)
+        names, required = tuple(name for name, _ in found), {name for name, everywhere in found if everywhere}
         twice = repeated(names)
         if twice is not None:
             raise place.error(f"feature {quoted(twice)} comes twice")
@@ -344,7 +337,7 @@ class _Layouts:
         for name in sorted(required ^ self._required):
             trouble = "is new here" if name in required else "is missing"
             raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
-        return tuple(names)
+        return names
 
 
 def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
@@ -363,28 +356,21 @@ def numbers_of(text: str) -> list[str]:
     return [text[start:end] for start, end in number_spans(text)[1]]
 
 
-def groups_of(labels: Sequence[str | None]) -> list[tuple[str, int]]:
-    """Return each label and how many numbers follow it; the label is empty for those before the first one."""
-    found, counts = [""], [0]
-    for label in labels:
-        if label is None:
-            counts[-1] += 1
+def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each number by the labels before them, and whether every line must have it."""
+    starts = [at for at, label in enumerate(labels) if label is not None or at == 0]
+    for start, end in pairwise([*starts, len(labels)]):
+        label, count = labels[start] or "", end - start - 1
+        name, single = label[:-1], label[-1:] == _SINGLE
+        if not name:
+            raise place.error("a number without the name of its feature")
+        if single == bool(count):
+            trouble = f"two numbers for feature {quoted(name)}" if single else f"no number after {quoted(label)}"
+            raise place.error(trouble)
+        if single or (count == 1 and "_" in name):
+            yield name, False
         else:
-            found.append(label)
-            counts.append(0)
-    return [group for group in zip(found, counts, strict=True) if group != ("", 0)]
-
-
-def names_of_group(label: str, count: int, place: Place) -> tuple[list[str], bool]:
-    """Return the names of the numbers with a label, and whether every line must have them."""
-    name, single = label[:-1], label[-1:] == _SINGLE
-    if not name:
-        raise place.error("a number without the name of its feature")
-    if single == bool(count):
-        raise place.error(f"two numbers for feature {quoted(name)}" if single else f"no number after {quoted(label)}")
-    if single or (count == 1 and "_" in name):
-        return [name], False
-    return [f"{name}_{number}" for number in range(count)], True
+            yield from ((f"{name}_{number}", True) for number in range(count))
 
 
 class FeatureWriter:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.formats.moses import groups_of, names_of_group, number_spans
+from lpmert.formats.moses import names_of, number_spans
 from lpmert.formats.text import WORD, Place, spells_plainly, unique_keys
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
@@ -76,10 +76,8 @@ def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iter
         yield Slot(start + matches[-1].start(), start + matches[-1].end(), number, name.strip())
         return
     labels, spans = number_spans(line)
-    names: list[str] = []
-    for label, count in groups_of(labels):
-        names += names_of_group(label, count, Place(path, number))[0] if any(labels) else [""] * count
-    for (begin, end), found in zip(spans, names, strict=True):
+    named = names_of(labels, Place(path, number)) if any(labels) else (("", False) for _ in spans)
+    for (begin, end), (found, _) in zip(spans, named, strict=True):
         yield Slot(start + begin, start + end, number, found)
 
 
