@@ -146,8 +146,9 @@ class _Reader:
 
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
         """Return names and numbers of the features of a line, and its statistics."""
-        names = self._layouts.names(line.features, line.place)
-        values = line.place.numbers(numbers_of(line.features), "a feature")
+        labels, spans = number_spans(line.features)
+        names = self._layouts.names(tuple(labels), line.place)
+        values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
         statistic_names, numbers = statistics_of(line)
         if not self._width:
             self._names, self._width = statistic_names, len(numbers)
@@ -313,9 +314,8 @@ class _Layouts:
         self._known: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         self._required: set[str] | None = None
 
-    def names(self, field: str, place: Place) -> tuple[str, ...]:
+    def names(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
         """Return the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
-        labels = tuple(map(label_of, words_of(field)))
         names = self._known.get(labels)
         if names is None:
             if len(self._known) == _KEPT_LAYOUTS:
@@ -350,10 +350,6 @@ def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
         if label is None or label[-1] == _SINGLE
     ]
     return labels, spans
-
-
-def numbers_of(text: str) -> list[str]:
-    return [text[start:end] for start, end in number_spans(text)[1]]
 
 
 def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, bool]]:
