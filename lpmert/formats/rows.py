@@ -129,9 +129,8 @@ _PYARROW = 96 << 20
 class Block(NamedTuple):
     """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
-    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis.
-
-    Numbers that are known to be finite may be arrays.
+    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis. Numbers that
+    are known to be finite may be arrays.
     """
 
     lines: Sequence[Any]

@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.references import Keyed, read_keyed, utterance_files
@@ -54,23 +52,22 @@ def read_scores(
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
             raise DataError(f"{what} names no file; give at least one")
-    read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
-    words = None if text_file is None else read_keyed(text_file)
-    first_path, first = next(iter(read.items()))
-    everything = [*read.items(), *([] if text_file is None or words is None else [(text_file, words)])]
-    for path, keyed in everything[1:]:
-        _check_same_keys(first, first_path, keyed, path)
-    columns = {path: _numbers(keyed, first) for path, keyed in read.items()}
-    features = np.column_stack([columns[path] for path in scores.values()])
-    statistics = np.column_stack([columns[path] for path in losses.values()] if losses else [np.zeros(len(first))])
+    files = [*scores.values(), *(losses or {}).values(), *([] if text_file is None else [text_file])]
+    read = {path: read_keyed(path) for path in files}
+    first, *others = read.values()
+    for keyed in others:
+        _check_same_keys(first, keyed)
+    columns = [_numbers(read[path], first) for path in scores.values()]
+    sums = [_numbers(read[path], first) for path in (losses or {}).values()] or [[0.0] * len(first)]
     pool, names = Pool(), tuple(scores)
-    for (key, (place, _)), row, sums in zip(first.items(), features, statistics, strict=True):
+    rows = zip(zip(*columns, strict=True), zip(*sums, strict=True), strict=True)
+    for (key, (place, _)), (row, statistics) in zip(first.items(), rows, strict=True):
         list_id, found, rest = key.rpartition(separator)
         if not (list_id and found and rest):
             trouble = f"key {quoted(key)} is not list id, {quoted(separator)}, number of the hypothesis; set separator"
             raise place.error(trouble)
-        pool.add_row(list_id, names, row, sums, words[key][1] if words else None)
-    return pool.nbest(list(losses) if losses else None, texts=words is not None)
+        pool.add_row(list_id, names, row, statistics, None if text_file is None else read[text_file][key][1])
+    return pool.nbest(list(losses) if losses else None, texts=text_file is not None)
 
 
 def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NBest:
@@ -98,11 +95,10 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
 def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, scores: Sequence[str]) -> None:
     """Add the hypotheses of a folder; counts: how many there are of each utterance."""
     texts, names = read_keyed(folder / TEXT), (*scores, "words")
-    columns = []
-    for name in scores:
-        keyed = read_keyed(folder / name)
-        _check_same_keys(texts, folder / TEXT, keyed, folder / name)
-        columns.append(_numbers(keyed, texts))
+    files = [read_keyed(folder / name) for name in scores]
+    for keyed in files:
+        _check_same_keys(texts, keyed)
+    columns = [_numbers(keyed, texts) for keyed in files]
     for (utterance, (place, text)), *row in zip(texts.items(), *columns, strict=True):
         counts[utterance] += 1
         if counts[utterance] != rank:
@@ -111,10 +107,11 @@ def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, scores:
         pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
 
 
-def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
-    for mine, others, there in ((first, other, path), (other, first, first_path)):
+def _check_same_keys(first: Keyed, other: Keyed) -> None:
+    for mine, others in ((first, other), (other, first)):
         for key, (place, _) in mine.items():
             if key not in others:
+                there = next(iter(others.values()))[0].path
                 raise place.error(f"key {quoted(key)} is missing in {there}; add it there")
 
 
