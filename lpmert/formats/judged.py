@@ -211,22 +211,16 @@ def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> d
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:
     found: dict[str, dict[str, float]] = {}
+    known = {6: (0, 2, 4)} if run else {4: (0, 2, 3), 3: (0, 1, 2)}  # places of query, document and number by words
     for place, line in placed_lines(path):
         words = words_of(line)
-        if run and len(words) == 6:
-            query, _, document, _, value, _ = words
-        elif not run and len(words) == 4:
-            query, _, document, value = words
-        elif not run and len(words) == 3:
-            if place.line == 1 and words[2] == "score":  # BEIR's names of columns
-                continue
-            query, document, value = words
-        elif not words:
+        if not words or (len(words) == 3 and not run and place.line == 1 and words[2] == "score"):  # BEIR's header
             continue
-        else:
+        if len(words) not in known:
             other = "grades go to --qrels (qrels)" if run else "runs are DATA (source)"
             swapped = f"; {other}" if len(words) in ((3, 4) if run else (6,)) else ""
             raise place.error(f"{len(words)} words; write '{_RUN if run else _QRELS}'{swapped}")
+        query, document, value = (words[at] for at in known[len(words)])
         own = found.setdefault(query, {})
         if document in own:
             raise place.error(f"document {quoted(document)} of query {quoted(query)} comes a second time; keep one")
