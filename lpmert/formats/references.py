@@ -14,7 +14,7 @@ from lpmert.formats.text import WHITE, Place, is_count, placed_lines, unpacked, 
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import EMPTY
+from lpmert.system.files import EMPTY, writing_to
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -93,12 +93,9 @@ def utterance_of(path: Path) -> str:
 
 def made_folder(path: str | Path) -> Path:
     """Return the folder, made if there is none; raises `DataError` if it cannot be."""
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be written: {reason_of(error)}", path=folder) from error
-    return folder
+    with writing_to(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+    return Path(path)
 
 
 def read_keyed(path: str | Path) -> Keyed:
