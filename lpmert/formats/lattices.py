@@ -295,8 +295,8 @@ def kinds_of_graphs() -> list[str]:
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
 
 
-_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
-_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
+_SCALES = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
+_SCALES |= dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 
 def read_lattices(
@@ -326,8 +326,7 @@ def read_lattices(
     for name in scales or {}:
         if name not in lattices.names:
             raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
-    known = {**_UNSCALED, **_COSTS}
-    weights = [{**known, **own, **(scales or {})} for own in given]
+    weights = [{**_SCALES, **own, **(scales or {})} for own in given]
     rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
     return best_lists(lattices, rows, n_best)
 
