@@ -11,6 +11,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.moses import FeatureWriter
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
@@ -146,16 +147,13 @@ def write_mert_data(
     if Path(features).resolve() == Path(scores).resolve():
         raise DataError("features and scores need a file each", path=features)
     dense, names = _leading_dense(nbest), nbest.names
-    rows = rows_by_column(nbest.features)
+    labels = [*[""] * dense, *(f"{name}=" for name in names[dense:])]
+    writer, rows = FeatureWriter(labels, dict.fromkeys(range(dense))), rows_by_column(nbest.features)
     with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
         for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
             feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {' '.join(names[:dense])}\n")
             for hypothesis, row in enumerate(islice(rows, end - start), start):
-                words = [number_text(row[column]) for column in range(dense)]
-                # the first line has all features, so that reading finds them in the same order
-                columns = range(dense, len(names)) if hypothesis == 0 else (one for one in row if one >= dense)
-                words += [f"{names[column]}={number_text(row.get(column, 0.0))}" for column in columns]
-                feature_stream.write(" ".join(words) + "\n")
+                feature_stream.write(writer.field(row, first=hypothesis == 0) + "\n")
             feature_stream.write("FEATURES_TXT_END_0\n")
             score_stream.write(f"SCORES_TXT_BEGIN_0 {list_id} {end - start} {nbest.statistics.shape[1]} {kind}\n")
             for numbers in nbest.statistics[start:end].tolist():

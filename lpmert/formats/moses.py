@@ -93,14 +93,13 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
         if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
             trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
             raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
-    writer = FeatureWriter(nbest.names)
+    writer = FeatureWriter.of_groups(nbest.names)
     list_ids = [nbest.list_ids[number] for number in nbest.list_index.tolist()]
     texts = nbest.texts or ("",) * nbest.n_hypotheses
     rows = zip(list_ids, texts, rows_by_column(nbest.features), nbest.statistics.tolist(), strict=True)
     with atomic_writer(path) as stream:
         for number, (list_id, text, row, values) in enumerate(rows):
-            # the first line has all features, so that reading finds them in the same order
-            features = writer.field(row, whole=number == 0)
+            features = writer.field(row, first=number == 0)
             named = zip(nbest.statistic_names, map(number_text, values), strict=True)
             statistics = " ".join(f"{name}={value}" for name, value in named)
             fields = list_id, text, features, "0", f"{STATISTICS_LABEL} {statistics}"
@@ -369,33 +368,38 @@ def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, 
             yield from ((f"{name}_{number}", True) for number in range(count))
 
 
-class FeatureWriter:
-    """Writes the features of lines so that reading gives back exactly these names and numbers."""
+class FeatureWriter(NamedTuple):
+    """Writes the features of lines so that reading gives back exactly these names and numbers.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._labels: list[str] = []
-        """What stands before the number of each feature: within a group nothing."""
-        self._of_groups: dict[int, None] = {}
-        """Columns of groups, which every line has."""
-        base, size = "", 0
+    labels: what stands before the number of each feature. everywhere: the columns that no line leaves out.
+    """
+
+    labels: Sequence[str]
+    everywhere: Mapping[int, None]
+
+    @staticmethod
+    def of_groups(names: Sequence[str]) -> FeatureWriter:
+        """Return a writer of groups name_0, name_1, ..., which every line has, and of other features."""
+        labels, everywhere, base, size = list[str](), dict[int, None](), "", 0
         for column, name in enumerate(names):
             match = _OF_GROUP.fullmatch(name)
             if match and (match[2] == "0" or (match[1] == base and int(match[2]) == size)):
                 base, size = match[1], int(match[2]) + 1
-                self._labels.append("" if size > 1 else f"{base}= ")
-                self._of_groups[column] = None
+                labels.append("" if size > 1 else f"{base}= ")
+                everywhere[column] = None
             else:
                 base = ""
-                self._labels.append(f"{name}= " if "_" in name else f"{name}=")
+                labels.append(f"{name}= " if "_" in name else f"{name}=")
+        return FeatureWriter(labels, everywhere)
 
-    def field(self, row: Mapping[int, float], *, whole: bool) -> str:
-        """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0.
+    def field(self, row: Mapping[int, float], *, first: bool) -> str:
+        """Return the features of one hypothesis from its numbers by column; columns that are left out hold 0.
 
-        whole: with all features in the order of their names.
+        first: with all features, so that reading finds them in the order of their names.
         """
-        sparse = (column for column in row if column not in self._of_groups)
-        columns = range(len(self._labels)) if whole else [*self._of_groups, *sparse] or [0]
-        return " ".join(self._labels[column] + number_text(row.get(column, 0.0)) for column in columns)
+        others = (column for column in row if column not in self.everywhere)
+        columns = range(len(self.labels)) if first else [*self.everywhere, *others] or [0]
+        return " ".join(self.labels[column] + number_text(row.get(column, 0.0)) for column in columns)
 
 
 MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")
