@@ -225,7 +225,8 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
             leads.append((state, end))
             found.append(_Part(None, _costs(weight, names, place), place.line or 0))
     links = _Rows.of(found, leads)
-    return Links(*links.ends, links.words, links.vocabulary, links.scores, start, end, links.lines)
+    sources, targets = links.ends
+    return Links(sources, targets, links.words, links.vocabulary, links.scores, start, end, links.lines)
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
