@@ -6,7 +6,8 @@ links have one tail each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
+from lpmert.formats.format import Pool
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Texts, WordGraphs
@@ -73,16 +75,16 @@ def distinct_derivations(
 
     Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
     """
-    nodes: dict[int, _Node] = {}
+    nodes: defaultdict[int, _Node] = defaultdict(_Node)
     for link, (_, _, target, _) in enumerate(links):
-        nodes.setdefault(target, _Node()).waiting.append(_Choice(link, 0, 0))
+        nodes[target].waiting.append(_Choice(link, 0, 0))
     for rank in range(n):
         wanted = [(goal, rank)]
         while wanted:
             checkpoint()
             number, own = wanted[-1]
-            node = nodes.get(number)
-            if node is None or node.complete or len(node.best) > own:
+            node = nodes[number]
+            if node.complete or len(node.best) > own:
                 wanted.pop()
                 continue
             unknown = _weigh(node, nodes, links, scores, say)
@@ -92,14 +94,14 @@ def distinct_derivations(
                 _take_best(node, links)
             else:
                 node.complete = True
-        if goal not in nodes or nodes[goal].complete:
+        if nodes[goal].complete:
             break
-    return nodes[goal].best if goal in nodes else []
+    return nodes[goal].best
 
 
 def _weigh(
     node: _Node,
-    nodes: dict[int, _Node],
+    nodes: Mapping[int, _Node],
     links: Sequence[Sequence[int]],
     scores: Sequence[int],
     say: Callable[[int, Texts], Texts],
@@ -111,10 +113,10 @@ def _weigh(
         for number, rank in zip(links[choice.link], choice[1:], strict=False):
             if number == 0:
                 continue
-            below = nodes.get(number)
-            if below is not None and len(below.best) > rank:
+            below = nodes[number]
+            if len(below.best) > rank:
                 tails.append(below.best[rank])
-            elif below is None or below.complete:
+            elif below.complete:
                 break  # there is no such derivation
             else:
                 return number, rank
@@ -209,20 +211,14 @@ def n_best(
 
 def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> NBest:
     """Return lists of n hypotheses of each lattice by weights [S][D] of its own; the statistics are to be counted."""
-    features: list[FloatArray] = []
-    texts: list[str] = []
-    offsets = [0]
-    for number in range(lattices.n_lists):
+    pool = Pool()
+    for number, list_id in enumerate(lattices.list_ids):
         for words, row in _best(lattices, number, weights[number], n):
             if np.abs(row).max() > MAGNITUDE_LIMIT:
-                raise DataError(
-                    f"lattice {quoted(lattices.list_ids[number])}: the scores of a path add up beyond "
-                    f"{MAGNITUDE_LIMIT:g}; rescale them"
-                )
-            features.append(row)
-            texts.append(lattices.text(words))
-        offsets.append(len(texts))
-    return NBest(np.array(features), offsets, np.zeros(len(texts)), lattices.names, lattices.list_ids, texts=texts)
+                trouble = f"the scores of a path add up beyond {MAGNITUDE_LIMIT:g}; rescale them"
+                raise DataError(f"lattice {quoted(list_id)}: {trouble}")
+            pool.add_row(list_id, lattices.names, row, text=lattices.text(words))
+    return pool.nbest(texts=True)
 
 
 def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:

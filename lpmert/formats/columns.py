@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.text import Place
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -59,35 +61,39 @@ class Columns:
         return self.features + self.statistics
 
     @property
-    def cells(self) -> list[str]:
-        """All columns but the list's: the numbers, then the text if there is one."""
-        return [*self.numbers, *([] if self.text is None else [self.text])]
-
-    @property
     def all(self) -> list[str]:
-        """All columns, the list's first."""
-        return [*([] if self.segment is None else [self.segment]), *self.cells]
+        """All columns: the list's first, that of the text last."""
+        return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
 
     @property
     def statistic_names(self) -> list[str]:
         return [name.removeprefix(_MARK) for name in self.statistics]
 
 
+Cells = Mapping[str, Any]
+"""A sequence or an array for each column."""
+
+
+class ColumnError(DataError):
+    """A column is not there, or does not hold what it should."""
+
+
 class Head(NamedTuple):
-    """What a table says before its rows: the names of its columns, the line they stand on, and the first row's cells.
+    """What a table says before its rows: the names of its columns, where they stand, and the first row's cells.
 
     spread: whether a record may hold all hypotheses of a list. rows: how many there are, if that is known.
     """
 
     names: Sequence[str]
-    line: int | None
+    place: Place
     first: Mapping[str, Any]
     spread: bool = False
     rows: int | None = None
 
-
-class ColumnError(DataError):
-    """A column is not there, or does not hold what it should."""
+    def refuse_absent(self, wanted: Iterable[str]) -> None:
+        for name in wanted:
+            if name not in self.names:
+                raise self.place.error(f"no column {quoted(name)}; the columns are {listed(self.names)}", ColumnError)
 
 
 class ColumnsNeeded(DataError):
@@ -98,72 +104,81 @@ class ColumnsNeeded(DataError):
     first row was looked at.
     """
 
-    def __init__(
-        self, message: str, missing: Sequence[str], said: Columns, *, path: str | Path, line: int | None
-    ) -> None:
-        super().__init__(message, path=path, line=line)
+    def __init__(self, message: str, missing: Sequence[str], said: Columns, place: Place) -> None:
+        super().__init__(message, path=place.path, line=place.line)
         self.missing, self.said = tuple(missing), said
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
         self.trouble = ""
 
+    def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
+        """Add likely columns, judged by the cells of the first rows; group: whether the caller gathers rows already."""
+        options, reasons = _likely(cells, self.said, textual=textual, costs=costs)
+        asked = [*self.missing, *([] if group else ["group"])]
+        asked += ["gain", "statistics", "metric"] if "loss" in self.missing else []
+        self.suggestion = {option: value for option, value in options.items() if option in asked}
+        self.no_features = reasons if "features" in asked else {}
+        likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
+        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns as the caller names them; `None` leaves it to the names in the file.
+    """The columns as the caller of `lpmert.read` names them; `None` leaves it to the names in the file.
 
     features: names, patterns such as `LM*`, or `all`. counted: the statistics are to come from the texts; `None`: there
-    are none.
+    are none. Raises `DataError`, which names the path, where arguments contradict one another.
     """
 
+    path: str | Path | None = None
     segment: str | None = None
-    features: tuple[str, ...] | None = None
-    statistics: tuple[str, ...] | None = None
+    features: Names = None
+    loss: str | None = None
+    statistics: Names = None
+    gain: str | None = None
     text: str | None = None
     counted: bool | None = False
 
-    @staticmethod
-    def of(
-        path: str | Path | None = None,
-        segment: str | None = None,
-        features: Names = None,
-        loss: str | None = None,
-        statistics: Names = None,
-        gain: str | None = None,
-        text: str | None = None,
-        counted: bool | None = False,
-    ) -> Wanted:
-        """Return what the arguments of `lpmert.read` say; raises `DataError` where they contradict one another."""
-        if gain is not None and (loss is not None or statistics is not None or counted is not False):
-            raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
-        if loss is not None and statistics is not None:
-            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
-        one = loss if gain is None else gain
-        sums = _split(statistics, "statistics") if one is None else (one,)
-        wanted = Wanted(segment, _split(features, "features"), sums, text, counted)
-        for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
+    def __post_init__(self) -> None:
+        if self.gain is not None and (
+            self.loss is not None or self.statistics is not None or self.counted is not False
+        ):
+            raise DataError("gain takes the place of loss and statistics; give one of them", path=self.path)
+        if self.loss is not None and self.statistics is not None:
+            raise DataError("give either loss (one column) or statistics (several columns)", path=self.path)
+        for what, names in (("features", self.patterns), ("statistics", self.sums)):
             if names == ():
-                raise DataError(f"{what} names no column; give at least one", path=path)
+                raise DataError(f"{what} names no column; give at least one", path=self.path)
             twice = repeated(names or ())
             if twice is not None:
-                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
-        return wanted
+                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=self.path)
 
-    def choose(self, head: Head, path: str | Path) -> Columns:
+    @cached_property
+    def patterns(self) -> tuple[str, ...] | None:
+        """Names and patterns of the features."""
+        return _split(self.features, "features")
+
+    @cached_property
+    def sums(self) -> tuple[str, ...] | None:
+        """The columns of what hypotheses cost, or gain."""
+        one = self.loss if self.gain is None else self.gain
+        return _split(self.statistics, "statistics") if one is None else (one,)
+
+    def choose(self, head: Head) -> Columns:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `ColumnError` where one that the caller names is not there.
         """
-        _refuse_one_column(head, path)
+        if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
+            trouble = f"there is one column only, {quoted(head.names[0])}"
+            raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics, there = known.statistics, head.names
-        if self.statistics is not None:
-            statistics = tuple(
-                _MARK + one if one not in there and _MARK + one in there else one for one in self.statistics
-            )
+        if self.sums is not None:
+            statistics = tuple(_MARK + one if one not in there and _MARK + one in there else one for one in self.sums)
         text = self.text or (known.text if self.features is None or not read else None)
-        given = [self.segment, *([] if self.statistics is None else statistics), self.text]
-        refuse_absent([name for name in given if name is not None], head, path)
+        given = [self.segment, *([] if self.sums is None else statistics), self.text]
+        head.refuse_absent(name for name in given if name is not None)
         missing = [] if segment or head.spread else ["segment"]
         as_known = segment == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
@@ -172,16 +187,11 @@ class Wanted:
         missing += ["text"] if self.counted and text is None else []
         if missing:
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
-            raise ColumnsNeeded(
-                f"say which columns to use: {what}. The columns are {listed(head.names)}",
-                missing,
-                Columns(segment, (), statistics, text),
-                path=path,
-                line=head.line,
-            )
+            message = f"say which columns to use: {what}. The columns are {listed(head.names)}"
+            raise ColumnsNeeded(message, missing, Columns(segment, (), statistics, text), head.place)
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
-        features = known.features if self.features is None else matched(self.features, free, head.names, path)
+        features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
         return Columns(segment, features, statistics if read else (), text)
 
 
@@ -190,20 +200,6 @@ def _split(names: Names, what: str) -> tuple[str, ...] | None:
         return None
     parts = map(str.strip, names.split(",")) if isinstance(names, str) else checked_sequence(names, what)
     return tuple(parts)
-
-
-def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
-    for name in wanted:
-        if name not in head.names:
-            trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
-            raise ColumnError(trouble, path=path, line=head.line)
-
-
-def _refuse_one_column(head: Head, path: str | Path) -> None:
-    """Raise `DataError` where what separates columns is taken for a part of their name."""
-    if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-        trouble = f"there is one column only, {quoted(head.names[0])}"
-        raise DataError(f"{trouble}: give its format (--from, format), tsv or csv", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:
@@ -273,9 +269,6 @@ def losses_of_gains(nbest: NBest) -> NBest:
     return nbest.changed(statistics=losses, statistic_names=(f"1 - {name}" if share else f"-{name}",))
 
 
-Cells = Mapping[str, Any]
-"""A sequence or an array for each column."""
-
 COLUMN = "COLUMN"
 """Stands for a column that is not known."""
 
@@ -301,30 +294,18 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 """The search for sums looks at no more columns and rows than these, to stay fast."""
 
 
-class Suggestion(NamedTuple):
-    """Likely columns by option, and why others are no features."""
-
-    options: dict[str, str]  # "" for a flag
-    no_features: dict[str, str]
-
-
-def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True) -> Suggestion:
-    """Return what the columns of a table are likely to be.
+def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the columns of a table are likely to be, by option ("" for a flag), and why others are no features.
 
     cells: of the first rows, by name. said: what is known. textual: numbers are written as text. costs: hypotheses are
     to have losses.
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     segment = said.segment or _segment(cells, numbers)
-    scattered = len({*cells.get(segment, ())}) < len(_starts(cells.get(segment, ())))
-    if scattered:  # as they are once gathered
-        places: dict[Any, list[int]] = {}
-        for row, key in enumerate(cells[segment]):
-            places.setdefault(key, []).append(row)
-        order = [row for rows in places.values() for row in rows]
-        cells = {name: [column[row] for row in order] for name, column in cells.items()}
-        numbers = {name: found[order] for name, found in numbers.items()}
-    first = _first_rows(cells.get(segment, next(iter(cells.values()), ())), known=segment in cells)
+    lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
+    scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
+    numbers = {name: found[order] for name, found in numbers.items()}  # as they are once gathered
+    first = np.searchsorted(lists[order], lists[order])  # for each row the one on which its list begins
     options = _loss(cells, said, numbers, textual, first)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
@@ -341,7 +322,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
     group = {"group": ""} if scattered else {}
-    return Suggestion({"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons)
+    return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
 
 
 def _loss(
@@ -416,43 +397,37 @@ def _counts(numbers: FloatArray) -> bool:
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
-    if textual:
-        return all(str(cell).strip().lower() in TRUTH for cell in cells)
-    return all(isinstance(cell, bool) for cell in cells)
+    return all(str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells)
 
 
 def _is_text(cells: Sequence[Any]) -> bool:
     return {*map(type, cells)} == {str}
 
 
-def _starts(cells: Sequence[Any]) -> list[int]:
-    """Return the rows on which another cell begins."""
-    return [row for row in range(len(cells)) if row == 0 or cells[row] != cells[row - 1]]
-
-
-def _first_rows(cells: Sequence[Any], *, known: bool) -> IntArray:
-    """Return for each row the one on which its list begins; where lists are not known, all rows are one."""
-    starts = _starts(cells) if known else [0][: len(cells)]
-    return np.repeat(np.array(starts, dtype=np.int64), np.diff([*starts, len(cells)]))
+def _numbered(cells: Iterable[Any]) -> IntArray:
+    """Return a number for each cell, the same for equal ones, in order of first appearance."""
+    places: dict[str, int] = {}
+    return np.array([places.setdefault(str(cell), len(places)) for cell in cells], dtype=np.int64)
 
 
 def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
     """Return the column that names lists: by its name, or as its cells repeat from row to row and never come back."""
     ids = [name for name in cells if (name in numbers and (numbers[name] % 1 == 0).all()) or _is_text(cells[name])]
-    ids = [name for name in ids if name]
-    runs = {name: len(_starts(cells[name])) for name in ids}
-    repeating = [name for name in ids if runs[name] < len(cells[name])]
-    found = _named(_SEGMENTS, repeating) or (_named(_SEGMENTS, ids) if not repeating else None)
+    places = {name: _numbered(cells[name]) for name in ids if name}
+    runs = {name: 1 + int(np.count_nonzero(np.diff(own))) for name, own in places.items()}
+    distinct = {name: len({*own.tolist()}) for name, own in places.items()}
+    repeating = [name for name, own in places.items() if runs[name] < len(own)]
+    found = _named(_SEGMENTS, repeating or places)
     if found is not None:
         return found
-    together = [
-        name for name in repeating if 1 < runs[name] == len({*cells[name]}) and 2 * runs[name] <= len(cells[name])
-    ]
-    if together:
-        return max(together, key=runs.__getitem__)  # the finest, and of these the first
-    scattered = {name: len({*cells[name]}) for name in ids if _last(name).endswith("id")}
-    scattered = {name: count for name, count in scattered.items() if 1 < count <= len(cells[name]) / 2}
-    return max(scattered, key=scattered.__getitem__, default=COLUMN)
+    for likely in (
+        {name: runs[name] for name in repeating if runs[name] == distinct[name]},
+        {name: count for name, count in distinct.items() if _last(name).endswith("id")},
+    ):
+        counts = {name: count for name, count in likely.items() if 1 < count <= len(places[name]) / 2}
+        if counts:
+            return max(counts, key=counts.__getitem__)  # the finest, and of these the first
+    return COLUMN
 
 
 def _text(cells: Cells) -> str:

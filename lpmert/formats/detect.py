@@ -139,14 +139,14 @@ def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
 def _selected(
     nbest: NBest, features: Names = None, loss: str | None = None, gain: str | None = None, statistics: Names = None
 ) -> NBest:
-    wanted = Wanted.of(features=features, loss=loss, statistics=statistics, gain=gain)
-    if wanted.features is not None:
-        nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
+    wanted = Wanted(features=features, loss=loss, statistics=statistics, gain=gain)
+    if wanted.patterns is not None:
+        nbest = nbest.select_features(matched(wanted.patterns, nbest.names, nbest.names))
     if gain is not None and gain not in nbest.statistic_names == ("loss",):
         remedy = "in best-of-n 1 - correct: leave gain (--gain) out"
         raise DataError(f"no statistic {quoted(gain)}; the lists have a loss already, {remedy}")
-    if wanted.statistics is not None:
-        nbest = nbest.select_statistics(wanted.statistics)
+    if wanted.sums is not None:
+        nbest = nbest.select_statistics(wanted.sums)
     return nbest if gain is None else losses_of_gains(nbest)
 
 
@@ -225,7 +225,9 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) != STDIN and Path(source).is_dir():
-        kind, head = _by_folder(Path(source)), b""
+        patterns, head = ("1best_recog", "output.*/1best_recog"), b""
+        is_espnet = any(True for pattern in patterns for _ in Path(source).glob(pattern))
+        kind = "espnet" if is_espnet else _by_files(source)
     else:
         head = head_of(source, _HEAD)
         if not head:
@@ -295,27 +297,16 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     for kind, separator in (("tsv", "\t"), ("csv", ","), ("csv", ";")):
         if separator in first and named is None:
             return kind
-    return named or _by_manifest(path, first)
+    words = words_of(first)
+    # Path.is_file raises for names that are too long
+    is_manifest = named is None and 1 <= len(words) <= 2 and os.path.isfile(Path(path).parent / words[-1])
+    return _by_files(path) if is_manifest else named
 
 
 def _by_utterance(head: bytes) -> str | None:
     """Return a format of lattices, or srilm, if the first bytes of the file of one utterance look like it."""
     first = next((line for line in _lines(head) if not line.startswith("#")), "")
     return kind_of_graph(head.decode(errors="replace")) or ("srilm" if _SRILM.match(first) else None)
-
-
-def _by_manifest(path: str | Path, first: str) -> str | None:
-    words = words_of(first)
-    # Path.is_file raises for names that are too long
-    if not 1 <= len(words) <= 2 or not os.path.isfile(Path(path).parent / words[-1]):
-        return None
-    return _by_files(path)
-
-
-def _by_folder(folder: Path) -> str | None:
-    if any(True for pattern in ("1best_recog", "output.*/1best_recog") for _ in folder.glob(pattern)):
-        return "espnet"
-    return _by_files(folder)
 
 
 def _by_files(place: str | Path) -> str | None:

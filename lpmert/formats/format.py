@@ -131,7 +131,22 @@ class Pool:
             self._runs.append(number)
             self._sizes.append(size)
 
-    def nbest(self, statistic_names: Sequence[str] | None, *, texts: bool = False) -> NBest:
+    def add_row(
+        self,
+        list_id: str,
+        names: tuple[str, ...],
+        numbers: Sequence[float] | FloatArray,
+        statistics: Sequence[float] = (0.0,),
+        text: str | None = None,
+    ) -> None:
+        """Append a hypothesis of a list; its statistics are 0 where they are still to be counted."""
+        self.add(list_id)
+        self.features.add(names, numbers)
+        self.statistics.add(statistics)
+        if text is not None:
+            self.texts.append(text)
+
+    def nbest(self, statistic_names: Sequence[str] | None = None, *, texts: bool = False) -> NBest:
         """Return the lists, the rows of each gathered, with their texts or without; call it once, at the end."""
         names, features = self.features.matrix()
         statistics, own = self.statistics.rows(), self.texts if texts else None

@@ -1,15 +1,18 @@
-"""Lattices as readers find them, and those that Kaldi and OpenFst's fstprint write as text.
+"""Lattices as readers find them, and as text: HTK's Standard Lattice Format, Kaldi's archives, OpenFst's fstprint.
 
-Sources: LatticeReader and the holders' Write in Kaldi's src/lat/kaldi-lattice.cc, operator<< of LatticeWeightTpl in its
+Sources: The HTK Book, chapter "HTK Standard Lattice Format", and what HTK's HNet.c and SRILM's HTKLattice.cc accept;
+LatticeReader and the holders' Write in Kaldi's src/lat/kaldi-lattice.cc, operator<< of LatticeWeightTpl in its
 src/fstext/lattice-weight.h (graph cost, acoustic cost, and for compact lattices transition ids joined by _); FstPrinter
 in OpenFst's fst/script/print-impl.h, and its symbol tables: both leave out weights of one, which cost nothing.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.text import Place, placed_lines, words_of
+from lpmert.formats.rows import Cell, Style, read_block
+from lpmert.formats.text import Place, is_word, placed_lines, words_of
 from lpmert.quoting import quoted
+from lpmert.system.files import Bytes
 
 Symbols = Mapping[int, str]
 """Words by number."""
@@ -52,6 +57,36 @@ class Links(NamedTuple):
     lines: NDArray[np.integer]
     nodes: Sequence[int] = ()
     scales: Mapping[str, float] = {}
+
+
+class _Part(NamedTuple):
+    """The word and the scores of a node or a link by name; in SLF, a link lacks those of its node."""
+
+    word: str | None
+    scores: Mapping[str, float]
+    line: int
+
+
+class _Rows(NamedTuple):
+    """Nodes or links in order: words [N] as places in a vocabulary, and scores [N] by name, NaN where a line has none.
+
+    lines [N]: of the file. ends [2, N]: of links, the nodes where they begin and end.
+    """
+
+    words: NDArray[np.integer]
+    vocabulary: list[str | None]
+    scores: dict[str, FloatArray]
+    lines: NDArray[np.integer]
+    ends: NDArray[np.integer]
+
+    @staticmethod
+    def of(parts: Sequence[_Part], ends: Sequence[tuple[int, int]] = ()) -> _Rows:
+        places: dict[str | None, int] = {}
+        words = np.array([places.setdefault(part.word, len(places)) for part in parts], dtype=np.int32)
+        names = {name for part in parts for name in part.scores}
+        scores = {name: np.array([part.scores.get(name, math.nan) for part in parts]) for name in names}
+        lines = np.array([part.line for part in parts], dtype=np.int64)
+        return _Rows(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)
 
 
 def check_paths(links: Links, path: str | Path) -> None:
@@ -177,24 +212,21 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
     ends = [fields[1] if len(fields) == 2 else None for _, fields in finals]
     pairs = of_kaldi or any(weight is not None and "," in weight for weight in (*weights, *ends))
     names = (GRAPH, ACOUSTIC) if pairs else (COST,)
-    links: list[tuple[int, int, str | None, list[float], int]] = []
+    found, leads = list[_Part](), list[tuple[int, int]]()
     for (place, fields), weight in zip(arcs, weights, strict=True):
-        source, target = (place.whole(field, "the state") for field in fields[:2])
+        leads.append((place.whole(fields[0], "the state"), place.whole(fields[1], "the state")))
         word = _word(fields[label], in_words, file.symbols, place)
-        links.append((source, target, word, _costs(weight, names, place), place.line or 0))
+        found.append(_Part(word, _costs(weight, names, place), place.line or 0))
     start = rows[0][0].whole(rows[0][1][0], "the state")
-    last = max((int(field) for _, fields in arcs for field in fields[:2]), default=start)
     states = [place.whole(fields[0], "the state") for place, fields in finals]
-    end = max([last, *states]) + 1
+    end = max([start, *chain(*leads), *states]) + 1
     for (place, _), state, weight in zip(finals, states, ends, strict=True):
         if weight is None or weight.partition(",")[0] not in _NONE:
-            links.append((state, end, None, _costs(weight, names, place), place.line or 0))
-    sources, targets, words, costs, lines = zip(*links, strict=True) if links else ((),) * 5
-    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    scores = dict(zip(names, np.array(costs).reshape(-1, len(names)).T.copy(), strict=True))
-    numbers = [*map(vocabulary.__getitem__, words)]
-    begins, leads, said, at = (np.array(one, dtype=np.int64) for one in (sources, targets, numbers, lines))
-    return Links(begins, leads, said, [*vocabulary], scores, start, end, at)
+            leads.append((state, end))
+            found.append(_Part(None, _costs(weight, names, place), place.line or 0))
+    links = _Rows.of(found, leads)
+    sources, targets = links.ends
+    return Links(sources, targets, links.words, links.vocabulary, links.scores, start, end, links.lines)
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
@@ -236,11 +268,294 @@ def _word(label: str, in_words: bool, symbols: Symbols | None, place: Place) -> 
     return None if symbols[number] in EPSILON else symbols[number]
 
 
-def _costs(weight: str | None, names: tuple[str, ...], place: Place) -> list[float]:
+def _costs(weight: str | None, names: tuple[str, ...], place: Place) -> dict[str, float]:
     if weight is None:
-        return [0.0] * len(names)
+        return dict.fromkeys(names, 0.0)
     parts = weight.split(",")
     if len(parts) not in ({1} if names == (COST,) else {2, 3}):
         shape = "one number" if names == (COST,) else "graph cost, acoustic cost and transition ids"
         raise place.error(f"the weight {quoted(weight)} should be {shape}")
-    return [place.number(part, "the weight") for part in parts[: len(names)]]
+    return {name: place.number(part, "the weight") for name, part in zip(names, parts, strict=False)}
+
+
+# HTK's Standard Lattice Format, as HTK, SRILM, Kaldi's tools and PocketSphinx write it
+
+
+NULL = "!NULL"
+WORDS = "words"
+_FIELDS = {"a": "acoustic", "l": "lm", "n": "ngram", "r": "pronunciation", "ds": "duration"}
+_FIELDS |= {f"x{number}": f"x{number}" for number in range(1, 10)}
+SCORE_NAMES = tuple(_FIELDS.values())
+_SCALES = {"acscale": "acoustic", "lmscale": "lm", "ngscale": "ngram", "prscale": "pronunciation"}
+_SCALES |= {"duscale": "duration", **{f"x{number}scale": f"x{number}" for number in range(1, 10)}}
+_SHORT = {"NODES": "N", "LINKS": "L", "START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l"}
+_SHORT |= {"ngram": "n"}
+
+_BLANK = r"[ \t\r\v\f]"
+_QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}(?={_BLANK}|$)" for quote in "\"'")
+_IN_QUOTES = re.compile(_QUOTED)
+_FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
+_KEY = re.compile(r"(?:^|[ \t])([A-Za-z0-9]+)=")
+_ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
+_SUBLATTICES = "sub-lattices cannot be read; expand them first"
+
+
+def slf_lattices(file: GraphText) -> Named:
+    """Yield the links of the lattice of a text, which is called like its file.
+
+    Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields that are no scores or
+    words, such as times and posteriors, are not looked at. A value in quotes is taken without them, and a backslash
+    makes a character literal or gives its octal code, as in HTK. Links without a word or a score have that of the node
+    they lead to, or, if `dir=b`, of the node they come from; a score that neither has, but others of the lattice have,
+    is 0, the logarithm of 1. Without `start` and `end` in the header, the only node that no link leads to and the only
+    one that none leaves are the ends. One more link, to a node of its own, stands for the word and the scores of the
+    first node, or of the last one if `dir=b`. Raises `DataError` with file and line for whatever is malformed, missing,
+    or there twice, numbers of nodes and links that the header denies, and for sub-lattices.
+    """
+    yield None, _links(*_read(file))
+
+
+def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
+    """Return the links, and one more for the word and the scores of the node that no link has them of."""
+    n_nodes, forward = len(nodes.words), reader.direction()
+    sources, targets = links.ends
+    start, end = reader.end("start", targets, nodes), reader.end("end", sources, nodes)
+    at = _appended(*(targets, start) if forward else (sources, end))
+    own = np.array([word is not None for word in links.vocabulary])[links.words]
+    words = np.where(_appended(own, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
+    scores = {}
+    for name in SCORE_NAMES:
+        if name in links.scores or name in nodes.scores:
+            values = np.nan_to_num(nodes.scores[name][at]) if name in nodes.scores else np.zeros(len(at))
+            if name in links.scores:
+                np.copyto(values[:-1], links.scores[name], where=~np.isnan(links.scores[name]))
+            scores[name] = values
+    if forward:  # the new node comes first, so that links go on leading to larger ones
+        sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))
+        start, end = 0, end + 1
+    else:
+        sources, targets, inner = _appended(sources, end), _appended(targets, n_nodes), (*range(n_nodes), end)
+        end = n_nodes
+    lines = _appended(links.lines, nodes.lines[inner[0 if forward else -1]])
+    vocabulary, scales = [*nodes.vocabulary, *links.vocabulary], reader.base_and_scales()[1]
+    return Links(sources, targets, words, vocabulary, scores, start, end, lines, inner, scales)
+
+
+def _appended(values: Any, last: float) -> Any:
+    """Return an array with one more entry, of the same type."""
+    return np.append(values, values.dtype.type(last))
+
+
+def _read(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
+    """Return the nodes and links of a text; links without words, and nodes, are read at once where their lines all have
+    the same fields, and stand in order after the header.
+    """
+    reader, text = _Reader(file.path), file.text
+    starts = [match.start() for key in "IJ" if (match := re.search(rf"^{key}=", text, re.MULTILINE))]
+    cuts = [0, *(starts if len(starts) == 2 and starts[0] < starts[1] else [len(text)] * 2), len(text)]
+    header, of_nodes, of_links = ((text[at:end], 1 + text.count("\n", 0, at)) for at, end in pairwise(cuts))
+    reader.add(*header)
+    links = _alike(*of_links, ("J", "S", "E"), "L", reader)
+    if links is not None and (links.vocabulary != [None] or links.ends.max() >= reader.whole("N")):
+        links = None
+    nodes = None if links is None else _alike(*of_nodes, ("I",), "N", reader)
+    if nodes is None:
+        known = len(reader.header)
+        reader.add(*of_nodes)
+        links = None if reader.lines["J"] or len(reader.header) > known else links
+    if links is None:
+        reader.add(*of_links)
+    nodes = nodes or reader.all_nodes()
+    return reader, nodes, links or reader.all_links(nodes)
+
+
+def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Rows | None:
+    """Return the rows of lines that all have the same fields, the counts first, numbered from 0; `None` for others.
+
+    first: the number of the first line. size: what the header, which has been read, calls the number of lines.
+    """
+    base = reader.base_and_scales()[0]
+    data = block.rstrip("\n").encode() + b"\n"
+    written = _KEY.findall(data[: data.index(b"\n")].decode())
+    keys = [_SHORT.get(key, key) for key in written]
+    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J", "L"}) != len(keys) + 2 or base == 0:
+        return None
+    if any(reader.lines.values()) or not reader.header.keys() >= {"N", "L"}:
+        return None
+    kinds = [*[Cell.COUNT] * len(counts), *(Cell.WORD if key == "W" else Cell.NUMBER for key in keys[len(counts) :])]
+    names = (f"{' ' if place else ''}{key}=" for place, key in enumerate(written))
+    found = read_block(Bytes(1, data), Style.BLANK, zip(names, kinds, keys, strict=True))
+    if (
+        found is None
+        or reader.header[size][1] != str(len(found.numbers))
+        or any("\\" in word or (word[0] in "\"'" and word[0] in word[1:]) for word in found.words)
+    ):
+        return None
+    rows = np.arange(len(found.numbers), dtype=np.int32)
+    if not np.array_equal(found.column(counts[0]), rows):
+        return None
+    factor = 1.0 if base in (1.0, math.e) else math.log(base)
+    scores = {name: found.column(key) * factor for key, name in _FIELDS.items() if key in keys}
+    words = found.column("W") if "W" in keys else np.zeros(len(rows))
+    vocabulary: list[str | None] = [*found.words] if "W" in keys else [None]
+    ends = np.array([found.column(key) for key in counts[1:]], dtype=np.int32)
+    return _Rows(words.astype(np.int32), vocabulary, scores, rows + first, ends)
+
+
+Fields = dict[str, str]
+Lines = dict[int, tuple[Place, Fields]]
+"""By number of a node or link, the line it is defined on and its fields."""
+
+
+class _Reader:
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.header: dict[str, tuple[Place, str]] = {}
+        self.lines: dict[str, Lines] = {"I": {}, "J": {}}
+        """Of nodes and links."""
+
+    def add(self, text: str, first: int) -> None:
+        """Note what some lines say, of which this is the number of the first."""
+        for at, line in enumerate(text.split("\n"), first):
+            place = Place(self.path, at)
+            fields = _fields(place, line)
+            part = next((key for key in self.lines if key in fields), None)
+            if part is not None:
+                number, known = place.whole(fields[part], f"{part}="), self.lines[part]
+                if number in known:
+                    raise place.error(f"{part}={number} comes twice, first on line {known[number][0].line}")
+                known[number] = place, fields
+                continue
+            for key, value in fields.items():
+                if key in self.header:
+                    before = self.header[key][0].line
+                    raise place.error(f"{key}= comes twice, first on line {before}; a file holds one lattice")
+                self.header[key] = place, value
+
+    def base_and_scales(self) -> tuple[float, Mapping[str, float]]:
+        """Return the base of the logarithms and the factors of the scores that the header gives."""
+        for key in ("SUBLAT", "S"):
+            if key in self.header:
+                raise self.header[key][0].error(_SUBLATTICES)
+        base = self._number("base") if "base" in self.header else math.e
+        if base < 0:
+            raise self.header["base"][0].error(f"{base} is no base of logarithms")
+        scales = {name: self._number(key) for key, name in _SCALES.items() if key in self.header}
+        if "wdpenalty" in self.header:
+            place, value = self.header["wdpenalty"]
+            scales[WORDS] = _logarithm(place, "wdpenalty", value, base)
+        return base, scales
+
+    def _number(self, key: str) -> float:
+        place, value = self.header[key]
+        return place.number(value, f"{key}=")
+
+    def whole(self, key: str) -> int:
+        place, value = self.header[key]
+        return place.whole(value, f"{key}=")
+
+    def _in_order(self, key: str, part: str) -> list[tuple[Place, Fields]]:
+        """Return the lines of nodes or links; raises `DataError` unless they are those that the header says."""
+        if key not in self.header:
+            raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
+        size, place, table = self.whole(key), self.header[key][0], self.lines[part]
+        for number, (other, _) in table.items():
+            if number >= size:
+                raise other.error(f"{part}={number}, but line {place.line} says {key}={size}")
+        if len(table) < size:
+            missing = next(number for number in range(size) if number not in table)
+            raise place.error(f"{key}={size}, but there is no {part}={missing}")
+        return [table[number] for number in range(size)]
+
+    def all_nodes(self) -> _Rows:
+        base, lines = self.base_and_scales()[0], self._in_order("N", "I")
+        for place, fields in lines:
+            if "L" in fields:
+                raise place.error(_SUBLATTICES)
+        return _Rows.of([_part(place, fields, base) for place, fields in lines])
+
+    def all_links(self, nodes: _Rows) -> _Rows:
+        """Return the links with their own words and scores."""
+        base, forward = self.base_and_scales()[0], self.direction()
+        ends, parts = list[tuple[int, int]](), list[_Part]()
+        for place, fields in self._in_order("L", "J"):
+            start, end = (_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E"))
+            part = _part(place, fields, base)
+            other = nodes.vocabulary[nodes.words[end if forward else start]]
+            if part.word is not None and other not in (None, NULL, part.word):
+                trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
+                raise place.error(trouble)
+            ends.append((start, end))
+            parts.append(part)
+        return _Rows.of(parts, ends)
+
+    def direction(self) -> bool:
+        """Return whether links have the words and scores of the nodes that they lead to."""
+        place, value = self.header.get("dir", (Place(self.path), "f"))
+        if value not in ("f", "b"):
+            raise place.error(f"dir={value} is neither f nor b")
+        return value == "f"
+
+    def end(self, key: str, inner: NDArray[np.integer], nodes: _Rows) -> int:
+        """Return the start or end: the one of the header, or the only node that is not inner."""
+        if key in self.header:
+            place, value = self.header[key]
+            return _node(place, key, value, len(nodes.words))
+        found = np.setdiff1d(np.arange(len(nodes.words)), inner)
+        if len(found) != 1:
+            place = Place(self.path, int(nodes.lines[found[1]])) if len(found) else self.header["N"][0]
+            trouble = f"nodes {found[0]} and {found[1]} could both be" if len(found) else "no node can be"
+            raise place.error(f"{trouble} the {key} of the lattice; give {key}= in the header")
+        return int(found[0])
+
+
+def _fields(place: Place, text: str) -> Fields:
+    fields: Fields = {}
+    at = len(text) - len(text.lstrip(" \t\r\v\f"))
+    while at < len(text) and text[at] != "#":
+        match = _FIELD.match(text, at)
+        if match is None:
+            raise place.error(f"{reprlib.repr(text[at:])} should be a field name=value")
+        key = _SHORT.get(match[1], match[1])
+        if key in fields:
+            raise place.error(f"{key}= comes twice in one line")
+        fields[key] = match[2]
+        at = match.end()
+    return fields
+
+
+def _node(place: Place, key: str, value: str | None, n_nodes: int) -> int:
+    if value is None:
+        raise place.error(f"no {key}=, which must name a node")
+    number = place.whole(value, f"{key}=")
+    if number >= n_nodes:
+        raise place.error(f"{key}={number}, but there are only nodes 0 to {n_nodes - 1}")
+    return number
+
+
+def _part(place: Place, fields: Fields, base: float) -> _Part:
+    word = _htk_word(place, fields["W"]) if "W" in fields else None
+    named = ((key, name) for key, name in _FIELDS.items() if key in fields)
+    return _Part(word, {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}, place.line or -1)
+
+
+def _htk_word(place: Place, value: str) -> str:
+    value = value[1:-1] if _IN_QUOTES.fullmatch(value) else value
+    escaped = value.encode("utf-8")
+    try:
+        plain = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]) if match[1] else match[2], escaped)
+        word = plain.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise place.error(f"the word {quoted(value)} is not UTF-8; convert the file to UTF-8") from error
+    if not is_word(word):
+        raise place.error(f"the word {quoted(word)} is empty or has white space; write it as one word")
+    return word
+
+
+def _logarithm(place: Place, what: str, value: str, base: float) -> float:
+    number = place.number(value, what)
+    if base == 0:
+        if number <= 0:
+            raise place.error(f"{what} {value} is no probability (the header says base=0)")
+        return math.log(number)
+    return number if base in (1, math.e) else number * math.log(base)

@@ -6,29 +6,33 @@ import io
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.rows import Block, Cell, Choose, Style, Template, alike_block, first_of
+from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, blocks_of, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
+from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, whole
 
 Record = dict[str, Any]
 
 _ROWS = 1 << 14
 _WHITE = re.compile(r"[ \t\n\r]*")
 _TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[ \t\r]+|[^{}\[\]:," \t\r]+')
+_SCALARS = (int, float, str, bool, type(None))
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_PART = re.compile(rf'{_STRING}[ \t\r]*:|({_STRING}|[^{{}}\[\]:," \t\r]+)')
+"""A key, or a value that is no object."""
 
 
-def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of JSON lines ("jsonl") or of one document ("json").
+def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
 
     Names of columns are keys, or paths of keys joined by dots, such as `candidates.scores.lm`. Where all values but the
     list's are arrays of equal length, a record stands for that many rows. Without a column for the list, the number of
@@ -36,36 +40,35 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
     """
     if format == "json":
-        yield from _row_blocks(_of_document(stream, path), choose)
-        return
-    blocks = blocks_of_bytes(stream, path)
-    first = next(blocks, None)
-    if first is None:
-        raise DataError(EMPTY, path=path)
+        return _table(_of_document(stream, path))
+    blocks = blocks_of(stream, path)
+    first = next(blocks)
     place, record = next(_of_lines([first_of(first)], path))
     blocks = chain([first], blocks)
     if any(isinstance(value, list) for value in record.values()):
-        yield from _row_blocks(_of_lines(blocks, path), choose)
-        return
-    columns = choose(_head(place, record))
-    if columns.segment is None:  # records are numbered
-        yield from _row_blocks(_of_lines(blocks, path), lambda _: columns)
-    for block in blocks:
-        found = _alike(block, columns, path)
-        yield from _row_blocks(_of_lines([block], path), lambda _: columns) if found is None else [found]
+        return _table(_of_lines(blocks, path))
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        if columns.segment is None:  # records are numbered
+            yield from blocks_of_rows(_rows(_of_lines(blocks, path), columns))
+        for block in blocks:
+            found = _alike(block, columns, path)
+            yield from blocks_of_rows(_rows(_of_lines([block], path), columns)) if found is None else [found]
+
+    return Table(_head(place, record), rows)
 
 
-def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
+def _table(records: Iterator[tuple[Place, Record]]) -> Table:
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
         records = _by_list(place, record) if second is None else chain([(place, record), second], records)
         place, record = next(records)
-    columns = choose(_head(place, record))
-    yield from blocks_of_rows(_rows(chain([(place, record)], records), columns))
+    whole = chain([(place, record)], records)
+    return Table(_head(place, record), lambda columns: blocks_of_rows(_rows(whole, columns)))
 
 
-def blocks_of_rows(rows: Iterator[tuple[Any, tuple[Any, ...]]]) -> Iterator[Block]:
+def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
     """Yield rows, each with its line, some at a time."""
     while block := list(islice(rows, _ROWS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
@@ -76,67 +79,47 @@ def _head(place: Place, record: Record) -> Head:
     for name in (names := leaves(record)):
         with suppress(KeyError):  # of an array of objects that differ
             cells[name] = at_path(record, name)
-    return Head(names, place.line, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
+    return Head(names, place, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
 
 
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
     _, record = next(_of_lines([first_of(block)], path))
     (line,) = lines_of(first_of(block), path)
-    names = columns.all
-    kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
-    kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
-    if len({*names}) < len(names) or any(match.group() == "[" for match in _TOKEN.finditer(line)):
+    kinds = kinds_of(columns)
+    cells = [(name, value, kinds.get(name, Cell.SKIPPED)) for name, value in _scalars(record)]
+    if (
+        not kinds
+        or sorted(name for name, _, _ in cells if name in kinds) != sorted(kinds)
+        or not all(type(value) in _TYPES.get(kind, _SCALARS) for _, value, kind in cells)
+    ):
         return None
-    template, found = Template(Style.JSON), list[str]()
-    for literal, name, value in _scalars(line):
-        kind = kinds.get(name, Cell.SKIPPED) if name is not None else None
-        if kind in _TYPES and type(value) not in _TYPES[kind]:
-            return None
-        template.add(literal, kind, name)
-        found += [name] if name in kinds else []
-    rows = template.read(block) if sorted(found) == sorted(names) else None
-    if rows is None:
+    pieces, end = list[Piece](), 0
+    for match, (name, value, kind) in zip(filter(itemgetter(1), _PART.finditer(line)), cells, strict=True):
+        quote = isinstance(value, str)
+        pieces.append((line[end : match.start(1) + quote], kind, name))
+        end = match.end(1) - quote
+    found = read_block(block, Style.JSON, [*pieces, (line[end:], None, None)])
+    if found is None:
         return None
-    words: list[Any] = rows.words
-    if isinstance(at_path(record, names[0]), int):
+    words = found.words
+    if isinstance(at_path(record, columns.all[0]), int):
         if not all(word.isascii() and word.isdigit() and str(int(word)) == word for word in words):
             return None
         words = list(map(int, words))
     elif any("\\" in word for word in words):
         return None
-    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in rows.texts]
-    keys = [names[0], *columns.numbers]
-    return alike_block(block.first, rows, keys, words, None if columns.text is None else texts)
+    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in found.texts]
+    return alike_block(block.first, found._replace(words=words, texts=texts), columns)
 
 
-def _scalars(line: str) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield what stands before each number, string or name of an object in one line, its path and its value.
-
-    At last what stands after them all.
-    """
-    keys: list[str] = []
-    literal, is_key = "", False
-    for match in _TOKEN.finditer(line):
-        token = match.group()
-        if token == "{":
-            keys.append("")
-            is_key = True
-        elif token == "}":
-            keys.pop()
-        elif token == ",":
-            is_key = True
-        elif token == ":":
-            is_key = False
-        elif is_key and token.strip():
-            keys[-1] = json.loads(token)
-        elif token.strip():
-            value = json.loads(token)
-            quote = '"' if isinstance(value, str) else ""
-            yield literal + quote, ".".join(keys), value
-            literal, token = "", quote
-        literal += token
-    yield literal, None, None
+def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of whatever is no object, in order."""
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from _scalars(value, f"{before}{key}.")
+        else:
+            yield before + key, value
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
@@ -147,7 +130,7 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
     """
     if format == "json":
         return _of_document(stream, path)
-    return _of_lines(blocks_of_bytes(stream, path), path)
+    return _of_lines(blocks_of(stream, path), path)
 
 
 def _is_of_lists(record: Record) -> bool:
@@ -166,15 +149,15 @@ def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
         yield from ((place, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
 
 
-def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, Sequence[Any]]]:
     number, place, names = 0, Place(None), columns.all
     for number, (place, record) in enumerate(records):
-        try:
-            cells = tuple([record[name] for name in names])
-        except KeyError:
-            cells = tuple(_deep(record, names, place))
-        if columns.segment is None:
-            cells = number, *cells
+        cells: list[Any] = [number] if columns.segment is None else []
+        for name in names:
+            try:
+                cells.append(record[name] if name in record else at_path(record, name))
+            except KeyError as error:
+                raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
         if any(isinstance(cell, list) for cell in cells):
             try:
                 yield from ((place.line, row) for row in list(_spread(cells)))
@@ -184,14 +167,6 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
             yield place.line, cells
     if columns.segment is None and number == 0:
         raise place.error("only one record; name the column that says which list a row belongs to (segment)")
-
-
-def _deep(record: Record, wanted: Iterable[str], place: Place) -> Iterator[Any]:
-    for name in wanted:
-        try:
-            yield at_path(record, name)
-        except KeyError as error:
-            raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
 
 
 def leaves(record: Record) -> list[str]:
@@ -226,7 +201,6 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place, Record]]:
-    place = Place(path)
     for block in blocks:
         for number, line in enumerate(lines_of(block, path), block.first):
             place = Place(path, number)
@@ -237,8 +211,6 @@ def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place
             except (ValueError, RecursionError) as error:
                 raise place.error(f"not one JSON object ({error})") from error
             yield place, _checked(record, place)
-    if place.line is None:
-        raise place.error(EMPTY)
 
 
 def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
@@ -279,7 +251,7 @@ def _after_white(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
-def _spread(cells: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield the rows that cells stand for; raises `ValueError` for arrays of different lengths.
 
     The first cell is an array of the same length as the others, or stands for all rows.

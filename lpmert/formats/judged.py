@@ -13,12 +13,14 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
+from lpmert.formats.format import Pool
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import Place, placed_lines, unique_keys, words_of
+from lpmert.formats.text import Place, placed_lines, unique_keys, unpacked, words_of
 from lpmert.model.judged import Judged, rows_by_query
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import head_of, read_text
-from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
+from lpmert.system.streams import STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60
@@ -100,8 +102,8 @@ def read_judged(
             )
         return _joined(named_runs(source), qrels, normalise, zero)
     lists = _read_one(source, query, relevance, features)
-    filled, _ = _filled(lists.features, lists.offsets, normalise, zero)
-    return Judged(filled, lists.offsets, lists.relevance, lists.names, lists.queries)
+    filled, _ = _filled(lists.dense_features(), lists.offsets, normalise, zero)
+    return Judged(filled, lists.offsets, lists.statistics[:, 0], lists.names, lists.list_ids)
 
 
 def rule_of(normalise: str | None) -> str:
@@ -116,10 +118,7 @@ def named_runs(runs: Any) -> dict[str, Any]:
     paths = [runs] if isinstance(runs, str | Path) else runs
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
         raise DataError(f"runs are files, or mappings by the name of the run; got {quoted(runs)}")
-    names = []
-    for path in map(Path, paths):
-        plain = path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
-        names.append(plain.stem)
+    names = [unpacked(path).stem for path in paths]
     twice = repeated(names)
     if twice is not None:
         remedy = "name them: NAME=FILE, in Python a mapping by name"
@@ -212,22 +211,16 @@ def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> d
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:
     found: dict[str, dict[str, float]] = {}
+    known = {6: (0, 2, 4)} if run else {4: (0, 2, 3), 3: (0, 1, 2)}  # places of query, document and number by words
     for place, line in placed_lines(path):
         words = words_of(line)
-        if run and len(words) == 6:
-            query, _, document, _, value, _ = words
-        elif not run and len(words) == 4:
-            query, _, document, value = words
-        elif not run and len(words) == 3:
-            if place.line == 1 and words[2] == "score":  # BEIR's names of columns
-                continue
-            query, document, value = words
-        elif not words:
+        if not words or (len(words) == 3 and not run and place.line == 1 and words[2] == "score"):  # BEIR's header
             continue
-        else:
+        if len(words) not in known:
             other = "grades go to --qrels (qrels)" if run else "runs are DATA (source)"
             swapped = f"; {other}" if len(words) in ((3, 4) if run else (6,)) else ""
             raise place.error(f"{len(words)} words; write '{_RUN if run else _QRELS}'{swapped}")
+        query, document, value = (words[at] for at in known[len(words)])
         own = found.setdefault(query, {})
         if document in own:
             raise place.error(f"document {quoted(document)} of query {quoted(query)} comes a second time; keep one")
@@ -238,8 +231,8 @@ def _of_lines(path: str | Path, *, run: bool) -> Scores:
 # One file with features and grades
 
 
-def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> Judged:
-    """Return the documents of a file of LETOR or of a table."""
+def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> NBest:
+    """Return the documents of a file of LETOR or of a table, a list for each query; the statistic is the grade."""
     if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
         words = _first_words(source)
         if not words:
@@ -251,14 +244,13 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
                 raise DataError("LETOR and svmlight have no columns: leave out query and relevance", path=source)
             lists = _read_letor(source)
             wanted = features.split(",") if isinstance(features, str) else features
-            return lists if wanted in (None, [ALL]) else lists.select(wanted)
+            return lists if wanted is None or wanted == [ALL] else lists.select_features(wanted)
     try:
         grades = [relevance or "relevance"]
-        table = read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
+        return read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
     except ColumnError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error
-    return Judged(table.dense_features(), table.offsets, table.statistics[:, 0], table.names, tuple(table.list_ids))
 
 
 def _first_words(path: str | Path) -> list[str]:
@@ -267,11 +259,9 @@ def _first_words(path: str | Path) -> list[str]:
     return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 
 
-def _read_letor(path: str | Path) -> Judged:
+def _read_letor(path: str | Path) -> NBest:
     """Return the documents in lines `grade qid:query index:value ... # comment`; queries one by one."""
-    grades: list[float] = []
-    queries: dict[str, int] = {}
-    rows: list[dict[int, float]] = []
+    pool, last, found = Pool(), "", set[int]()
     for place, line in placed_lines(path):
         words = words_of(line.partition("#")[0])
         if not words:
@@ -283,18 +273,15 @@ def _read_letor(path: str | Path) -> Judged:
         row = {place.whole(key, "an index"): place.number(value, f"feature {key}") for key, _, value in pairs}
         if len(row) < len(pairs) or 0 in row:
             raise place.error("indices must be 1 or more, each once a line")
-        if query in queries and next(reversed(queries)) != query:
+        if query in pool.numbers and query != last:
             raise place.error(f"query {quoted(query)} comes again; sort by query")
-        queries[query] = queries.get(query, 0) + 1
-        grades.append(place.number(words[0], "the grade"))
-        rows.append(row)
-    columns = sorted({key for row in rows for key in row})
-    if not columns:
+        last = query
+        found.update(row)
+        grade = place.number(words[0], "the grade")
+        pool.add_row(query, tuple(map(str, row)), [*row.values()], [grade])
+    if not found:
         raise DataError("there are no documents with features", path=path)
-    features = np.array([[row.get(key, 0.0) for key in columns] for row in rows])
-    return Judged(
-        features, np.cumsum([0, *queries.values()]), np.array(grades), tuple(map(str, columns)), tuple(queries)
-    )
+    return pool.nbest().select_features([*map(str, sorted(found))])
 
 
 # Normalisations

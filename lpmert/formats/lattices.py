@@ -16,6 +16,9 @@ from lpmert.formats.columns import Names, matched
 from lpmert.formats.format import Format
 from lpmert.formats.graphs import (
     EPSILON,
+    NULL,
+    SCORE_NAMES,
+    WORDS,
     GraphText,
     Links,
     check_paths,
@@ -23,9 +26,10 @@ from lpmert.formats.graphs import (
     kaldi_lattices,
     kind_of_graph,
     read_symbols,
+    slf_lattices,
 )
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
-from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
+from lpmert.formats.text import unpacked
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.graphs import Lattices
 from lpmert.model.nbest import NBest
@@ -33,7 +37,8 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
-from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_pipes
+from lpmert.system.streams import buffered_pipes
+from lpmert.values import whole_number
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -283,16 +288,15 @@ def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, s
 
 def _kind(text: str, path: str | Path) -> str | None:
     """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
-    endings = [ending for ending in Path(path).suffixes[-2:] if ending not in COMPRESSED_ENDINGS]
-    return kind_of_graph(text[:_HEAD]) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
+    return kind_of_graph(text[:_HEAD]) or ("slf" if unpacked(path).suffix in _SLF_ENDINGS else None)
 
 
 def kinds_of_graphs() -> list[str]:
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
 
 
-_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
-_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
+_SCALES = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
+_SCALES |= dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 
 def read_lattices(
@@ -313,8 +317,7 @@ def read_lattices(
     lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
     scores of a hypothesis are those of its best path. Raises `DataError` with file and, where there is one, line.
     """
-    if n_best < 1:
-        raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
+    n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
     given = [part.graph.scales for part in parts]
@@ -323,8 +326,7 @@ def read_lattices(
     for name in scales or {}:
         if name not in lattices.names:
             raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
-    known = {**_UNSCALED, **_COSTS}
-    weights = [{**known, **own, **(scales or {})} for own in given]
+    weights = [{**_SCALES, **own, **(scales or {})} for own in given]
     rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
     return best_lists(lattices, rows, n_best)
 

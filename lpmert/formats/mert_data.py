@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.moses import FeatureWriter
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
@@ -62,10 +63,23 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
-    reader = _Reader()
-    for pair in zip(feature_files, score_files, strict=True):
-        reader.add(*pair)
-    return reader.data()
+    pool, first = Pool(), None
+    for paths in zip(feature_files, score_files, strict=True):
+        for block, scored in zip_longest(_blocks(paths[0], "FEATURES"), _blocks(paths[1], "SCORES")):
+            if block is None or scored is None:
+                short, longer = (paths[0], scored) if block is None else (paths[1], block)
+                raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
+            room_for(0, "reading")
+            first = _checked(block, scored, first)
+            for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
+                if len(numbers) != scored.width:
+                    raise of_scores.error(f"{len(numbers)} words in {scored.width} columns")
+                names, values = _features(words, first.names, place)
+                pool.add_row(block.list_id, names, values, of_scores.numbers(numbers, "a statistic"))
+    if first is None:
+        raise DataError(EMPTY, path=feature_files[-1])
+    columns = SCORE_TYPES.get(first.score_type, ())
+    return MertData(pool.nbest(columns if len(columns) == first.width else None), first.score_type, len(first.names))
 
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
@@ -133,17 +147,13 @@ def write_mert_data(
     if Path(features).resolve() == Path(scores).resolve():
         raise DataError("features and scores need a file each", path=features)
     dense, names = _leading_dense(nbest), nbest.names
-    rows = rows_by_column(nbest.features)
+    labels = [*[""] * dense, *(f"{name}=" for name in names[dense:])]
+    writer, rows = FeatureWriter(labels, dict.fromkeys(range(dense))), rows_by_column(nbest.features)
     with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
-        for number, list_id in enumerate(nbest.list_ids):
-            start, end = nbest.offsets[number : number + 2].tolist()
+        for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
             feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {' '.join(names[:dense])}\n")
             for hypothesis, row in enumerate(islice(rows, end - start), start):
-                words = [number_text(row[column]) for column in range(dense)]
-                # the first line has all features, so that reading finds them in the same order
-                columns = range(dense, len(names)) if hypothesis == 0 else (one for one in row if one >= dense)
-                words += [f"{names[column]}={number_text(row.get(column, 0.0))}" for column in columns]
-                feature_stream.write(" ".join(words) + "\n")
+                feature_stream.write(writer.field(row, first=hypothesis == 0) + "\n")
             feature_stream.write("FEATURES_TXT_END_0\n")
             score_stream.write(f"SCORES_TXT_BEGIN_0 {list_id} {end - start} {nbest.statistics.shape[1]} {kind}\n")
             for numbers in nbest.statistics[start:end].tolist():
@@ -169,77 +179,68 @@ class _Block(NamedTuple):
     rows: list[tuple[Place, list[str]]]
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self._pool = Pool()
-        self._names: tuple[str, ...] | None = None
-        self._type = ""
-        self._width = 0
+class _Common(NamedTuple):
+    """What the first list says of all: the names of dense features, and type and number of the statistics."""
 
-    def add(self, features: str | Path, scores: str | Path) -> None:
-        for feature_block, score_block in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
-            if feature_block is None or score_block is None:
-                short, longer = (features, score_block) if feature_block is None else (scores, feature_block)
-                raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
-            _check_pair(feature_block, score_block)
-            room_for(0, "reading")
-            self._pool.add(feature_block.list_id, len(feature_block.rows))
-            self._add_features(feature_block)
-            self._add_scores(score_block)
-        if not len(self._pool):
-            raise DataError(EMPTY, path=features)
+    names: tuple[str, ...]
+    score_type: str
+    width: int
 
-    def _add_features(self, block: _Block) -> None:
-        names = block.extra or numbered("feature", block.width)
-        if len(names) != block.width:
-            raise block.place.error(f"{len(names)} names for {block.width} columns")
-        if self._names is None:
-            if repeated(names) is not None:
-                raise block.place.error(f"two columns are called {quoted(repeated(names))}")
-            self._names = names
-        if names != self._names:
-            raise block.place.error(f"other names than those of the first list, {' '.join(self._names)}")
-        for place, words in block.rows:
-            numbers = words[: block.width]
-            pairs = [_pair(word, place) for word in words[block.width :]]
-            if len(numbers) < block.width or any("=" in word for word in numbers):
-                raise place.error(f"fewer than {block.width} numbers")
-            own = (*self._names, *(name for name, _ in pairs)) if pairs else self._names
-            if pairs and repeated(own) is not None:
-                raise place.error(f"feature {quoted(repeated(own))} comes twice")
-            self._pool.features.add(own, place.numbers([*numbers, *(value for _, value in pairs)], "a feature"))
 
-    def _add_scores(self, block: _Block) -> None:
-        if len(block.extra) != 1:
-            raise block.place.error(f"{len(block.extra)} words for the type of the scores")
-        if not self._width:
-            self._type, self._width = block.extra[0], block.width
-        if (block.extra[0], block.width) != (self._type, self._width) or not block.width:
-            raise block.place.error(
-                f"{block.width} columns of {block.extra[0]}, but the first list has {self._width} of {self._type}"
-            )
-        for place, words in block.rows:
-            if len(words) != block.width:
-                raise place.error(f"{len(words)} words in {block.width} columns")
-            self._pool.statistics.add(place.numbers(words, "a statistic"))
+def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:
+    """Return what the heads of a list say; raises `DataError` where they contradict each other, or the first list's."""
+    if block.list_id != scored.list_id:
+        raise scored.place.error(f"list {quoted(scored.list_id)}, but {_line_of(block)} has {quoted(block.list_id)}")
+    if len(block.rows) != len(scored.rows):
+        raise scored.place.error(f"{len(scored.rows)} hypotheses, but {_line_of(block)} has {len(block.rows)}")
+    names = block.extra or numbered("feature", block.width)
+    if len(names) != block.width:
+        raise block.place.error(f"{len(names)} names for {block.width} columns")
+    if len(scored.extra) != 1:
+        raise scored.place.error(f"{len(scored.extra)} words for the type of the scores")
+    own = _Common(names, scored.extra[0], scored.width)
+    if first is None and repeated(names) is not None:
+        raise block.place.error(f"two columns are called {quoted(repeated(names))}")
+    first = first or own
+    if names != first.names:
+        raise block.place.error(f"other names than those of the first list, {' '.join(first.names)}")
+    if own != first or not own.width:
+        raise scored.place.error(
+            f"{own.width} columns of {own.score_type}, but the first list has {first.width} of {first.score_type}"
+        )
+    return first
 
-    def data(self) -> MertData:
-        columns = SCORE_TYPES.get(self._type, ())
-        nbest = self._pool.nbest(columns if len(columns) == self._width else None)
-        return MertData(nbest, self._type, len(self._names or ()))
+
+def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
+    """Return names and numbers of a hypothesis: those of the dense features, then `name=value`."""
+    numbers, pairs = words[: len(dense)], [_pair(word, place) for word in words[len(dense) :]]
+    if len(numbers) < len(dense) or any("=" in word for word in numbers):
+        raise place.error(f"fewer than {len(dense)} numbers")
+    names = (*dense, *(name for name, _ in pairs)) if pairs else dense
+    if pairs and repeated(names) is not None:
+        raise place.error(f"feature {quoted(repeated(names))} comes twice")
+    return names, place.numbers([*numbers, *(value for _, value in pairs)], "a feature")
 
 
 def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
-    begin = f"{what}_BIN_BEGIN_0".encode()
-    if head_of(path, len(begin)) == begin:
+    binary, begin, end = f"{what}_BIN_BEGIN_0".encode(), f"{what}_TXT_BEGIN_0", f"{what}_TXT_END_0"
+    if head_of(path, len(binary)) == binary:
         raise DataError("binary data; let Moses' extractor write text, without --binary", path=path)
     rows = placed_lines(path)
     for place, text in rows:
-        list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", place)
+        words = words_of(text)
+        if words[:1] != [begin]:
+            raise place.error(f"a list must begin with {begin} here")
+        if len(words) < 4:
+            raise place.error(f"{begin} needs id, hypotheses and columns")
+        count = place.whole(words[2], "the number of hypotheses")
+        width = place.whole(words[3], "the number of columns")
+        if not count:
+            raise place.error(f"list {quoted(words[1])} is empty; leave it out")
         found: list[tuple[Place, list[str]]] = []
         for row_place, row in rows:
             cells = words_of(row)
-            if cells[:1] == [f"{what}_TXT_END_0"]:
+            if cells[:1] == [end]:
                 break
             if len(found) == count:
                 raise row_place.error(f"more than the {count} hypotheses that line {place.line} says")
@@ -248,30 +249,7 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
             raise place.error("the file ends within the list that begins here")
         if len(found) != count:
             raise row_place.error(f"{len(found)} hypotheses, but line {place.line} says {count}")
-        yield _Block(place, list_id, width, extra, found)
-
-
-def _head(text: str, begin: str, place: Place) -> tuple[str, int, int, tuple[str, ...]]:
-    """Return id, number of hypotheses and of columns, and all other words of the first line of a list."""
-    words = words_of(text)
-    if not words or words[0] != begin:
-        raise place.error(f"a list must begin with {begin} here")
-    if len(words) < 4:
-        raise place.error(f"{words[0]} needs id, hypotheses and columns")
-    count = place.whole(words[2], "the number of hypotheses")
-    width = place.whole(words[3], "the number of columns")
-    if not count:
-        raise place.error(f"list {quoted(words[1])} is empty; leave it out")
-    return words[1], count, width, tuple(words[4:])
-
-
-def _check_pair(features: _Block, scores: _Block) -> None:
-    if features.list_id != scores.list_id:
-        raise scores.place.error(
-            f"list {quoted(scores.list_id)}, but {_line_of(features)} has {quoted(features.list_id)}"
-        )
-    if len(features.rows) != len(scores.rows):
-        raise scores.place.error(f"{len(scores.rows)} hypotheses, but {_line_of(features)} has {len(features.rows)}")
+        yield _Block(place, words[1], width, tuple(words[4:]), found)
 
 
 def _line_of(block: _Block) -> str:

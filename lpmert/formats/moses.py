@@ -10,7 +10,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +18,12 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Pool, rows_by_column
-from lpmert.formats.rows import Cell, Style, Template, first_of
+from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
-from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
+from lpmert.system.files import Bytes, atomic_writer, lines_of, open_bytes
 from lpmert.system.memory import room_for
 
 SEPARATOR = "|||"
@@ -86,15 +86,20 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
     ... become `name= v v ...`. Texts that are all empty read back as no texts. Raises `DataError` where a name, an id
     or a text cannot be told from what is around it.
     """
-    _check_writable(nbest, path)
-    writer = FeatureWriter(nbest.names)
+    for name in (*nbest.names, *nbest.statistic_names):
+        if not is_word(name) or SEPARATOR in name:
+            raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
+    for text in (*nbest.list_ids, *(nbest.texts or ())):
+        if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
+            trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
+            raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
+    writer = FeatureWriter.of_groups(nbest.names)
     list_ids = [nbest.list_ids[number] for number in nbest.list_index.tolist()]
     texts = nbest.texts or ("",) * nbest.n_hypotheses
     rows = zip(list_ids, texts, rows_by_column(nbest.features), nbest.statistics.tolist(), strict=True)
     with atomic_writer(path) as stream:
         for number, (list_id, text, row, values) in enumerate(rows):
-            # the first line has all features, so that reading finds them in the same order
-            features = writer.field(row, whole=number == 0)
+            features = writer.field(row, first=number == 0)
             named = zip(nbest.statistic_names, map(number_text, values), strict=True)
             statistics = " ".join(f"{name}={value}" for name, value in named)
             fields = list_id, text, features, "0", f"{STATISTICS_LABEL} {statistics}"
@@ -111,6 +116,9 @@ class _Line(NamedTuple):
     last: str
 
 
+StatisticsOf = Callable[[_Line], Statistics]
+
+
 class _Reader:
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
@@ -120,7 +128,7 @@ class _Reader:
         self._here: set[str] = set()
         self._last = ""
 
-    def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics], *, beside: bool = False) -> None:
+    def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
         """Add the lists of a file; beside: its statistics come from another one, line by line."""
         self._here, self._last = set(), ""
         layout: _Layout | None = None
@@ -132,31 +140,36 @@ class _Reader:
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
-                self._pool.add(line.list_id)
-                if self._keep_texts:
-                    self._pool.texts.append(line.text)
-                feature_names = self._layouts.names(line.features, line.place)
-                self._pool.features.add(feature_names, line.place.numbers(numbers_of(line.features), "a feature"))
-                names, numbers = statistics_of(line)
-                self._check_statistics(line.place, names, numbers)
-                self._pool.statistics.add(numbers)
+                names, values, numbers = self._parts(line, statistics_of)
+                self._pool.add_row(line.list_id, names, values, numbers, line.text if self._keep_texts else None)
 
-    def _add_alike(
-        self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: Callable[[_Line], Statistics]
-    ) -> bool:
+    def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
+        """Return names and numbers of the features of a line, and its statistics."""
+        labels, spans = number_spans(line.features)
+        names = self._layouts.names(tuple(labels), line.place)
+        values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
+        statistic_names, numbers = statistics_of(line)
+        if not self._width:
+            self._names, self._width = statistic_names, len(numbers)
+        if statistic_names != self._names or len(numbers) != self._width or not numbers:
+            first = " ".join(self._names or ()) or f"{self._width} numbers"
+            raise line.place.error(
+                f"{len(numbers)} statistics, but the first line has {first}; give every line the same"
+            )
+        return names, values, numbers
+
+    def _add_alike(self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: StatisticsOf) -> bool:
         """Add the lines of a block if they are like this first one; return whether they are."""
         first = layout.line(text, place)
-        names = self._layouts.names(first.features, first.place)
-        first.place.numbers(numbers_of(first.features), "a feature")
-        statistic_names, values = statistics_of(first)
-        self._check_statistics(first.place, statistic_names, values)
+        names, _, _ = self._parts(first, statistics_of)
         of_last = statistics_of is not _uncounted
-        found = layout.template(text, keep_texts=self._keep_texts, last=of_last).read(block)
+        pieces = layout.pieces(text, keep_texts=self._keep_texts, last=of_last)
+        found = read_block(block, Style.BLANK, pieces, SEPARATOR)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
         line = block.first
-        for list_id, size in zip(*found.runs(0, ids), strict=True):
+        for list_id, size in runs_of(found._replace(words=ids).ids(0)):
             self._begin(list_id, Place(first.place.path, line))
             self._pool.add(list_id, size)
             line += size
@@ -175,13 +188,6 @@ class _Reader:
             )
         self._last = list_id
         self._here.add(list_id)
-
-    def _check_statistics(self, place: Place, names: tuple[str, ...] | None, numbers: Sequence[float]) -> None:
-        if not self._width:
-            self._names, self._width = names, len(numbers)
-        if names != self._names or len(numbers) != self._width or not numbers:
-            first = " ".join(self._names or ()) or f"{self._width} numbers"
-            raise place.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         names = self._names if statistic_names is None else statistic_names
@@ -221,32 +227,27 @@ class _Layout(NamedTuple):
         last = fields[-1] if self.n_fields - 1 > self.features else ""
         return _Line(place, fields[0], fields[1], fields[self.features], last)
 
-    def template(self, text: str, *, keep_texts: bool, last: bool) -> Template:
-        """Return what lines like this one have in common; last: the numbers in the last field count."""
-        template = Template(Style.BLANK, SEPARATOR)
+    def pieces(self, text: str, *, keep_texts: bool, last: bool) -> Iterator[Piece]:
+        """Yield what lines like this one have in common; last: the numbers in the last field count."""
+        kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
         for place, field in enumerate(text.split(SEPARATOR)):
-            template.add(SEPARATOR if place else "")
+            separator, end = SEPARATOR if place else "", 0
             if place == self.features or (last and place == self.n_fields - 1):
-                end = 0
                 for start, stop in number_spans(field)[1]:
-                    template.add(field[end:start], Cell.NUMBER)
-                    end = stop
-                template.add(field[end:])
+                    yield separator + field[end:start], Cell.NUMBER, None
+                    separator, end = "", stop
+                yield separator + field[end:], None, None
             else:
-                kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
-                template.add("", kept[place] if place < len(kept) else Cell.SKIPPED, place)
-        return template
+                yield separator, kept[place] if place < len(kept) else Cell.SKIPPED, place
 
 
 def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
     """Yield the lines of a file; without a line end the last one could be cut off within a number."""
-    block = None
+    block = Bytes(1, b"")
     with open_bytes(path) as stream:
-        for block in blocks_of_bytes(stream, path):
+        for block in blocks_of(stream, path):
             room_for(0, "reading")
             yield block
-    if block is None:
-        raise DataError(EMPTY, path=path)
     if not block.data.endswith(b"\n"):
         last = Place(path, block.first + block.n_lines - 1)
         raise last.error("no line end here, so the file may be cut off; add one if it is whole")
@@ -274,7 +275,7 @@ def _labelled(line: _Line) -> Statistics:
 
 
 @contextmanager
-def _beside(path: str | Path, lists: str | Path) -> Iterator[Callable[[_Line], Statistics]]:
+def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
     """Open a file of statistics: for each line of a file of lists its id and its numbers, to be taken in turn.
 
     Raises `DataError` if a line does not fit, or some are left at the end.
@@ -297,16 +298,6 @@ def _beside(path: str | Path, lists: str | Path) -> Iterator[Callable[[_Line], S
         raise place.error(f"more lines than {lists}")
 
 
-def _check_writable(nbest: NBest, path: str | Path) -> None:
-    for name in (*nbest.names, *nbest.statistic_names):
-        if not is_word(name) or SEPARATOR in name:
-            raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
-    for text in (*nbest.list_ids, *(nbest.texts or ())):
-        if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
-            trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
-            raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
-
-
 def label_of(word: str) -> str | None:
     """Return what a word says of the number in or after it: `name=` or `name:`, `name ` for name=v, `None` for none."""
     if word[-1] in "=:":
@@ -322,9 +313,8 @@ class _Layouts:
         self._known: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         self._required: set[str] | None = None
 
-    def names(self, field: str, place: Place) -> tuple[str, ...]:
+    def names(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
         """Return the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
-        labels = tuple(map(label_of, words_of(field)))
         names = self._known.get(labels)
         if names is None:
             if len(self._known) == _KEPT_LAYOUTS:
@@ -333,16 +323,9 @@ class _Layouts:
         return names
 
     def _new(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
-        groups = groups_of(labels)
-        names: list[str] = []
-        required: set[str] = set()
-        for label, count in groups:
-            if groups == [("", count)]:
-                found, everywhere = [*numbered("feature", count)], True
-            else:
-                found, everywhere = names_of_group(label, count, place)
-            names += found
-            required.update(found if everywhere else ())
+        unnamed = ((name, True) for name in numbered("feature", len(labels)))
+        found = list(names_of(labels, place) if any(labels) else unnamed)
+        names, required = tuple(name for name, _ in found), {name for name, everywhere in found if everywhere}
         twice = repeated(names)
         if twice is not None:
             raise place.error(f"feature {quoted(twice)} comes twice")
@@ -353,7 +336,7 @@ class _Layouts:
         for name in sorted(required ^ self._required):
             trouble = "is new here" if name in required else "is missing"
             raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
-        return tuple(names)
+        return names
 
 
 def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
@@ -368,71 +351,55 @@ def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
     return labels, spans
 
 
-def numbers_of(text: str) -> list[str]:
-    return [text[start:end] for start, end in number_spans(text)[1]]
-
-
-def groups_of(labels: Sequence[str | None]) -> list[tuple[str, int]]:
-    """Return each label and how many numbers follow it; the label is empty for those before the first one."""
-    found, counts = [""], [0]
-    for label in labels:
-        if label is None:
-            counts[-1] += 1
+def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each number by the labels before them, and whether every line must have it."""
+    starts = [at for at, label in enumerate(labels) if label is not None or at == 0]
+    for start, end in pairwise([*starts, len(labels)]):
+        label, count = labels[start] or "", end - start - 1
+        name, single = label[:-1], label[-1:] == _SINGLE
+        if not name:
+            raise place.error("a number without the name of its feature")
+        if single == bool(count):
+            trouble = f"two numbers for feature {quoted(name)}" if single else f"no number after {quoted(label)}"
+            raise place.error(trouble)
+        if single or (count == 1 and "_" in name):
+            yield name, False
         else:
-            found.append(label)
-            counts.append(0)
-    return [group for group in zip(found, counts, strict=True) if group != ("", 0)]
+            yield from ((f"{name}_{number}", True) for number in range(count))
 
 
-def names_of_group(label: str, count: int, place: Place) -> tuple[list[str], bool]:
-    """Return the names of the numbers with a label, and whether every line must have them."""
-    name, single = label[:-1], label[-1:] == _SINGLE
-    if not name:
-        raise place.error("a number without the name of its feature")
-    if single == bool(count):
-        raise place.error(f"two numbers for feature {quoted(name)}" if single else f"no number after {quoted(label)}")
-    if single or (count == 1 and "_" in name):
-        return [name], False
-    return [f"{name}_{number}" for number in range(count)], True
+class FeatureWriter(NamedTuple):
+    """Writes the features of lines so that reading gives back exactly these names and numbers.
 
+    labels: what stands before the number of each feature. everywhere: the columns that no line leaves out.
+    """
 
-class FeatureWriter:
-    """Writes the features of lines so that reading gives back exactly these names and numbers."""
+    labels: Sequence[str]
+    everywhere: Mapping[int, None]
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._groups: dict[str, list[int]] = {}
-        """Columns by label, of features that every line has."""
-        self._sparse: dict[int, str] = {}
-        """Label by column, of the others."""
-        base = ""
+    @staticmethod
+    def of_groups(names: Sequence[str]) -> FeatureWriter:
+        """Return a writer of groups name_0, name_1, ..., which every line has, and of other features."""
+        labels, everywhere, base, size = list[str](), dict[int, None](), "", 0
         for column, name in enumerate(names):
             match = _OF_GROUP.fullmatch(name)
-            if match and match[1] == base and int(match[2]) == len(self._groups[f"{base}= "]):
-                self._groups[f"{base}= "].append(column)
-            elif match and match[2] == "0":
-                base = match[1]
-                self._groups[f"{base}= "] = [column]
+            if match and (match[2] == "0" or (match[1] == base and int(match[2]) == size)):
+                base, size = match[1], int(match[2]) + 1
+                labels.append("" if size > 1 else f"{base}= ")
+                everywhere[column] = None
             else:
                 base = ""
-                self._sparse[column] = f"{name}= " if "_" in name else f"{name}="
+                labels.append(f"{name}= " if "_" in name else f"{name}=")
+        return FeatureWriter(labels, everywhere)
 
-    def field(self, row: Mapping[int, float], *, whole: bool) -> str:
-        """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0.
+    def field(self, row: Mapping[int, float], *, first: bool) -> str:
+        """Return the features of one hypothesis from its numbers by column; columns that are left out hold 0.
 
-        whole: with all features in the order of their names.
+        first: with all features, so that reading finds them in the order of their names.
         """
-        if whole:
-            labels = {columns[0]: label for label, columns in self._groups.items()} | self._sparse
-            n_features = len(self._sparse) + sum(map(len, self._groups.values()))
-            return " ".join(labels.get(column, "") + number_text(row.get(column, 0.0)) for column in range(n_features))
-        words = [
-            label + " ".join(number_text(row.get(column, 0.0)) for column in columns)
-            for label, columns in self._groups.items()
-        ]
-        words += [
-            self._sparse[column] + number_text(number) for column, number in row.items() if column in self._sparse
-        ]
-        return " ".join(words or [f"{self._sparse[0]}0"])
+        others = (column for column in row if column not in self.everywhere)
+        columns = range(len(self.labels)) if first else [*self.everywhere, *others] or [0]
+        return " ".join(self.labels[column] + number_text(row.get(column, 0.0)) for column in columns)
 
 
 MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")

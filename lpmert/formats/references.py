@@ -9,16 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, Place, placed_lines, words_of
+from lpmert.formats.text import WHITE, Place, is_count, placed_lines, unpacked, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import EMPTY
-from lpmert.system.streams import COMPRESSED_ENDINGS
+from lpmert.system.files import EMPTY, writing_to
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -32,8 +28,8 @@ _TABS = "put the id of the list and a tab before each line"
 References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
-Keyed = dict[str, tuple[int, str]]
-"""The line and the text of each key of a file."""
+Keyed = Mapping[str, tuple[Place, str]]
+"""The place and the text of each key of a file."""
 
 Rows = list[tuple[Place, str]]
 
@@ -91,24 +87,19 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
 
 def utterance_of(path: Path) -> str:
     """Return what an utterance is called whose file has this name: the name without endings."""
-    for endings in (COMPRESSED_ENDINGS, _ENDINGS):
-        if path.suffix in endings:
-            path = path.with_suffix("")
-    return path.name
+    path = unpacked(path)
+    return path.stem if path.suffix in _ENDINGS else path.name
 
 
 def made_folder(path: str | Path) -> Path:
     """Return the folder, made if there is none; raises `DataError` if it cannot be."""
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be written: {reason_of(error)}", path=folder) from error
-    return folder
+    with writing_to(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+    return Path(path)
 
 
 def read_keyed(path: str | Path) -> Keyed:
-    """Return line number and text by key of a file with lines `key text`, in the order of the file.
+    """Return place and text by key of a file with lines `key text`, in the order of the file.
 
     One space or tab ends the key; the text is what follows. Raises `DataError` if the file is empty, a line has no key,
     or a key comes twice.
@@ -136,18 +127,18 @@ def _by_key(rows: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str, str
 
 
 def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, tuple[Place, str]] = {}
     for place, key, text in cells:
         if key in found:
-            raise place.error(f"{reprlib.repr(key)} comes twice, first on line {found[key][0]}; delete one")
-        found[key] = (place.line or 1, text)
+            raise place.error(f"{reprlib.repr(key)} comes twice, first on line {found[key][0].line}; delete one")
+        found[key] = place, text
     if not found:
         raise DataError(EMPTY, path=path)
     return found
 
 
 def _transcripts(rows: Rows, path: str | Path) -> Keyed:
-    """Return line and words by utterance of the lines of a file; see `read_transcripts`."""
+    """Return place and words by utterance of the lines of a file; see `read_transcripts`."""
     if rows and rows[0][1].split("\t")[:2] == _HEADER:
         rows = [(place, "\t".join(line.split("\t")[:2])) for place, line in rows[1:]]
     spoken = [line for _, line in rows if not line.startswith(";;")]
@@ -159,17 +150,6 @@ def _transcripts(rows: Rows, path: str | Path) -> Keyed:
         pairs = zip(rows, matches, strict=True)
         return _keyed(((place, match[2], match[1]) for (place, _), match in pairs if match), path)
     return _keyed(_by_key(rows), path)
-
-
-def spoken_lists(features: ArrayLike, names: Sequence[str], lists: Mapping[str, Sequence[str]]) -> NBest:
-    """Return N-best lists whose statistics are still to be counted.
-
-    features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
-    """
-    rows = np.array(features, dtype=np.float64)
-    texts = [text for hypotheses in lists.values() for text in hypotheses]
-    offsets = np.cumsum([0, *map(len, lists.values())])
-    return NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
 
 
 def with_references(
@@ -208,11 +188,11 @@ class _Wanted(NamedTuple):
         """The remedy for a reference without a list."""
         return _PARTLY if self.options else "leave the reference out"
 
-    def of_ids(self, spoken: Mapping[str, tuple[int | None, str]], path: str | Path | None) -> list[str]:
-        """Return the text of each list from texts by id, with their lines."""
+    def of_ids(self, spoken: Keyed, path: str | Path | None = None) -> list[str]:
+        """Return the text of each list from texts by id."""
         known = {*self.list_ids}
         other = next((utterance for utterance in spoken if utterance not in known), None)
-        place = Place(path, None if other is None else spoken[other][0])
+        place = Place(path) if other is None else spoken[other][0]
         for utterance in self.list_ids:
             if utterance not in spoken:
                 beside = "" if other is None else f", but one for {quoted(other)}, which is no {self.what}"
@@ -230,7 +210,7 @@ class _Wanted(NamedTuple):
             raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
         left = sorted({*range(len(rows))} - {*numbers})
         if left and not self.partial:
-            raise Place(path, left[0] + 1).error(f"no list for this line; give all lists, or {self.otherwise}")
+            raise rows[left[0]][0].error(f"no list for this line; give all lists, or {self.otherwise}")
         return [rows[number][1].strip(WHITE) for number in numbers]
 
     def of_transcripts(self, rows: Rows, path: str | Path) -> list[str]:
@@ -262,8 +242,8 @@ def references_by_list(
         return [("",) for _ in list_ids]
     wanted = _Wanted(list_ids, partial, what, options)
     if isinstance(references, Mapping):
-        found = {name: (None, text) for name, text in references.items()}
-        return [(text,) for text in wanted.of_ids(found, None)]
+        found = {name: (Place(None), text) for name, text in references.items()}
+        return [(text,) for text in wanted.of_ids(found)]
     files = one_or_more(references, "references")
     rows = {path: list(placed_lines(path)) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
@@ -290,7 +270,7 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
 
 
 def _are_numbers(list_ids: Sequence[str]) -> bool:
-    return all(one.isascii() and one.isdigit() and len(one) <= 18 for one in list_ids)
+    return all(map(is_count, list_ids))
 
 
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:

@@ -11,7 +11,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -21,14 +22,14 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.text import Place
+from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head
+from lpmert.formats.text import Place, unpacked
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
+from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
-from lpmert.system.streams import COMPRESSED_ENDINGS
 
 
 class Cell(IntEnum):
@@ -49,26 +50,27 @@ class Style(IntEnum):
     JSON = 2
 
 
+def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
+    """Yield all lines of a stream that `open_bytes` opened, many at once; raises `DataError` if there is none."""
+    block = None
+    for block in blocks_of_bytes(stream, path):
+        yield block
+    if block is None:
+        raise DataError(EMPTY, path=path)
+
+
 def first_of(block: Bytes) -> Bytes:
     return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
 
 
-class Runs(NamedTuple):
-    """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
-
-    ids: list[Any]
-    sizes: list[int]
-
-    @staticmethod
-    def of(cells: Any) -> Runs:
-        """Return the runs of cells, which may be such already."""
-        if isinstance(cells, Runs):
-            return cells
-        cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
-        # 1 and true are equal, and no two of one type are that should not be
-        kinds = None if len(set(map(type, cells))) <= 1 else lambda key: (type(key), key)
-        runs = [list(run) for _, run in groupby(cells, kinds)]
-        return Runs([run[0] for run in runs], [*map(len, runs)])
+def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the ids of a column that are equal and follow one another, and how many they are."""
+    ids = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    # 1 and true are equal, and no two of one type are that should not be
+    kinds = None if len(set(map(type, ids))) <= 1 else lambda key: (type(key), key)
+    for _, run in groupby(ids, kinds):
+        first, *others = run
+        yield first, 1 + len(others)
 
 
 class Alike(NamedTuple):
@@ -78,60 +80,46 @@ class Alike(NamedTuple):
     """
 
     numbers: FloatArray
-    words: list[str]
+    words: list[Any]
     texts: list[str]
     keys: list[Any]
 
     def column(self, key: Any) -> FloatArray:
         return self.numbers[:, self.keys.index(key)]
 
-    def runs(self, key: Any, words: Sequence[Any]) -> Runs:
-        """Return the runs of the words with this key; words: the ids that replace them."""
-        places = self.column(key).astype(np.int64)
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(places)) + 1])
-        sizes = np.diff(np.append(starts, len(places))).tolist()
-        return Runs([words[place] for place in places[starts].tolist()], sizes)
+    def ids(self, key: Any) -> list[Any]:
+        """Return the words in the column with this key."""
+        return [self.words[place] for place in self.column(key).astype(np.int64).tolist()]
 
 
-class Template:
-    """What lines have in common, put together piece by piece."""
+Piece = tuple[str, Cell | None, Any]
+"""A literal, the cell after it if there is one, and what the caller calls this."""
 
-    def __init__(self, style: Style, refused: str = "") -> None:
-        self._style, self._refused = style, refused
-        self._literals, self._cells, self._keys = [""], list[int](), list[Any]()
 
-    def add(self, literal: str, cell: Cell | None = None, key: Any = None) -> None:
-        """Append a literal, and a cell after it that has this key."""
-        self._literals[-1] += re.sub(r"[ \t]+", " ", literal) if self._style is Style.BLANK else literal
-        if cell is not None:
-            self._cells.append(cell)
-            self._literals.append("")
-        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
-            self._keys.append(key)
-
-    def read(self, block: Bytes) -> Alike | None:
-        """Return the cells of lines, `None` if a line does not fit the template."""
-        data = block.data
-        if BYTE_ORDER_MARK in data:
+def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str = "") -> Alike | None:
+    """Return the cells of lines that have these pieces in common; `None` if one has not, or a cell holds `refused`."""
+    data = block.data
+    if BYTE_ORDER_MARK in data:
+        return None
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
             return None
-        if not data.isascii():
-            try:
-                data.decode()
-            except UnicodeDecodeError:
-                return None
-        numbers = np.empty((block.n_lines, len(self._keys)))
-        found = read_alike(data, self._literals, self._cells, self._style, self._refused, numbers)
-        return None if found is None else Alike(numbers, *found, self._keys)
+    literals, cells, keys = [""], list[int](), list[Any]()
+    for literal, cell, key in pieces:
+        literals[-1] += re.sub(r"[ \t]+", " ", literal) if style is Style.BLANK else literal
+        if cell is not None:
+            cells.append(cell)
+            literals.append("")
+        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
+            keys.append(key)
+    numbers = np.empty((block.n_lines, len(keys)))
+    found = read_alike(data, literals, cells, style, refused, numbers)
+    return None if found is None else Alike(numbers, *found, keys)
 
 
-_ENDINGS = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-}
+_ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
 _ROWS = 1 << 16
 
 _PYARROW = 96 << 20
@@ -141,65 +129,91 @@ _PYARROW = 96 << 20
 class Block(NamedTuple):
     """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
-    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis.
-
-    Numbers that are known to be finite may be arrays, and the column of ids `Runs`.
+    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis. Numbers that
+    are known to be finite may be arrays.
     """
 
     lines: Sequence[Any]
     columns: list[Any]
 
 
-def alike_block(first: int, found: Alike, keys: Sequence[Any], words: Sequence[Any], texts: list[str] | None) -> Block:
-    """Return the rows of lines that the core read: ids, whose key is the first, numbers and texts."""
-    columns = [found.runs(keys[0], words), *map(found.column, keys[1:]), *([] if texts is None else [texts])]
-    return Block(range(first, first + len(found.numbers)), columns)
+def kinds_of(columns: Columns) -> dict[str, Cell]:
+    """Return what stands in the columns by name; nothing where one of them is two things."""
+    text = {} if columns.text is None else {columns.text: Cell.TEXT}
+    found = {columns.all[0]: Cell.WORD, **dict.fromkeys(columns.numbers, Cell.NUMBER), **text}
+    return found if len(found) == len(columns.all) else {}
 
 
-Choose = Callable[[Head], Columns]
-"""Returns the wanted columns of a table, or raises `DataError`."""
+def alike_block(first: int, found: Alike, columns: Columns) -> Block:
+    """Return the rows of lines, of which this is the number of the first, whose cells are called like their columns."""
+    ids, *numbers = columns.all[: len(columns.numbers) + 1]
+    texts = [] if columns.text is None else [found.texts]
+    return Block(range(first, first + len(found.numbers)), [found.ids(ids), *map(found.column, numbers), *texts])
+
+
+class Table(NamedTuple):
+    """An open table: what it says before its rows, and what yields the wanted columns of these."""
+
+    head: Head
+    blocks: Callable[[Columns], Iterator[Block]]
+
+
+def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
+    """Return a table whose head names each column once; asked for others, it raises `DataError`."""
+    twice = repeated(head.names)
+    if twice is not None:
+        raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
+
+    def checked(columns: Columns) -> Iterator[Block]:
+        head.refuse_absent(columns.all)
+        return blocks(columns)
+
+    return Table(head, checked)
 
 
 def format_of_name(path: str | Path) -> str | None:
     """Return the format that the ending of the path names, before that of a compression, if it names one."""
-    name = Path(path)
-    return _ENDINGS.get((name.with_suffix("") if name.suffix in COMPRESSED_ENDINGS else name).suffix)
+    return _ENDINGS.get(unpacked(path).suffix)
 
 
-def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of a TSV or CSV stream that `open_bytes` opened; cells are strings.
+def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    """Return the table in a TSV or CSV stream that `open_bytes` opened; cells are strings.
 
     Raises `DataError` with the line if the file is empty or malformed.
     """
-    blocks = blocks_of_bytes(stream, path)
-    first = next(blocks, None)
-    if first is None:
-        raise DataError(EMPTY, path=path)
-    separator = "\t" if format == "tsv" else _separator(first_of(first).data)
+    blocks = blocks_of(stream, path)
+    first = next(blocks)
+    header_line = first_of(first)
+    separator = "\t" if format == "tsv" else ","
+    if format == "csv" and b";" in header_line.data and {*b",\t"}.isdisjoint(header_line.data):
+        separator = ";"  # as spreadsheets write it beside decimal commas
     in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
     records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
     (line, header), second = next(records), next(records, None)
-    columns = checked_columns(
-        choose, Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path
-    )
-    start = 1 if columns.segment is not None else 0
-    numbers = range(start, start + len(columns.numbers))
-    wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
-    if in_quotes:
-        rest = chain([second] if second else [], records)
-        yield from _carefully(rest, len(header), wanted, path, decimal_commas=separator == ";")
-        return
-    inner = Bytes(first.first + 1, first.data[len(first_of(first).data) :])
-    for block in chain([inner] if inner.data else [], blocks):
-        found = wanted.plain_rows(block, len(header), separator)
-        if found is not None:
-            yield found
-        else:
-            yield from _carefully(_records(chain([block], blocks), path, separator), len(header), wanted, path)
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        if in_quotes:
+            rest = chain([second] if second else [], records)
+            yield from _carefully(rest, header, columns, path, decimal_commas=separator == ";")
+            return
+        kinds = kinds_of(columns)
+        pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
+        inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
+        for block in chain([inner] if inner.data else [], blocks):
+            plain = kinds and (separator == "\t" or _unquoted(block.data))
+            found = read_block(block, Style.EXACT, pieces, separator) if plain else None
+            if found is not None:
+                yield alike_block(block.first, found, columns)
+            else:
+                yield from _carefully(_records(chain([block], blocks), path, separator), header, columns, path)
+
+    cells = dict(zip(header, second[1] if second else [], strict=False))
+    return _table(Head(header, Place(path, line), cells), rows)
 
 
-def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of all rows of a Parquet stream that `open_bytes` opened.
+@contextmanager
+def parquet_table(stream: io.BufferedReader, path: str | Path) -> Iterator[Table]:
+    """Open the table in a Parquet stream that `open_bytes` opened.
 
     Columns of numbers without gaps are arrays; else cells are whatever the file holds. Raises `DataError` if the file
     is malformed, or pyarrow is not installed.
@@ -207,17 +221,19 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
     pyarrow, parquet = import_parquet(path)
     try:
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
-        schema = file.schema_arrow
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+
+        def rows(columns: Columns) -> Iterator[Block]:
+            done, wanted = 0, columns.all
+            many = n_rows >= MANY  # threads would keep memory of their own
+            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
+                cells = [_arrow_cells(batch.column(name)) for name in wanted]
+                yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
+                done += batch.num_rows
+
         # cells of the right kind; reading the first ones would take as long as reading all of their group
         first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-        head = Head(schema.names, None, first, rows=file.metadata.num_rows)
-        wanted = checked_columns(choose, head, path).all
-        done = 0
-        many = file.metadata.num_rows >= MANY  # threads would keep memory of their own
-        for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
-            columns = [_arrow_cells(batch.column(name)) for name in wanted]
-            yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
-            done += batch.num_rows
+        yield _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
@@ -247,46 +263,8 @@ def json_kind(head: bytes) -> str | None:
     return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
-def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
-    """Return the wanted columns; raises `DataError` unless each is there, and no two are called the same."""
-    twice = repeated(head.names)
-    if twice is not None:
-        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
-    wanted = choose(head)
-    refuse_absent(wanted.all, head, path)
-    return wanted
-
-
-class _Wanted(NamedTuple):
-    """The places of the wanted columns in a row; which of these are numbers; whether there are texts, the last ones."""
-
-    places: list[int]
-    numbers: range
-    texts: bool
-
-    def plain_rows(self, block: Bytes, width: int, separator: str) -> Block | None:
-        """Return the cells of lines that have nothing to quote, the numbers as arrays, `None` for others."""
-        if len({*self.places}) < len(self.places) or (separator == "," and not _unquoted(block.data)):
-            return None
-        kinds = {self.places[number]: Cell.NUMBER for number in self.numbers} | {self.places[0]: Cell.WORD}
-        kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
-        template = Template(Style.EXACT, separator)
-        for place in range(width):
-            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED), place)
-        found = template.read(block)
-        keys = self.places[: len(self.places) - self.texts]
-        return found and alike_block(block.first, found, keys, found.words, found.texts if self.texts else None)
-
-
 def _unquoted(data: bytes) -> bool:
     return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
-
-
-def _separator(header: bytes) -> str:
-    """Return what separates the columns of a CSV: semicolons, as spreadsheets write them beside decimal commas, where
-    there would be one column otherwise.
-    """
-    return ";" if b";" in header and b"," not in header and b"\t" not in header else ","
 
 
 def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -312,8 +290,8 @@ def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Itera
 
 def _carefully(
     records: Iterator[tuple[int, list[str]]],
-    width: int,
-    wanted: _Wanted,
+    header: Sequence[str],
+    columns: Columns,
     path: str | Path,
     *,
     decimal_commas: bool = False,
@@ -322,16 +300,16 @@ def _carefully(
 
     decimal_commas: numbers may have them, all or none; they become points.
     """
-    marks: set[str] = set()
+    places, marks, width = [header.index(name) for name in columns.all], set[str](), len(header)
     while rows := list(islice(records, _ROWS)):
         for number, cells in rows:
             if len(cells) != width:
                 count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
                 remedy = "give one for every column, even if it is empty, separated as the header's are"
                 raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
-        columns = list(zip(*(cells for _, cells in rows), strict=True))
-        lines, found = [line for line, _ in rows], list[Sequence[str]](columns[place] for place in wanted.places)
-        for number in wanted.numbers if decimal_commas else ():
+        every = list(zip(*(cells for _, cells in rows), strict=True))
+        lines, found = [line for line, _ in rows], list[Sequence[str]](every[place] for place in places)
+        for number in range(1, 1 + len(columns.numbers)) if decimal_commas else ():
             found[number] = _with_points(found[number], lines, marks, path)
         yield Block(lines, found)
 
@@ -363,17 +341,14 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
     return io.BytesIO(whole(stream, path))
 
 
-def _arrow_cells(column: Any) -> Sequence[Any]:
+def _arrow_cells(column: Any) -> Any:
     import pyarrow.types as types
 
-    cells: Sequence[Any]
     if _is_number(column.type) and not column.null_count:
-        cells = column.to_numpy(zero_copy_only=False)
-    elif types.is_string(column.type) or types.is_large_string(column.type):
-        cells = column.to_numpy(zero_copy_only=False).tolist()
-    else:
-        cells = column.to_pylist()
-    return cells
+        return column.to_numpy(zero_copy_only=False)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return column.to_numpy(zero_copy_only=False).tolist()
+    return column.to_pylist()
 
 
 def _is_number(kind: Any) -> bool:
@@ -382,25 +357,27 @@ def _is_number(kind: Any) -> bool:
     return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
-def frame_blocks(frame: Any, choose: Choose) -> Iterator[Block]:
-    """Yield the wanted columns of a table in memory; rows are numbered from 1.
+def frame_table(frame: Any, path: str) -> Table:
+    """Return a table in memory, whose rows are numbered from 1.
 
     Anything will do that has names of columns (`column_names`, `columns`, or the keys of a mapping) and gives a column
     by its name. Raises `DataError` for anything else.
     """
-    path = f"{type(frame).__name__} given"
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
-    cells = {name: _column(frame, name) for name in list(names)}
-    sizes = {len(column) for column in cells.values()}
-    if len(sizes) > 1 or any(not isinstance(name, str) for name in cells):
+    arrays = {name: _column(frame, name, path) for name in list(names)}
+    sizes = {len(column) for column in arrays.values()}
+    if len(sizes) > 1 or any(not isinstance(name, str) for name in arrays):
         raise DataError("columns must have strings for names, and all the same number of rows", path=path)
-    first = {name: _cells(column[:1])[0] if column.shape[0] else "" for name, column in cells.items()}
-    wanted = checked_columns(choose, Head(list(cells), None, first), path)
-    if sizes != {0}:
-        columns = [cells[name] if cells[name].dtype.kind in "iuf" else _cells(cells[name]) for name in wanted.all]
-        yield Block(range(1, 1 + sizes.pop()), columns)
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        wanted = [arrays[name] for name in columns.all]
+        cells = [column if column.dtype.kind in "iuf" else _cells(column) for column in wanted]
+        yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
+
+    first = {name: _cells(column[:1])[0] if len(column) else "" for name, column in arrays.items()}
+    return _table(Head(list(arrays), Place(path), first), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
@@ -453,12 +430,12 @@ def _cells(column: Any) -> list[Any]:
     return list(column) if column.dtype.kind in "mM" else list(column.tolist())
 
 
-def _column(frame: Any, name: Any) -> Any:
+def _column(frame: Any, name: Any, path: str) -> Any:
     column = frame[name]
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
     if array.dtype.kind in "US" or mixed:  # numpy makes strings of numbers beside strings, and 1 of true beside 1
         array = np.asarray(column, dtype=object)
     if array.ndim != 1:
-        raise DataError(f"column {quoted(name)} is no row of values", path=f"{type(frame).__name__} given")
+        raise DataError(f"column {quoted(name)} is no row of values", path=path)
     return array

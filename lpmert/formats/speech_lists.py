@@ -6,15 +6,14 @@ Source of the form of SRILM: its manual page nbest-format(5), third format, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from lpmert.errors import DataError
-from lpmert.formats.format import Format
-from lpmert.formats.references import Keyed, read_keyed, spoken_lists, utterance_files
-from lpmert.formats.text import Place, placed_lines, words_of
+from lpmert.formats.format import Format, Pool
+from lpmert.formats.references import Keyed, read_keyed, utterance_files
+from lpmert.formats.text import placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -53,31 +52,22 @@ def read_scores(
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
             raise DataError(f"{what} names no file; give at least one")
-    read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
-    words = None if text_file is None else read_keyed(text_file)
-    first_path, first = next(iter(read.items()))
-    everything = [*read.items(), *([] if text_file is None or words is None else [(text_file, words)])]
-    for path, keyed in everything[1:]:
-        _check_same_keys(first, first_path, keyed, path)
-    lists: dict[str, list[str]] = {}
-    for key, (line, _) in first.items():
+    files = [*scores.values(), *(losses or {}).values(), *([] if text_file is None else [text_file])]
+    read = {path: read_keyed(path) for path in files}
+    first, *others = read.values()
+    for keyed in others:
+        _check_same_keys(first, keyed)
+    columns = [_numbers(read[path], first) for path in scores.values()]
+    sums = [_numbers(read[path], first) for path in (losses or {}).values()] or [[0.0] * len(first)]
+    pool, names = Pool(), tuple(scores)
+    rows = zip(zip(*columns, strict=True), zip(*sums, strict=True), strict=True)
+    for (key, (place, _)), (row, statistics) in zip(first.items(), rows, strict=True):
         list_id, found, rest = key.rpartition(separator)
         if not (list_id and found and rest):
             trouble = f"key {quoted(key)} is not list id, {quoted(separator)}, number of the hypothesis; set separator"
-            raise Place(first_path, line).error(trouble)
-        lists.setdefault(list_id, []).append(key)
-    keys = [key for members in lists.values() for key in members]
-    columns = {path: _numbers(keyed, keys, path) for path, keyed in read.items()}
-    features = np.column_stack([columns[path] for path in scores.values()])
-    return NBest(
-        features,
-        offsets=np.cumsum([0, *map(len, lists.values())]),
-        statistics=np.column_stack([columns[path] for path in losses.values()]) if losses else np.zeros(len(keys)),
-        names=list(scores),
-        list_ids=list(lists),
-        statistic_names=list(losses) if losses else None,
-        texts=[words[key][1] for key in keys] if words else None,
-    )
+            raise place.error(trouble)
+        pool.add_row(list_id, names, row, statistics, None if text_file is None else read[text_file][key][1])
+    return pool.nbest(list(losses) if losses else None, texts=text_file is not None)
 
 
 def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NBest:
@@ -90,50 +80,48 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
     if not checked_sequence(scores, "scores"):
         raise DataError("scores names no file; give at least one")
     place = Path(folder)
-    found: dict[str, list[tuple[list[float], str]]] = {}
+    pool, counts = Pool(), Counter[str]()
     for job in [place, *sorted(place.glob("output.*"))]:
         ranked = sorted((int(match.group(1)), path) for path in job.glob("*") if (match := _RECOG.fullmatch(path.name)))
         for expected, (rank, path) in enumerate(ranked, start=1):
             if rank != expected:
                 raise DataError(f"no folder {expected}best_recog, but one for {rank}", path=job)
-            _add_rank(found, rank, path, scores)
-    if not found:
+            _add_rank(pool, counts, rank, path, scores)
+    if not counts:
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
-    texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
-    features = [row for members in found.values() for row, _ in members]
-    return spoken_lists(features, [*scores, "words"], texts)
+    return pool.nbest(texts=True)
 
 
-def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:
-    texts = read_keyed(folder / TEXT)
-    columns = []
-    for name in scores:
-        keyed = read_keyed(folder / name)
-        _check_same_keys(texts, folder / TEXT, keyed, folder / name)
-        columns.append(_numbers(keyed, list(texts), folder / name))
-    rows = np.column_stack(columns).tolist()
-    for (utterance, (line, text)), row in zip(texts.items(), rows, strict=True):
-        members = found.setdefault(utterance, [])
-        if len(members) != rank - 1:
-            trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {len(members)} before it"
-            raise Place(folder / TEXT, line).error(trouble)
-        members.append(([*row, float(len(words_of(text)))], text))
+def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, scores: Sequence[str]) -> None:
+    """Add the hypotheses of a folder; counts: how many there are of each utterance."""
+    texts, names = read_keyed(folder / TEXT), (*scores, "words")
+    files = [read_keyed(folder / name) for name in scores]
+    for keyed in files:
+        _check_same_keys(texts, keyed)
+    columns = [_numbers(keyed, texts) for keyed in files]
+    for (utterance, (place, text)), *row in zip(texts.items(), *columns, strict=True):
+        counts[utterance] += 1
+        if counts[utterance] != rank:
+            trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {counts[utterance] - 1} before it"
+            raise place.error(trouble)
+        pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
 
 
-def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
-    for mine, here, others, there in ((first, first_path, other, path), (other, path, first, first_path)):
-        for key, (line, _) in mine.items():
+def _check_same_keys(first: Keyed, other: Keyed) -> None:
+    for mine, others in ((first, other), (other, first)):
+        for key, (place, _) in mine.items():
             if key not in others:
-                raise Place(here, line).error(f"key {quoted(key)} is missing in {there}; add it there")
+                there = next(iter(others.values()))[0].path
+                raise place.error(f"key {quoted(key)} is missing in {there}; add it there")
 
 
-def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]:
+def _numbers(keyed: Keyed, keys: Iterable[str]) -> list[float]:
     numbers = []
     for key in keys:
-        line, text = keyed[key]
+        place, text = keyed[key]
         tensor = _TENSOR.fullmatch(text.strip(" \t"))
         word = tensor.group(1) if tensor else text.strip(" \t")
-        numbers.append(Place(path, line).number(word, f"score of {quoted(key)}"))
+        numbers.append(place.number(word, f"score of {quoted(key)}"))
     return numbers
 
 
@@ -148,30 +136,23 @@ def read_srilm(source: str | Path) -> NBest:
     lines with `#`, in logarithms to base 10. Features: acoustic, lm, words (as the file counts them, so without pauses
     where SRILM left them out). Raises `DataError` with file and line.
     """
-    features: list[list[float]] = []
-    texts: dict[str, list[str]] = {}
+    pool = Pool()
     for utterance, path in utterance_files(source):
-        texts[utterance] = []
         for place, line in placed_lines(path):
-            if not line.startswith("#"):
-                numbers, words = _srilm(words_of(line), place)
-                features.append(numbers)
-                texts[utterance].append(words)
-        if not texts[utterance]:
+            if line.startswith("#"):
+                continue
+            cells = words_of(line)
+            if len(cells) < 3:
+                needed = "too short; a line needs: acoustic lm nwords word word ..."
+                raise place.error(needed if cells else "empty line; delete it")
+            acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
+            count, words = place.whole(cells[2], "number of words"), cells[3:]
+            if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
+                raise place.error(f"{count} words announced, but only {len(words)} found")
+            pool.add_row(utterance, ("acoustic", "lm", "words"), [acoustic, lm, count], text=" ".join(words))
+        if utterance not in pool.numbers:
             raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
-    return spoken_lists(features, ("acoustic", "lm", "words"), texts)
-
-
-def _srilm(cells: Sequence[str], place: Place) -> tuple[list[float], str]:
-    if not cells:
-        raise place.error("empty line; delete it")
-    if len(cells) < 3:
-        raise place.error("too short; a line needs: acoustic lm nwords word word ...")
-    acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
-    count, words = place.whole(cells[2], "number of words"), cells[3:]
-    if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
-        raise place.error(f"{count} words announced, but only {len(words)} found")
-    return [acoustic, lm, float(count)], " ".join(words)
+    return pool.nbest(texts=True)
 
 
 SRILM = Format("SRILM lists, one utterance a file", read_srilm, spoken=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 import csv
 import json
 import reprlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,35 +23,34 @@ from lpmert.formats.columns import (
     ColumnError,
     Columns,
     ColumnsNeeded,
-    Head,
     Names,
     Wanted,
     header_of,
     losses_of_gains,
-    suggested,
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Pool
-from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
+from lpmert.formats.json_lists import blocks_of_rows, json_records, json_table
 from lpmert.formats.rows import (
     Block,
-    Choose,
-    Runs,
+    Table,
     cells_by_column,
-    delimited_blocks,
-    format_of_name,
-    frame_blocks,
+    delimited_table,
+    frame_table,
     import_parquet,
     json_kind,
-    parquet_blocks,
+    parquet_table,
+    runs_of,
 )
 from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.memory import room_for
+
+_TEXTUAL = ("tsv", "csv")
+"""Formats in which numbers are written as text."""
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
 """Rows and cells of a table that suggestions are based on, at most."""
@@ -79,113 +79,91 @@ def read_table(
     column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet: row) and column.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
-    wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, counted)
-    table = _Table(name, wanted, gain, group)
-    try:
-        nbest = table.collected(table.blocks(path, format, table.choose))
-    except ColumnsNeeded as error:
-        table.suggest(error, path, format)
-        raise
+    wanted = Wanted(name, segment, features, loss, statistics, gain, text, counted)
+    with _opened(path, name, format) as table:
+        try:
+            columns = wanted.choose(table.head)
+        except ColumnsNeeded as error:
+            _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
+            raise
+        rows = _Rows(name, format or "frame", columns, gain, group, table.head.rows)
+        nbest = rows.collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
 
-class _Table:
-    """A table as it is read: where its rows come from, which columns count, and the lists they make up."""
+@contextmanager
+def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table]:
+    """Open a file in this format, or a table in memory without one."""
+    if format is None:
+        yield frame_table(source, str(name))
+        return
+    with open_bytes(source) as stream:
+        if format == "parquet":
+            with parquet_table(stream, source) as table:
+                yield table
+        else:
+            yield (json_table if format in ("jsonl", "json") else delimited_table)(stream, source, format)
 
-    def __init__(self, path: str | Path, wanted: Wanted, gain: str | None, group: bool) -> None:
-        self.path, self.kind = path, "frame"
-        self._wanted, self._gain, self._group = wanted, gain, group
-        self._rows: int | None = None
-        self._head = Head((), None, {})
-        self.columns = Columns(None, (), (), None)
-        self._pool = Pool()
-        self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
-        self._last: Any = None
 
-    def blocks(self, source: Any, format: str | None, choose: Choose) -> Generator[Block, None, None]:
-        """Yield the rows of a file in this format, or of a table in memory without one."""
-        if format is None:
-            yield from frame_blocks(source, choose)
-            return
-        self.kind = format
-        with open_bytes(source) as stream:
-            if self.kind == "parquet":
-                yield from parquet_blocks(stream, source, choose)
-            else:
-                blocks = json_blocks if self.kind in ("jsonl", "json") else delimited_blocks
-                yield from blocks(stream, source, self.kind, choose)
+def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
+    """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
+    head = table.head
+    arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
+    beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
+    ids = [name for name in beside if name == error.said.segment] or beside[:1]
+    names = [*ids, *arrays] if head.spread else [*head.names]
+    cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
+    if names:
+        every = Columns(names[0], tuple(names[1:]), (), None)
+        most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
+        try:
+            with suppress(StopIteration):
+                columns = next(table.blocks(every)).columns
+                cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
+        except DataError as trouble:
+            error.trouble = str(trouble)
+    error.suggest(cells, textual=textual, group=group, costs=costs)
 
-    def suggest(self, error: ColumnsNeeded, source: Any, format: str | None) -> None:
-        """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
-        head = self._head
-        arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
-        beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
-        ids = [name for name in beside if name == error.said.segment] or beside[:1]
-        names = [*ids, *arrays] if head.spread else [*head.names]
-        cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
-        if names:
-            every = Columns(names[0], tuple(names[1:]), (), None)
-            most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-            try:
-                with suppress(StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
-                    ids, *columns = next(blocks).columns
-                    ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
-                    cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
-            except DataError as trouble:
-                error.trouble = str(trouble)
-        costs = self._wanted.counted is not None
-        found = suggested(cells, error.said, textual=self._textual, costs=costs)
-        asked = [
-            *error.missing,
-            *(() if self._group else ("group",)),
-            *(("gain", "statistics", "metric") if "loss" in error.missing else ()),
-        ]
-        error.suggestion = {option: value for option, value in found.options.items() if option in asked}
-        error.no_features = found.no_features if "features" in asked else {}
-        likely = ", ".join(
-            f"{option}={value or True!r}" for option, value in error.suggestion.items() if option != "metric"
-        )
-        error.add_note(f"For example: lpmert.read(..., {likely})")
 
-    def choose(self, head: Head) -> Columns:
-        self._head = head
-        self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
-        return self.columns
+@dataclass
+class _Rows:
+    """The rows of a table as they are read, and the lists they make up."""
+
+    path: str | Path
+    kind: str
+    columns: Columns
+    gain: str | None = None
+    group: bool = False
+    expected: int | None = None
+
+    def __post_init__(self) -> None:
+        self.textual, self.unit = self.kind in _TEXTUAL, "row" if self.kind in ("parquet", "frame") else "line"
+        room_for(8 * (self.expected or 0) * len(self.columns.numbers), "reading")
+        self.pool = Pool(self.expected)
+        self.begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
+        self.last: Any = None
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
+        columns = self.columns
         for block in blocks:
-            columns = self.columns
-            if not len(self._pool):
-                room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
-                self._pool = Pool(self._rows)
             room_for(0, "reading")
             keys, *cells = block.columns
             self._add_lists(block.lines, keys)
             if columns.text is not None:
-                self._pool.texts += self._texts(cells.pop(), block.lines, columns.text)
+                self.pool.texts += self._texts(cells.pop(), block.lines, columns.text)
             arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
             split, size = len(columns.features), len(block.lines)
-            self._pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
-            self._pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
-        if not len(self._pool):
+            self.pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
+            self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
+        if not len(self.pool):
             raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
-        return self._pool.nbest(self.columns.statistic_names or None, texts=self.columns.text is not None)
-
-    @property
-    def _textual(self) -> bool:
-        """Whether numbers come as text."""
-        return self.kind in ("tsv", "csv")
-
-    @property
-    def _unit(self) -> str:
-        return "row" if self.kind in ("parquet", "frame") else "line"
+        return self.pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
-        if self._unit == "row":
-            return kind(f"row {line}: {message}", path=self.path)
         if isinstance(line, tuple):
-            line, number = line
-            message = f"candidate {number}: {message}"
+            line, message = line[0], f"candidate {line[1]}: {message}"
+        if self.unit == "row":
+            line, message = None, f"row {line}: {message}"
         return kind(message, path=self.path, line=line)
 
     def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
@@ -193,11 +171,11 @@ class _Table:
 
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
-        for key, size in zip(*Runs.of(keys), strict=True):
-            if not (self._begun and key == self._last and type(key) is type(self._last)):
+        for key, size in runs_of(keys):
+            if not (self.begun and key == self.last and type(key) is type(self.last)):
                 self._check_list(lines[first], key)
-            self._last = key
-            self._pool.add(str(key), size)
+            self.last = key
+            self.pool.add(str(key), size)
             first += size
 
     def _check_list(self, line: int, key: Any) -> None:
@@ -208,30 +186,30 @@ class _Table:
         if type(key) not in (str, int):
             trouble = f"is {reprlib.repr(key)}, not a string or an integer"
             raise self._column_error(line, self.columns.segment, trouble)
-        first, kind = self._begun.setdefault(str(key), (line, type(key)))
+        first, kind = self.begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
             raise self._error(
                 line,
-                f"list {quoted(key)} is {quoted(kind(key))} on {self._unit} {first}; write all ids of lists as "
+                f"list {quoted(key)} is {quoted(kind(key))} on {self.unit} {first}; write all ids of lists as "
                 "strings, or all as numbers",
             )
-        if first != line and str(key) != str(self._last) and not self._group:
-            other = list(self._begun.values())[self._pool.numbers[str(key)] + 1][0]
+        if first != line and str(key) != str(self.last) and not self.group:
+            other = list(self.begun.values())[self.pool.numbers[str(key)] + 1][0]
             raise self._error(
                 line,
-                f"list {quoted(str(key))} comes back here; it began on {self._unit} {first} and another list on "
-                f"{self._unit} {other}; sort the rows, or gather them with group=True (--group)",
+                f"list {quoted(str(key))} comes back here; it began on {self.unit} {first} and another list on "
+                f"{self.unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
 
     def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
-        if name == self._gain:
-            cells = truth_as_numbers(cells, textual=self._textual)
+        if name == self.gain:
+            cells = truth_as_numbers(cells, textual=self.textual)
         if isinstance(cells, np.ndarray):
             exact = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
             if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
                 return exact
             cells = cells.tolist()
-        numbers = plain_numbers(cells, textual=self._textual)
+        numbers = plain_numbers(cells, textual=self.textual)
         if numbers is None:
             for line, cell in zip(lines, cells, strict=True):
                 if (trouble := self._trouble(cell, name)) is not None:
@@ -243,7 +221,7 @@ class _Table:
             return "is empty; every hypothesis needs a number"
         if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
-        return trouble_of_number(cell, textual=self._textual, part="the hypothesis")
+        return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 
     def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
         if set(map(type, cells)) != {str}:
@@ -253,19 +231,16 @@ class _Table:
 
 
 def write_table(
-    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str | None = None
+    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str = "tsv"
 ) -> None:
     """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
     The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
     would not tell are written as `statistic:name`, so that `read_table` finds all columns by itself unless they are
-    renamed. The format is the one given or that of the name, else TSV. The file appears whole or not at all and is
-    compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name,
-    an id or a text holds what the format cannot: a tab or a line end in TSV, a carriage return in CSV.
+    renamed. The format is one of `TABLES`. The file appears whole or not at all and is compressed if its name ends in
+    .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name, an id or a text holds what the
+    format cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
-    kind = format or format_of_name(path) or "tsv"
-    if kind not in TABLES:
-        raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
     columns = Columns.of(nbest, segment, text)
     header = header_of(columns)
     twice = repeated(header)
@@ -273,23 +248,22 @@ def write_table(
         raise DataError(
             f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
         )
-    characters, what = _REFUSED.get(kind, ("", ""))
+    characters, what = _REFUSED.get(format, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
         if any(character in cell for character in characters):
-            shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
+            shown = f"{reprlib.repr(cell)} holds {what}, which {format.upper()} cannot"
             raise DataError(f"{shown}; replace it, or choose another format", path=path)
     with atomic_writer(path) as stream:
-        if kind == "parquet":
+        if format == "parquet":
             pyarrow, parquet = import_parquet(path)
             table = pyarrow.table(dict(zip(header, cells_by_column(nbest), strict=True)))
             parquet.write_table(table, stream.buffer)
         else:
-            _write_rows(stream, kind, header, _cells(nbest))
+            _write_rows(stream, format, header, _cells(nbest))
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
-    for number, list_id in enumerate(nbest.list_ids):
-        start, end = nbest.offsets[number : number + 2].tolist()
+    for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
         block = nbest.features[start:end]
         dense = block if isinstance(block, np.ndarray) else block.toarray()
         for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
@@ -306,14 +280,11 @@ def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator
     elif kind == "csv":
         csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
     else:
-        records = (dict(zip(header, cells, strict=True)) for cells in rows)
-        lines = (json.dumps(record, ensure_ascii=False) for record in records)
-        if kind == "json":
-            stream.write("[\n" + next(lines))
-            stream.writelines(f",\n{line}" for line in lines)
-            stream.write("\n]\n")
-        else:
-            stream.writelines(f"{line}\n" for line in lines)
+        first, between, last = ("[\n", ",\n", "\n]\n") if kind == "json" else ("", "\n", "\n")
+        lines = (json.dumps(dict(zip(header, cells, strict=True)), ensure_ascii=False) for cells in rows)
+        stream.write(first + next(lines))
+        stream.writelines(between + line for line in lines)
+        stream.write(last)
 
 
 _LOSS = "loss"
@@ -329,18 +300,19 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     name, for metrics of several), which are not looked at where they are `counted` from the texts. `text` is a string
     that all candidates have or none. Other keys are not looked at. Raises `DataError` with file and line.
     """
-    table = _Table(path, Wanted(), None, group=False)
-    table.kind = "jsonl"
     with open_bytes(path) as stream:
         records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
-        return table.collected(blocks_of_rows(_candidates(records, table, read=counted is False)))
+        rows = _candidates(records, read=counted is False)
+        columns, first = next(rows)
+        return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
 
 
 def _candidates(
-    records: Iterator[tuple[Place, dict[str, Any]]], table: _Table, *, read: bool
-) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield the place and the cells of each candidate, in the columns of the table, which the first one settles."""
+    records: Iterator[tuple[Place, dict[str, Any]]], *, read: bool
+) -> Iterator[tuple[Columns, tuple[Any, tuple[Any, ...]]]]:
+    """Yield the columns, which the first candidate settles, and of each candidate the place and the cells in them."""
     begun: dict[str, int | None] = {}
+    columns: Columns | None = None
     for place, record in records:
         for key in ("id", "candidates"):
             if key not in record:
@@ -361,11 +333,10 @@ def _candidates(
             scores = _named(what, "scores", candidate.get("scores"), place)
             outcome = _outcome(what, candidate, place) if read else {}
             own = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
-            if len(begun) == number == 1:
-                table.columns = own
+            if columns is None:
+                columns = own
                 for name in own.numbers:
                     _check_unicode(f"{what}: the name", name, place)
-            columns = table.columns
             for key, there, others in (
                 ("scores", own.features, columns.features),
                 ("statistics", own.statistics, columns.statistics),
@@ -376,7 +347,7 @@ def _candidates(
             if own.text != columns.text:
                 raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
-            yield (place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else []))
+            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else [])))
 
 
 def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -419,9 +390,9 @@ def write_best_of_n(nbest: NBest, path: str | Path) -> None:
     """
     features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:
-        for number, list_id in enumerate(nbest.list_ids):
+        for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
             candidates = []
-            for row in range(*nbest.offsets[number : number + 2].tolist()):
+            for row in range(start, end):
                 candidate: dict[str, Any] = {} if nbest.texts is None else {TEXT: nbest.texts[row]}
                 candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
                 if nbest.statistic_names == (_LOSS,):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from lpmert.errors import DataError
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
+from lpmert.system.streams import COMPRESSED_ENDINGS
 
 _COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 WHITE = " \t\n\r\v\f"
@@ -20,7 +21,6 @@ WHITE = " \t\n\r\v\f"
 
 WORD = re.compile(f"[^{WHITE}]+")
 _LONGEST_COUNT = 18
-"""Digits of a count: whatever has so many fits into 64 bits."""
 
 
 class Place(NamedTuple):
@@ -29,36 +29,38 @@ class Place(NamedTuple):
     path: str | Path | None
     line: int | None = None
 
-    def error(self, message: str) -> DataError:
-        return DataError(message, path=self.path, line=self.line)
+    def error(self, message: str, kind: type[DataError] = DataError) -> DataError:
+        return kind(message, path=self.path, line=self.line)
 
-    def number(self, word: str, what: str) -> float:
-        """Return the number that a word of a text spells; `what` names it in the `DataError` if it spells none."""
-        trouble = trouble_of_number(word, textual=True)
+    def number(self, cell: Any, what: str, *, textual: bool = True) -> float:
+        """Return the number that a word of a text spells, or a value of JSON is; `what` names it in the `DataError`."""
+        trouble = trouble_of_number(cell, textual=textual)
         if trouble is not None:
             raise self.error(f"{what} {trouble}")
-        return float(word)
+        return float(cell)
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
         """Return the number that a value of a JSON document is; truth values and strings are none."""
-        trouble = trouble_of_number(value, textual=False)
-        if trouble is not None:
-            raise self.error(f"{what} {trouble}")
-        return float(value)
+        return self.number(value, what, textual=False)
 
     def whole(self, word: str, what: str) -> int:
         """Return the count, 0 or more, that a word spells in decimal digits."""
-        if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT):
+        if not is_count(word):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
 
 
+def is_count(word: str) -> bool:
+    """Whether a word spells a count in decimal digits, few enough for 64 bits."""
+    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT
+
+
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
     """Return the numbers that words, or else values of JSON, are; `None` where one of them has to be looked at."""
-    if not (spells_plainly(cells) if textual else set(map(type, cells)) <= {int, float}):
+    if not (spells_plainly("".join(cells)) if textual else set(map(type, cells)) <= {int, float}):
         return None
     try:
         numbers = list(map(float, cells))
@@ -68,10 +70,9 @@ def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
     return numbers if plain else None
 
 
-def spells_plainly(words: Iterable[str]) -> bool:
-    """Whether words have neither underscores nor digits of other scripts, which `float` would accept."""
-    joined = "".join(words)
-    return "_" not in joined and joined.isascii()
+def spells_plainly(text: str) -> bool:
+    """Whether a text has neither underscores nor digits of other scripts, which `float` would accept."""
+    return "_" not in text and text.isascii()
 
 
 ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subtract what all have in common"
@@ -82,7 +83,7 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
 
     part: what the message suggests to leave out.
     """
-    plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
+    plain = spells_plainly(cell) if textual else type(cell) in (int, float)
     try:
         number = float(cell) if plain else None
     except ValueError:
@@ -119,6 +120,12 @@ def words_of(text: str) -> list[str]:
 def is_word(text: str) -> bool:
     """Whether a text is one word, without white space."""
     return WORD.fullmatch(text) is not None
+
+
+def unpacked(path: str | Path) -> Path:
+    """Return a path without the ending of a compression."""
+    path = Path(path)
+    return path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

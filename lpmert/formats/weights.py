@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.formats.moses import groups_of, names_of_group, number_spans
-from lpmert.formats.text import WORD, Place, unique_keys
+from lpmert.formats.moses import names_of, number_spans
+from lpmert.formats.text import WORD, Place, spells_plainly, unique_keys
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -69,19 +69,15 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
 
 def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
     matches = list(WORD.finditer(line))
-    words = [match.group() for match in matches]
     name, tab, rest = line.partition("\t")
-    if tab and len(rest.split()) == 1 and _is_name(name.strip()):
+    if not tab or len(rest.split()) != 1:
+        name = matches[0].group() if len(matches) == 2 else ""
+    if _is_name(name.strip()):
         yield Slot(start + matches[-1].start(), start + matches[-1].end(), number, name.strip())
         return
-    if len(words) == 2 and _is_name(words[0]):
-        yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
-        return
     labels, spans = number_spans(line)
-    names: list[str] = []
-    for label, count in groups_of(labels):
-        names += names_of_group(label, count, Place(path, number))[0] if any(labels) else [""] * count
-    for (begin, end), found in zip(spans, names, strict=True):
+    named = names_of(labels, Place(path, number)) if any(labels) else (("", False) for _ in spans)
+    for (begin, end), (found, _) in zip(spans, named, strict=True):
         yield Slot(start + begin, start + end, number, found)
 
 
@@ -235,7 +231,8 @@ def weights_text(
     old = template.of_features(names)
     norm = np.abs(old).sum()
     factor = norm / np.abs(weights).sum() if scaled and norm else 1.0
-    for texts in _texts(weights * factor):
+    for form in (f"z.{DECIMALS}f", *(f"z.{digits}g" for digits in range(DECIMALS + 1, _FULL_DIGITS + 1))):
+        texts = [format(weight, form) for weight in (weights * factor).tolist()]
         content = template.with_weights(names, texts)
         written = _parse(content, place).of_features(names)
         if written.any() and keeps(written):
@@ -258,16 +255,9 @@ def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
 
 def _is_number(text: str) -> bool:
     try:
-        return text.isascii() and "_" not in text and bool(np.isfinite(float(text)))
+        return spells_plainly(text) and math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _texts(weights: FloatArray) -> Iterator[list[str]]:
-    """Yield the weights with more and more digits."""
-    yield [f"{weight:z.{DECIMALS}f}" for weight in weights.tolist()]
-    for digits in range(DECIMALS + 1, _FULL_DIGITS + 1):
-        yield [f"{weight:z.{digits}g}" for weight in weights.tolist()]
 
 
 def _parse(content: str, path: str | Path) -> WeightsFile:
