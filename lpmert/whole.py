@@ -21,6 +21,7 @@ from lpmert.model.presolve import TIMES
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
+from lpmert.numeric.rounding import whole_row
 from lpmert.system.deadline import checkpoint
 from lpmert.values import whole_number
 
@@ -115,9 +116,7 @@ def whole_weights(
     free = varying_columns(features, offsets)
     rows = np.empty((0, len(given)))
     if own is not None:
-        rows = np.reshape(
-            [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows], (-1, len(given))
-        )
+        rows = np.array([*map(whole_row, own.given.exact_rows)], dtype=np.float64).reshape(-1, len(given))
         free = np.intersect1d(np.union1d(free, np.flatnonzero(rows.any(axis=0))), columns)
 
     def full(part: IntArray) -> IntArray:
@@ -134,10 +133,10 @@ def whole_weights(
 def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> Iterator[FloatArray]:
     """Yield the differences [k, D] of each choice to all hypotheses of its list with other values [M, V], by blocks."""
     chosen = decode(features, offsets, weights)
-    for first, end in blocks_of_lists(offsets):
+    for lists, some, ends in blocks_of_lists(offsets):
         checkpoint()
-        rows = np.arange(offsets[first], offsets[end])
-        own = np.repeat(chosen[first:end], np.diff(offsets[first : end + 1]))
+        rows = np.arange(some.start, some.stop)
+        own = np.repeat(chosen[lists], np.diff(ends))
         others = (values[rows] != values[own]).any(axis=1)
         yield features[own[others]] - features[rows[others]]
 

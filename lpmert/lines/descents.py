@@ -18,7 +18,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.numeric.lists import correlations, reach_of
+from lpmert.numeric.lists import correlations, from_sizes, reach_of, rows_of_lists
 from lpmert.system.deadline import checkpoint, out_of_time
 
 
@@ -52,7 +52,7 @@ def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArra
     lists = np.repeat(varies, np.diff(offsets))
     sizes = np.add.reduceat(kept, offsets[:-1], dtype=np.int64)[varies]
     base = int(least[~varies].sum())
-    return Near(centre, reach, np.flatnonzero(kept & lists), np.concatenate([[0], np.cumsum(sizes)]), base)
+    return Near(centre, reach, np.flatnonzero(kept & lists), from_sizes(sizes), base)
 
 
 _PIECE = 20_000_000
@@ -164,8 +164,8 @@ def sampled_lists(
     sizes = np.diff(offsets)
     drawn = rng.permutation(len(sizes))
     drawn = np.sort(drawn[: 1 + int(np.searchsorted(np.cumsum(sizes[drawn]), _SAMPLE))])
-    rows = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in drawn])
-    return features[rows], np.concatenate([[0], np.cumsum(sizes[drawn])]), costs[rows]
+    rows, own = rows_of_lists(offsets, drawn)
+    return features[rows], own, costs[rows]
 
 
 DEFAULT_BUDGET = 3_000_000

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import Metric, RatioMetric
+from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -188,6 +188,10 @@ def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -
     return core.LineSearch(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
 
 
+def _sum_of(costs: IntArray) -> LossInCore:
+    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+
+
 def unit_of(weights: FloatArray, direction: FloatArray) -> float:
     """Return |weights| / |direction|, the natural unit of t on a line, or 1 where one of them is 0."""
     numerator, denominator = float(np.linalg.norm(weights)), float(np.linalg.norm(direction))
@@ -199,27 +203,13 @@ def loss_of_form(canonical: Canonical) -> LossInCore:
     if canonical.additive:
         return _sum_of(canonical.costs)
     totals = canonical.totals
-    return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
-
-
-def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> LossInCore:
-    """Return what hypotheses with statistics [M, K] cost, for the core; constant [K] is added to their sums.
-
-    additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
-    that the core cannot compute.
-    """
-    if additive:
-        return _sum_of(statistics[:, 0].astype(np.int64))
+    metric = totals.metric
     if not isinstance(metric, RatioMetric):
         raise MethodError(
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "state a fraction of sums as lpmert.metrics.LinearFraction, or choose a method that takes any loss"
         )
-    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
-
-
-def _sum_of(costs: IntArray) -> LossInCore:
-    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)
 
 
 _INTERCEPT, _SLOPE = np.eye(2)
@@ -236,8 +226,7 @@ class LatticeLineSearch(LineSearcher):
     def __init__(self, problem: LatticeProblem) -> None:
         super().__init__(problem.canonical)
         self._problem = problem
-        self._width = len(problem.settings.columns)
-        self._loss(np.zeros((0, self._width)))
+        self._loss = loss_of_form(problem.canonical)
 
     @cached_property
     def spread(self) -> FloatArray:
@@ -265,9 +254,6 @@ class LatticeLineSearch(LineSearcher):
         _, _, starts, ways = self._envelope(number, weights, direction)
         return starts, ways
 
-    def _loss(self, statistics: FloatArray) -> LossInCore:
-        return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
-
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
         """Return the envelope of each lattice as a list of lines, whose features are intercept and slope."""
         lines: list[FloatArray] = []
@@ -278,7 +264,9 @@ class LatticeLineSearch(LineSearcher):
             lines.append(np.array([intercepts, slopes]))
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
-        loss = self._loss(np.array(statistics))
+        table = np.array(statistics)
+        own = {"costs": table[:, 0].astype(np.int64)} if self.form.additive else {"statistics": table}
+        loss = self._loss._replace(**own)
         return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
     def _envelope(

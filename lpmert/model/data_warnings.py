@@ -17,7 +17,7 @@ from lpmert.findings import Diagnostic
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import group_identical
-from lpmert.numeric.lists import blocks_of_lists, least_and_most, list_numbers, of_lists, rows_of_lists
+from lpmert.numeric.lists import blocks_of_lists, from_sizes, least_and_most, list_numbers, of_lists, rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.system.mapped import pieces, released
 
@@ -69,7 +69,7 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
     Classes that can be told apart are no such case: there one hypothesis of each list is right.
     """
     low, high = least_and_most(losses, nbest.offsets)
-    chosen = losses[nbest.offsets[:-1] + selection]
+    chosen = losses[nbest.rows_of(selection)]
     released(losses)
     varied = high > low
     chance = of_lists(lambda some, own: np.add.reduceat(some, own[:-1]) / np.diff(own), losses, nbest.offsets)
@@ -150,9 +150,8 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
 
 def _blocks_of(lists: IntArray, offsets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield the rows of some of these lists after those of others, and their offsets."""
-    ends = np.concatenate([[0], np.cumsum(np.diff(offsets)[lists])])
-    for first, end in blocks_of_lists(ends):
-        yield rows_of_lists(offsets, lists[first:end])
+    for some, _, _ in blocks_of_lists(from_sizes(np.diff(offsets)[lists])):
+        yield rows_of_lists(offsets, lists[some])
 
 
 def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
@@ -209,9 +208,8 @@ def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned:
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    for first, end in blocks_of_lists(offsets):
-        begin = offsets[first]
-        own, some = offsets[first : end + 1] - begin, losses[begin : offsets[end]]
+    for _, rows, own in blocks_of_lists(offsets):
+        some = losses[rows]
         low, high = (ends.reduceat(some, own[:-1]) for ends in (np.minimum, np.maximum))
         best = some == low[list_numbers(own)]
         single = (np.add.reduceat(best, own[:-1], dtype=np.int64) == 1).all()

@@ -113,7 +113,8 @@ class Evaluator:
     def _decode(self, given: FloatArray) -> Decoded:
         exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
         w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
-        parts = [self._decode_some(given, w, *block) for block in [*blocks_of_lists(self.offsets)] or [(0, 0)]]
+        blocks = [block[1:] for block in blocks_of_lists(self.offsets)] or [(slice(0), self.offsets)]
+        parts = [self._decode_some(given, w, *block) for block in blocks]
         released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
         least = min((part.margin for part in parts if part.margin is not None), default=None)
@@ -121,11 +122,9 @@ class Evaluator:
         tied_lists = sum(part.tied_lists for part in parts)
         return Decoded(selection, low, high, tied_lists, all(part.strict for part in parts), margin)
 
-    def _decode_some(self, given: FloatArray, w: FloatArray, first: int, end: int) -> Decoded:
-        """Return what some lists, one after the other, choose at weights [D]; w: times a power of two."""
-        begin = self.offsets[first]
-        features, offsets = self.features[begin : self.offsets[end]], self.offsets[first : end + 1] - begin
-        sizes = np.diff(offsets)
+    def _decode_some(self, given: FloatArray, w: FloatArray, some: slice, offsets: IntArray) -> Decoded:
+        """Return what the lists of some rows choose at weights [D]; w: times a power of two; offsets from 0."""
+        features, begin = self.features[some], some.start or 0
         lists = list_numbers(offsets)
         scores = features @ w
         error = (
@@ -140,7 +139,7 @@ class Evaluator:
         close = scores >= (best - error)[lists]
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
         chosen = np.flatnonzero(close & ~tied[lists])
-        selection = np.empty(len(sizes), dtype=np.int64)
+        selection = np.empty(len(offsets) - 1, dtype=np.int64)
         selection[lists[chosen]] = begin + chosen
         low, high = selection.copy(), selection.copy()
         strict = True
@@ -190,29 +189,20 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
     features [M, D], offsets [S + 1].
     """
     ranges = np.column_stack([np.full(len(weights), -np.inf), np.full(len(weights), np.inf)])
-    for first, end in blocks_of_lists(offsets):
-        own = offsets[first : end + 1]
-        steps = _steps_to_change(features[own[0] : own[-1]], own - own[0], weights)
-        ranges[:, 0] = np.maximum(ranges[:, 0], weights + steps[:, 0])
-        ranges[:, 1] = np.minimum(ranges[:, 1], weights + steps[:, 1])
+    for _, rows, own in blocks_of_lists(offsets):
+        some = features[rows]
+        chosen = np.repeat(decode(some, own, weights), np.diff(own))
+        leads = np.empty((len(weights), len(some)))  # of the chosen: 0 over itself
+        for lead, column in zip(leads, some.T, strict=True):
+            np.subtract(column[chosen], column, out=lead)
+        margins = weights @ leads
+        for d, lead in enumerate(leads):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steps = -margins / lead
+            ranges[d, 0] = max(ranges[d, 0], weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf))
+            ranges[d, 1] = min(ranges[d, 1], weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf))
         released(features)
     return ranges
-
-
-def _steps_to_change(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
-    """Return by how much each weight [D, 2] may fall and rise alone until one of the lists changes its choice."""
-    own = np.repeat(decode(features, offsets, weights), np.diff(offsets))
-    leads = np.empty((len(weights), len(features)))  # of the chosen: 0 over itself
-    for lead, column in zip(leads, features.T, strict=True):
-        np.subtract(column[own], column, out=lead)
-    margins = weights @ leads
-    steps = np.empty((len(weights), 2))
-    for d, lead in enumerate(leads):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = -margins / lead
-        steps[d, 0] = np.where(lead > 0, each, -np.inf).max(initial=-np.inf)
-        steps[d, 1] = np.where(lead < 0, each, np.inf).min(initial=np.inf)
-    return steps
 
 
 def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: Rounding | None) -> IntArray:
@@ -224,11 +214,8 @@ def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: R
         if rounding is None:
             sign = rational.compare_scores(weights, features[rows[place]], features[rows[best[0]]])
         else:
-            ((difference,), (whole,)) = (
-                rounding.differences(rows[place : place + 1], rows[best[:1]]),
-                rational.to_integers(weights[None]),
-            )
-            sign = sum(a * b for a, b in zip(difference, whole, strict=True))
+            difference = rounding.differences(rows[place : place + 1], rows[best[:1]])
+            sign = rational.dot(*difference, *rational.to_integers(weights[None]))
         if sign > 0:
             best = [place]
         elif sign == 0:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,8 @@ from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, scaled_limits, times
 from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.region import Region
+from lpmert.numeric import rational
 from lpmert.numeric.lists import relative_to_first
-from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
@@ -53,7 +52,7 @@ def best_paths(
     each to half a unit in its last place. Links that rounding surely rules out are left out first; those
     that are left make up whole paths.
     """
-    share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
+    share = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links
     through = graph.links().best_through(graph.features @ weights)
     largest = float((np.abs(graph.features) @ np.abs(weights)).max())
     links = np.flatnonzero(through >= through.max() - share * largest)
@@ -86,11 +85,9 @@ def best_paths(
 
 def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
     """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
-    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
-    common = lcm(*(factor.denominator for factor in factors))
-    whole = [int(factor * common) for factor in factors]
-    rows: list[list[int]] = multiples.astype(np.int64).tolist()
-    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in rows]
+    pairs = zip(weights, units.tolist(), strict=True)
+    factors = rational.clear_denominators([Fraction(weight) * Fraction(unit) for weight, unit in pairs])
+    return [rational.dot(row, factors) for row in multiples.astype(np.int64).tolist()]
 
 
 _LARGEST_LOSS = 2**40
@@ -160,15 +157,15 @@ class LatticeProblem(BaseProblem):
         rounded_features = False
         if self._reduction is not None:
             rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
+            limits, labels, cap = self._reduction.rows, self._reduction.given.labels, self._reduction.cap
             if len(rounded):
                 raise RegionError(
-                    f"relative to the reference, the limit {self._reduction.labels[rounded[0]]} has digits that double "
-                    "precision does not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
+                    f"relative to the reference, the limit {labels[rounded[0]]} has digits that double precision does "
+                    "not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
                 )
             sums, off = self._reduction.features(features, lattices.offsets)
-            features, _ = (sums, None) if self._reduction.columns is not None else lattices.exact_sums(sums)
+            features = sums if self._reduction.columns is not None else lattices.exact_sums(sums)[0]
             rounded_features = off is not None or not np.array_equal(features, sums)
-            limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
         n_features = features.shape[1]
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
         self.coordinates = Coordinates(np.arange(n_features), scales, n_features, self._reduction)
@@ -293,11 +290,6 @@ class LatticeProblem(BaseProblem):
     def cost(self, total: FloatArray) -> int:
         return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
-    def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:
-        """Return the features [D] of a path as given, which are exact."""
-        start = int(self.lattices.offsets[number])
-        return np.asarray(self.lattices.features[start + way].sum(axis=0))
-
     def features_of(self, paths: Sequence[tuple[int, NDArray[np.integer]]]) -> FloatArray:
         """Return the features [P, D] of paths of lattices, by their numbers, as given, which are exact."""
         links = np.concatenate([self.lattices.offsets[number] + way for number, way in paths])
@@ -402,7 +394,8 @@ class LatticeProblem(BaseProblem):
         given = self.checked_weights(weights)
         verdict = self.decode(given)
         rows = [
-            {self.features(number, way).tobytes() for way in won.ways} for number, won in enumerate(verdict.winners)
+            {self.features_of([(number, way)]).tobytes() for way in won.ways}
+            for number, won in enumerate(verdict.winners)
         ]
         best = worst = None
         if self.additive and all(won.all for won in verdict.winners):

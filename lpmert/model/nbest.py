@@ -25,7 +25,7 @@ from lpmert.model.arrays import (
     real_matrix,
     real_numbers,
 )
-from lpmert.numeric.lists import blocks_of_lists, rows_of_lists
+from lpmert.numeric.lists import blocks_of_lists, from_sizes, list_numbers, rows_of_lists
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import released, taken
 
@@ -104,18 +104,17 @@ class NBest:
         bounds = checked_offsets(offsets, n_hypotheses)
         n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
 
-        def hold(attribute: str, value: object) -> None:
-            object.__setattr__(self, attribute, value)
-
         if statistic_names is None:
             statistic_names = ["loss"] if n_statistics == 1 else numbered("statistic", n_statistics)
-        hold("names", checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"))
-        hold("statistic_names", checked_labels(statistic_names, n_statistics, "statistic_names"))
-        hold("list_ids", checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
-        hold("texts", None if texts is None else checked_texts(texts, n_hypotheses))
-        hold("offsets", bounds)
-        hold("features", feature_rows)
-        hold("statistics", statistic_rows)
+        vars(self).update(
+            features=feature_rows,
+            offsets=bounds,
+            statistics=statistic_rows,
+            names=checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"),
+            statistic_names=checked_labels(statistic_names, n_statistics, "statistic_names"),
+            list_ids=checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"),
+            texts=None if texts is None else checked_texts(texts, n_hypotheses),
+        )
         for rows, columns, what in (
             (feature_rows, self.names, "feature"),
             (statistic_rows, self.statistic_names, "statistic"),
@@ -149,7 +148,11 @@ class NBest:
     @property
     def list_index(self) -> IntArray:
         """For each hypothesis [M] the number of its list, from 0."""
-        return np.repeat(np.arange(self.n_lists), np.diff(self.offsets))
+        return list_numbers(self.offsets)
+
+    def rows_of(self, selection: IntArray) -> IntArray:
+        """Return the numbers [S] of chosen hypotheses that a selection [S] counts from 0 within their lists."""
+        return np.asarray(self.offsets[:-1] + selection)
 
     def dense_features(self) -> FloatArray:
         """Return the features [M, D] as a dense array, read-only."""
@@ -161,10 +164,8 @@ class NBest:
     def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
         """Yield dense features [m, D] of some lists after those of others, and their offsets, from 0."""
         rows: Any = self.features
-        for first, end in blocks_of_lists(self.offsets):
-            own = self.offsets[first : end + 1]
-            some = rows[own[0] : own[-1]]
-            yield some.toarray() if is_sparse(rows) else some, own - own[0]
+        for _, some, offsets in blocks_of_lists(self.offsets):
+            yield rows[some].toarray() if is_sparse(rows) else rows[some], offsets
             released(rows)
 
     @cached_property
@@ -292,11 +293,6 @@ def _row_keys(rows: Any) -> list[bytes]:
 def taken_rows(rows: Any, chosen: IntArray) -> Any:
     """Return a copy of chosen rows [M, D], dense or sparse, as `lpmert.system.mapped.taken` does."""
     return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
-
-
-def from_sizes(sizes: IntArray) -> IntArray:
-    """Return the offsets [S + 1] of lists of these sizes [S]."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
 
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:

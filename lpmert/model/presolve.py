@@ -313,12 +313,10 @@ def _is_combination(
             return False
         if guess:
             column[other] = guess / Fraction(2) ** int(exponents[other])
-    for begin, end in blocks_of_lists(offsets):
+    for _, rows, own in blocks_of_lists(offsets):
         if out_of_time():
             return False
-        own = offsets[begin : end + 1] - offsets[begin]
-        some = features[offsets[begin] : offsets[end]]
-        codes = sums_of_columns(some, own, column)[1]
+        codes = sums_of_columns(features[rows], own, column)[1]
         if (codes != np.repeat(codes[own[:-1]], np.diff(own))).any():
             return False
     return True
@@ -479,11 +477,10 @@ class Hypotheses:
     def representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
         """Return the rows that stand for those with identical features [m, d]."""
         found = []
-        for first, end in blocks_of_lists(offsets):
-            some = slice(offsets[first], offsets[end])
-            leader = group_identical(features[some], offsets[first : end + 1] - offsets[first])
-            own = np.zeros(len(leader)) if losses is None else losses[some]
-            found.append(offsets[first] + representatives(leader, own, self._ties))
+        for _, some, own in blocks_of_lists(offsets):
+            leader = group_identical(features[some], own)
+            worth = np.zeros(len(leader)) if losses is None else losses[some]
+            found.append(some.start + representatives(leader, worth, self._ties))
         return joined(found)
 
 
@@ -561,7 +558,7 @@ def canonicalise(
         offsets,
         values,
         np.ascontiguousarray(limits[:, left]),
-        () if reduction is None else reduction.labels,
+        () if reduction is None else reduction.given.labels,
         None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
         rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
     )

@@ -206,8 +206,8 @@ class Problem(BaseProblem):
                 yield Distinct(dense[rows], take_rows(offsets, rows), self.nbest.statistics[begin + rows])
             return
         features, offsets, statistics = self.as_given()
-        for first, end in blocks_of_lists(self.nbest.offsets):
-            own = offsets[first : end + 1]
+        for lists, _, _ in blocks_of_lists(self.nbest.offsets):
+            own = offsets[lists.start : lists.stop + 1]
             some = slice(own[0], own[-1])
             yield Distinct(features[some], own - own[0], statistics[some])
 

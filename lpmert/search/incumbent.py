@@ -20,16 +20,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
 from lpmert.lines.line_search import LineSearch
-from lpmert.lines.local_search import (
-    Clock,
-    LineDescents,
-    Restarts,
-    greedy,
-    local_optima,
-    powell,
-    random_weights,
-    start_weights,
-)
+from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, powell, random_weights, start_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
@@ -222,8 +213,7 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
             evolution.run(clock)
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
-    lines = LineDescents(LineSearch(canonical), greedy)
-    optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
+    optima = local_optima(problem, LineSearch(canonical), Restarts(greedy), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 

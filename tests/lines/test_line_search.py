@@ -20,7 +20,7 @@ from lpmert.api import minimize
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import descend
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
-from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, LineDescents, Restarts, powell
+from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, powell
 from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
@@ -340,10 +340,8 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
     def descend(_search, weights, _rng, _clock):
         return weights, float(queue.pop(0) if len(queue) > 1 else queue[0])
 
-    rule = Restarts(count, stopping)
-    clock, rng = Clock(problem), np.random.default_rng(0)
-    lines = LineDescents(LineSearch(problem.canonical), descend)
-    return len(rule.run(lines, [np.ones(4)] * given, rng, clock))
+    rule = Restarts(descend, count, stopping)
+    return len(rule.run(LineSearch(problem.canonical), [np.ones(4)] * given, np.random.default_rng(0), Clock(problem)))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
