@@ -53,40 +53,30 @@ class LossInCore(NamedTuple):
 ADDITIVE = -1
 
 
-class Around(NamedTuple):
-    """The pieces of the circle cos(t) weights + sin(t) direction [D]: begins, ends [n] in radians, and levels [n]."""
-
-    direction: FloatArray
-    begins: FloatArray
-    ends: FloatArray
-    levels: FloatArray
-
-
 class Space:
     """Where searches move: how features vary within lists, and where limits and cap end a line."""
 
     def __init__(self, canonical: Canonical) -> None:
         self.dimension = canonical.n_features
         self.form = canonical
-        self._features, self._offsets = canonical.features, canonical.offsets
-        self._limits, self._cap = canonical.limits, canonical.cap
 
     @cached_property
     def spread(self) -> FloatArray:
         """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        return units([(self._features, self._offsets)])
+        return units([(self.form.features, self.form.offsets)])
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
         low, high = -inf, inf
-        if len(self._limits):
-            height, slope = self._limits @ weights, self._limits @ direction
+        limits, cap = self.form.limits, self.form.cap
+        if len(limits):
+            height, slope = limits @ weights, limits @ direction
             with np.errstate(divide="ignore", invalid="ignore"):
                 crossing = -height / slope
             low = float(np.max(crossing, where=slope > 0, initial=low))
             high = float(np.min(crossing, where=slope < 0, initial=high))
-        if self._cap is not None:
-            unit, square = self._cap.unit, self._cap.cosine**2
+        if cap is not None:
+            unit, square = cap.unit, cap.cosine**2
             along, start = float(unit @ direction), float(unit @ weights)
             roots = np.roots(
                 [
@@ -149,7 +139,8 @@ class LineSearch(LineSearcher):
 
     def __init__(self, canonical: Canonical) -> None:
         super().__init__(canonical)
-        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
+        columns = np.ascontiguousarray(canonical.features.T)
+        self._lists = core.LineSearch(columns, canonical.offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
         return self._lists.at(weights)
@@ -160,19 +151,22 @@ class LineSearch(LineSearcher):
     def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
         return self._lists, (weights, direction)
 
-    def around(self, weights: FloatArray, direction: FloatArray) -> Around:
-        """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
-        unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
-        low, high = core.arc_within((self._limits, np.eye(self.dimension), unit, cosine), weights, direction)
-        return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high).T)
+    def around(self, weights: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the pieces [3, n], within the limits and the cap, of the circle cos(t) weights + sin(t) direction [D]:
+        where each begins and ends, in radians, and its level.
+        """
+        limits, cap = self.form.limits, self.form.cap
+        unit, cosine = (np.empty(0), 0.0) if cap is None else (cap.unit, cap.cosine)
+        low, high = core.arc_within((limits, np.eye(self.dimension), unit, cosine), weights, direction)
+        return core.find_pieces(self._lists, weights, direction, low, high).T
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         tried = np.arange(self.dimension) if coordinates is None else coordinates
         ranges = np.tile([-inf, inf], (self.dimension, 1))
-        if self._cap is not None or len(self._limits):
+        if self.form.cap is not None or len(self.form.limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
         best, step = -1, Step(inf, 0.0)
-        piece = max(1, _PIECE // len(self._features))
+        piece = max(1, _PIECE // len(self.form.features))
         for begin in range(0, len(tried), piece):
             if begin and out_of_time():
                 break

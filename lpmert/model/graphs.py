@@ -94,10 +94,9 @@ class WordGraphs:
 
         Raises `DataError` for too long paths.
         """
-        for attribute, value in values.items():
-            object.__setattr__(self, attribute, value)
-        object.__setattr__(self, "most_links", self._longest())
-        object.__setattr__(self, "units", self.exact_sums(self.features, out=self.features)[1])
+        vars(self).update(values)
+        vars(self).update(most_links=self._longest())
+        vars(self).update(units=self.exact_sums(self.features, out=self.features)[1])
         for array in vars(self).values():
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -175,7 +174,7 @@ class WordGraphs:
 
     def _longest(self) -> IntArray:
         """Return the most links of a hypothesis of each graph; raises `DataError` where these are too many."""
-        object.__setattr__(self, "most_links", np.zeros(self.n_lists, dtype=np.int64))
+        vars(self).update(most_links=np.zeros(self.n_lists, dtype=np.int64))
         found = []
         for number in range(self.n_lists):
             graph = self.graph(number)

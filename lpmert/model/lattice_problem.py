@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
-from lpmert.metrics.text import EditTexts, Summed, TextMetric, reference_length, text_metric, text_unit
+from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
@@ -102,11 +102,13 @@ _LINKS_OF_UNIT = 200_000
 """Links that a unit decodes, in some milliseconds."""
 
 
-@dataclass(frozen=True)
-class SumOfLinks(Summed):
+class SumOfLinks(TextMetric):
     """Losses of links, summed along paths: what stands for settings of a metric on texts."""
 
-    signature: str = "links"
+    signature = "links"
+
+    def counter(self, references: Sequence[str]) -> TextCounter:  # noqa: ARG002
+        raise MetricError("losses of links are not counted from words")
 
 
 class Verdict(NamedTuple):
@@ -141,14 +143,12 @@ class LatticeProblem(BaseProblem):
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
         self.lattices = lattices
         self.given_metric = metric
-        self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
+        self.settings: TextMetric = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
             raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or use wer")
         if metric != "loss" and not all(lattices.references):
             raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or use loss")
-        numbers = sorted({len(own) for own in lattices.references})
-        source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
-        self.metric = self.settings.metric(source)
+        self.metric = self.settings.metric(source_of(self.settings, lattices.references))
         self.additive = isinstance(self.metric, SumOfLosses)
         super().__init__(lattices, region)
         features, labels = lattices.features, tuple[str, ...]()
@@ -278,8 +278,6 @@ class LatticeProblem(BaseProblem):
             lowered, references = self._references[number]
             edits = settings.unit_counter([reference.tolist() for reference in references])
             return lambda words: edits(lowered[words].tolist())
-        if isinstance(settings, SumOfLinks):
-            raise MetricError("losses of links are not counted from words")
         count = settings.counter(self.lattices.references[number])
         return lambda words: count(self.lattices.text(words.tolist()))
 

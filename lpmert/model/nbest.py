@@ -16,12 +16,12 @@ from lpmert.model.arrays import (
     check_shape,
     checked_labels,
     checked_offsets,
-    checked_sequence,
     checked_texts,
     chosen_of,
     fingerprint_of,
     is_sparse,
     numbered,
+    places_of,
     real_matrix,
     real_numbers,
 )
@@ -186,11 +186,11 @@ class NBest:
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
-        return self._with_columns(_places(names, self.names, "feature"), range(len(self.statistic_names)))
+        return self._with_columns(places_of(names, self.names, "feature"), range(len(self.statistic_names)))
 
     def select_statistics(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these statistics, in the order given; an unknown name raises `DataError`."""
-        return self._with_columns(range(self.n_features), _places(names, self.statistic_names, "statistic"))
+        return self._with_columns(range(self.n_features), places_of(names, self.statistic_names, "statistic"))
 
     def _with_columns(self, features: Sequence[int], statistics: Sequence[int]) -> NBest:
         return self.changed(
@@ -298,13 +298,6 @@ def taken_rows(rows: Any, chosen: IntArray) -> Any:
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows list by list, and offsets, from the list that each row [M] belongs to, of which none is empty."""
     return np.argsort(owners, kind="stable"), from_sizes(np.bincount(owners))
-
-
-def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
-    for name in checked_sequence(names, "names"):
-        if name not in there:
-            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
-    return [there.index(name) for name in names]
 
 
 def checked_lists(lists: object) -> NBest:

@@ -243,18 +243,13 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
         builder.refer(*sums.pop(reference))
     for row, value, what in sums:
         builder.between(row, value, value, what)
-    for name, (low, high) in region.bounds.items():
+    signs: list[tuple[str, Range]] = [(name, (0.0, None)) for name in builder.names] if region.nonnegative else []
+    for name, (low, high) in (*region.bounds.items(), *signs):
         row = builder.vector({name: 1.0}, "bounds")
         if name in region.fixed:
             _check_fixed(name, region.fixed[name], low, high)
         else:
             builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
-    if region.nonnegative:
-        for name in builder.names:
-            if name in region.fixed:
-                _check_fixed(name, region.fixed[name], 0.0, None)
-            else:
-                builder.between(builder.vector({name: 1.0}, "nonnegative"), 0.0, None, name)
     for one in region.linear:
         what = ",".join(f"{name}={value:g}" for name, value in one.coefficients.items())
         row = builder.vector(one.coefficients, "linear limits")

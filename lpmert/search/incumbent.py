@@ -361,9 +361,10 @@ class Improver:
         for _ in range(int(self._rng.integers(*_CIRCLES))):
             if clock.expired(2):
                 break
-            circle = self._search.around(weights, self._across(weights))
-            widths = circle.ends - circle.begins
-            above = circle.levels - circle.levels.min(initial=np.inf)
+            across = self._across(weights)
+            begins, ends, levels = self._search.around(weights, across)
+            widths = ends - begins
+            above = levels - levels.min(initial=np.inf)
             if not widths.sum() > 0.0:
                 continue
             if temperature is None:
@@ -372,8 +373,8 @@ class Improver:
                 break
             odds = widths * np.exp(-above / temperature)
             piece = self._rng.choice(len(odds), p=odds / odds.sum())
-            angle = circle.begins[piece] + widths[piece] * self._rng.random()
-            weights = np.cos(angle) * weights + np.sin(angle) * circle.direction
+            angle = begins[piece] + widths[piece] * self._rng.random()
+            weights = np.cos(angle) * weights + np.sin(angle) * across
         return weights
 
     def _across(self, weights: FloatArray) -> FloatArray:
