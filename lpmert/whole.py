@@ -18,8 +18,6 @@ from lpmert.api import list_problem
 from lpmert.core import decode
 from lpmert.errors import DataError, IntArray
 from lpmert.model.presolve import TIMES
-from lpmert.model.reduction import reduce
-from lpmert.model.region import limits_of
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.numeric.rounding import whole_row
 from lpmert.system.deadline import checkpoint
@@ -99,9 +97,8 @@ def whole_weights(
     checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
     given = problem.checked_weights(given_weights(weights, "weights"))
-    own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
-    columns = np.arange(len(given)) if own is None else own.columns
-    if columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
+    reduction = problem.coordinates.reduction
+    if reduction.columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
         return None
     loss = problem.evaluate(given).loss
 
@@ -113,11 +110,9 @@ def whole_weights(
 
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
-    free = varying_columns(features, offsets)
-    rows = np.empty((0, len(given)))
-    if own is not None:
-        rows = np.array([*map(whole_row, own.given.exact_rows)], dtype=np.float64).reshape(-1, len(given))
-        free = np.intersect1d(np.union1d(free, np.flatnonzero(rows.any(axis=0))), columns)
+    rows = np.array([*map(whole_row, reduction.given.exact_rows)], dtype=np.float64).reshape(-1, len(given))
+    free = np.union1d(varying_columns(features, offsets), np.flatnonzero(rows.any(axis=0)))
+    free = np.intersect1d(free, reduction.columns)
 
     def full(part: IntArray) -> IntArray:
         whole = np.zeros(len(given), dtype=np.int64)

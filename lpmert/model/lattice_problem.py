@@ -151,24 +151,23 @@ class LatticeProblem(BaseProblem):
         self.metric = self.settings.metric(source_of(self.settings, lattices.references))
         self.additive = isinstance(self.metric, SumOfLosses)
         super().__init__(lattices, region)
-        features, labels = lattices.features, tuple[str, ...]()
-        room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
-        limits, cap = np.empty((0, lattices.n_features)), None
-        rounded_features = False
-        if self._reduction is not None:
-            rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
-            limits, labels, cap = self._reduction.rows, self._reduction.given.labels, self._reduction.cap
-            if len(rounded):
-                raise RegionError(
-                    f"relative to the reference, the limit {labels[rounded[0]]} has digits that double precision does "
-                    "not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
-                )
-            sums, off = self._reduction.features(features, lattices.offsets)
-            features = sums if self._reduction.columns is not None else lattices.exact_sums(sums)[0]
-            rounded_features = off is not None or not np.array_equal(features, sums)
+        room_for(_TIMES * lattices.features.nbytes, "the canonical form, a search and its report")
+        reduction = self._reduction
+        limits, labels, cap = reduction.rows, reduction.given.labels, reduction.cap
+        rounded = np.flatnonzero(reduction.rows_off.any(axis=1))
+        if len(rounded):
+            raise RegionError(
+                f"relative to the reference, the limit {labels[rounded[0]]} has digits that double precision does not "
+                "hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
+            )
+        features, off = reduction.features(lattices.features, lattices.offsets)
+        rounded_features = off is not None
+        if reduction.columns is None:
+            sums, (features, _) = features, lattices.exact_sums(features)
+            rounded_features = rounded_features or not np.array_equal(features, sums)
         n_features = features.shape[1]
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
-        self.coordinates = Coordinates(np.arange(n_features), scales, n_features, self._reduction)
+        self.coordinates = Coordinates(np.arange(n_features), scales, reduction)
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
         self.canonical = Canonical(*empty, scaled_limits(limits, scales)[0], labels, cap)
         if not self.additive:
@@ -194,8 +193,6 @@ class LatticeProblem(BaseProblem):
         Orthonormal coordinates count by the weights that are coordinates without them, so that equations hold exactly.
         """
         reduction = self._reduction
-        if reduction is None:
-            return [[(d, Fraction(1))] for d in range(self.lattices.n_features)]
         rows = [[Fraction(0)] * self.canonical.n_features for _ in range(self.lattices.n_features)]
         for column, k in zip(reduction.exact_basis, reduction.free.tolist(), strict=True):
             own = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
@@ -217,7 +214,7 @@ class LatticeProblem(BaseProblem):
 
         rows [n, e]: sums of features of `exact_graphs`.
         """
-        if self._exact_columns is None or self._reduction is None:
+        if self._exact_columns is None:
             return np.arange(len(rows)), np.ascontiguousarray(relative_to_first(rows, offsets)), None
         scales = self.coordinates.scales
         features, rounding = self._reduction.features(rows, offsets)
@@ -340,7 +337,7 @@ class LatticeProblem(BaseProblem):
         winners, nearby = self._winners(weights), []
         total, strict = self._total(winners)
         reduction = self._reduction
-        if reduction is not None and reduction.columns is None:
+        if reduction.columns is None:
             # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
             nearest = weights[reduction.free]
             exact = [Fraction(0)] * len(weights)

@@ -15,7 +15,7 @@ from lpmert.core import possible_winners as possible_winners_anywhere
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
 from lpmert.model.nbest import NBest
-from lpmert.model.reduction import Reduction
+from lpmert.model.reduction import Reduction, chosen_columns
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
     Array,
@@ -418,16 +418,15 @@ class Hypotheses:
     """
 
     def __init__(
-        self, nbest: NBest, decimals: Decimals, reduction: Reduction | None, losses: FloatArray | None, ties: str
+        self, nbest: NBest, decimals: Decimals, reduction: Reduction, losses: FloatArray | None, ties: str
     ) -> None:
         self._nbest, self._decimals, self._reduction = nbest, decimals, reduction
         self._losses, self._ties = losses, ties
-        self._columns = None if reduction is None else reduction.columns
 
     def distinct(self) -> Rows:
         """Return one hypothesis for each group of identical ones."""
         dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
-        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense, offsets)
+        features, rounding = self._reduction.features(dense, offsets)
         rows = self.representatives(features if rounding is None else rounding.codes, offsets, self._losses)
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
@@ -439,15 +438,14 @@ class Hypotheses:
 
         Where nearly all may win in the first blocks, all are kept in the others.
         """
-        columns = self._columns
         every = Spool()  # asked for weights now and then, and by blocks
         worth, numbers = [], []
         looked_at = kept = 0
         for begin, offsets, dense, rows in self.distinct_blocks():
             if kept <= _MOST_WINNERS * looked_at:
                 room_for(TIMES * dense.nbytes, "finding what may win")
-                left = dense[rows] if columns is None else dense[rows[:, None], columns]
                 own = take_rows(offsets, rows)
+                left, _ = self._reduction.features(dense[rows], own)
                 looked_at += len(rows)
                 rows = rows[possible_winners_anywhere(left * column_scales(left, own), own)]
                 kept += len(rows)
@@ -455,14 +453,13 @@ class Hypotheses:
             worth.append(self._nbest.statistics[begin + rows])
             numbers.append(begin + rows)
         dense, statistics, found = every.array(self._nbest.n_features), joined(worth), joined(numbers)
-        features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
+        features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, found))
         return Rows(dense, features, statistics, found, None)
 
     def distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
         """Yield of each block what `blocks` does, and the rows that stand for those with identical features."""
-        columns = self._columns
         for begin, offsets, dense in self.blocks():
-            features = dense if columns is None else dense[:, columns]
+            features, _ = self._reduction.features(dense, offsets)
             some = None if self._losses is None else self._losses[begin : begin + len(dense)]
             yield begin, offsets, dense, self.representatives(features, offsets, some)
             released(self._nbest.statistics)
@@ -500,12 +497,11 @@ def canonicalise(
     features: FloatArray,
     offsets: IntArray,
     losses: Costs | Totals,
-    n_features: int,
-    reduction: Reduction | None,
+    reduction: Reduction,
     rounding: Rounding | None = None,
     unit: float = 1.0,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
-    """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
+    """Bring lists to canonical form: features [M, d] that the reduction left, offsets [S + 1].
 
     unit: what one of the features is in those given.
 
@@ -514,8 +510,7 @@ def canonicalise(
     All of this is asked of the exact features where these are rounded; then collinear columns stay.
     Raises `DataError` where columns cannot be scaled, `MethodError` where there is no room for the costs of limits.
     """
-    limits = np.empty((0, features.shape[1])) if reduction is None else reduction.rows
-    cap = None if reduction is None else reduction.cap
+    limits, cap = reduction.rows, reduction.cap
     values: Any = losses.costs if isinstance(losses, Costs) else losses.statistics
     rows = np.arange(len(features))
     if cap is not None:
@@ -532,19 +527,19 @@ def canonicalise(
         used = limits.any(axis=0)
         columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
         if rounding is None and not used.any():
-            columns = columns[independent_columns(_columns(features, columns), offsets)]
-        features = _columns(features, columns)
+            columns = columns[independent_columns(chosen_columns(features, columns), offsets)]
+        features = chosen_columns(features, columns)
         scales = column_scales(features, offsets, unit)
     features = times(features, scales)
     limits, factors = scaled_limits(limits[:, columns], scales)
-    if rounding is not None and reduction is not None:
+    if rounding is not None:
         rounding = rounding.scaled(columns, scales)
         off = reduction.rows_off[:, columns] * scales * factors[:, None]
         rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
     if isinstance(losses, Costs):
         features, offsets, values = with_limits(features, offsets, values, limits)
         rounding = None if rounding is None else rounding.with_limits()
-    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
+    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, reduction))
     target = merge_parallel_pairs(features, offsets, rounding)
     own = np.flatnonzero(target == np.arange(len(target)))
     kept, offsets, values, more = _fold(merged(values, target), take_rows(offsets, own))
@@ -554,11 +549,11 @@ def canonicalise(
     if cap is None and not len(limits):
         left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
     form = Canonical(
-        _columns(features, left),
+        chosen_columns(features, left),
         offsets,
         values,
         np.ascontiguousarray(limits[:, left]),
-        () if reduction is None else reduction.given.labels,
+        reduction.given.labels,
         None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
         rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
     )
@@ -569,7 +564,7 @@ def canonicalise(
         unit = LOSS_UNIT if losses.fraction is None else min(LOSS_UNIT, losses.fraction.unit(losses.statistics))
         totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
         form = replace(form, losses=totals, unit=unit, rounded=True)
-    return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged
+    return form, Coordinates(columns[left], scales[left], reduction), unmerged
 
 
 def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
@@ -580,11 +575,6 @@ def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None)
 def _taken(features: FloatArray, rows: IntArray) -> FloatArray:
     """Return these ascending rows, without a copy where they are all."""
     return features if len(rows) == len(features) else features[rows]
-
-
-def _columns(features: FloatArray, columns: IntArray) -> FloatArray:
-    """Return these ascending columns, without a copy where they are all."""
-    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:

@@ -67,7 +67,7 @@ class BaseProblem(ABC):
     def __init__(self, data: NBest | WordGraphs, region: Region | None) -> None:
         self._data, self.names = data, data.names
         self.region = None if region is None else region.of(data.names)
-        self._reduction = None if self.region is None else reduce(limits_of(self.region, data.names))
+        self._reduction = reduce(limits_of(self.region or Region(), data.names))
 
     @property
     def fingerprint(self) -> str:
@@ -104,7 +104,7 @@ class BaseProblem(ABC):
     @property
     def inexact(self) -> bool:
         """Whether a cap and equations leave features that no doubles hold."""
-        return self._reduction is not None and self._reduction.off is not None
+        return self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
         """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
@@ -120,11 +120,11 @@ class BaseProblem(ABC):
 
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
-        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+        return self.region is None or self._reduction.inside(weights, strictly=strictly)
 
     def distances(self, weights: CallerWeights) -> dict[str, float]:
         """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
-        return {} if self._reduction is None else self._reduction.distances(weights)
+        return self._reduction.distances(weights)
 
 
 class Problem(BaseProblem):
@@ -155,7 +155,7 @@ class Problem(BaseProblem):
         given = nbest.features
         self._decimals = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._decimals.unit
-        self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
+        self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
         if self.reduced:
             keep_little()
         self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, losses, ties)
@@ -168,8 +168,7 @@ class Problem(BaseProblem):
         if losses is not None:
             losses = losses[self._rows]
             released(nbest.statistics)
-            n_limits = 0 if self._reduction is None else len(self._reduction.rows)
-            self._costs = fixed_point(losses, offsets, n_limits)
+            self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
         # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
         values = statistics if losses is None else losses
         self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
@@ -177,9 +176,9 @@ class Problem(BaseProblem):
         summed = totals if self._costs is None else self._costs
         # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
         self._on_equations = None
-        if self._reduction is not None and self._reduction.columns is None and not self.inexact:
+        if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
-        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
+        found = canonicalise(features, offsets, summed, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
         released(dense)
         if self.reduced:
@@ -188,11 +187,9 @@ class Problem(BaseProblem):
     @property
     def free(self) -> tuple[str, ...]:
         """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
-        kept = self.coordinates.columns
-        if self._reduction is not None:
-            if self._reduction.columns is None:
-                return ()
-            kept = self._reduction.columns[kept]
+        if self._reduction.columns is None:
+            return ()
+        kept = self._reduction.columns[self.coordinates.columns]
         dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
         fixed = () if self.region is None else self.region.fixed
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
@@ -217,7 +214,7 @@ class Problem(BaseProblem):
 
     def scaled(self, lists: Distinct) -> Distinct:
         features, offsets, statistics = lists
-        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
+        reduced, _ = self._reduction.features(features, offsets)
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(columns, offsets, statistics)
 
@@ -262,7 +259,7 @@ class Problem(BaseProblem):
     def evaluate(self, weights: object) -> Evaluation:
         given = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
-        if self._reduction is not None and not self._reduction.holds(given):
+        if not self._reduction.holds(given):
             evaluator, rows = self._unreduced
         evaluation = evaluator.evaluate(given, self.metric)
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
@@ -297,7 +294,7 @@ class Problem(BaseProblem):
 
     def far_from_rounding(self, weights: CallerWeights) -> bool:
         """Whether weights [D] choose alike whichever of them is moved so that equations hold exactly."""
-        if self._on_equations is None or self._reduction is None:
+        if self._on_equations is None:
             return True
         margin, offsets = self._evaluator.decode(weights).margin, self._evaluator.offsets[:-1]
         features, steps = self._evaluator.features, self._reduction.rounding(weights)
@@ -332,7 +329,7 @@ class Problem(BaseProblem):
         decoded = self._evaluator.decode(weights)
         if not decoded.strict or not self.inside(weights, strictly=True):
             return None
-        if self._on_equations is not None and self._reduction is not None:
+        if self._on_equations is not None:
             nearest = weights[self._reduction.free]
             moved = self._on_equations.decode(nearest)
             same = self._on_equations.alike(moved.selection, decoded.selection)

@@ -31,8 +31,9 @@ class Reduction:
     on several weights, the basis is orthonormal instead, and within `off` of an exact one that no doubles hold.
     rows_off [k, d]: what rows are off at most.
 
-    columns [d]: the features themselves where equations do no more than leave out the others, else `None`; free [d]:
-    the weights that are coordinates. given: the region on w, without limits that its equations make trivial.
+    columns [d]: the features themselves where equations do no more than leave out the others, and then the basis is
+    empty; else `None`. free [d]: the weights that are coordinates. given: the region on w, without limits that its
+    equations make trivial.
     """
 
     basis: FloatArray
@@ -99,7 +100,7 @@ class Reduction:
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            features = codes = given[:, self.columns]
+            features = codes = chosen_columns(given, self.columns)
             spread = np.zeros(len(self.columns))
         else:
             sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
@@ -113,7 +114,12 @@ class Reduction:
         return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
-        return np.asarray(self.basis @ reduced)
+        """Return the weights [D] whose coordinates are u [d]."""
+        if self.columns is None:
+            return np.asarray(self.basis @ reduced)
+        full = np.zeros(self.given.n_features)
+        full[self.columns] = reduced
+        return full
 
     def coordinates(self, weights: FloatArray) -> FloatArray:
         """Return the u [d] whose weights come nearest to weights [D], without rounding where these fulfil equations."""
@@ -127,20 +133,19 @@ def reduce(limits: RegionCone) -> Reduction:
     n_features = limits.n_features
     exact, free = _null_space(limits.exact_equations, n_features)
     columns = free if all(len(column) == 1 for column in exact) else None
-    basis = np.zeros((n_features, len(exact)))
-    try:
-        for k, column in enumerate(exact):
-            basis[list(column), k] = [float(value) for value in column.values()]
-    except OverflowError:
-        against = ", ".join(limits.equation_labels)
-        raise RegionError(
-            f"numbers in {against} are too far apart for double precision; rescale the features"
-        ) from None
-    reduced = limits.exact_rows
+    basis = np.zeros((n_features, len(exact) if columns is None else 0))
     if columns is not None:
-        reduced = [tuple(row[d] for d in columns.tolist()) for row in reduced]
+        reduced = [tuple(row[d] for d in columns.tolist()) for row in limits.exact_rows]
     else:
-        reduced = [scaled_row([_product(row, column) for column in exact]) for row in reduced]
+        reduced = [scaled_row([_product(row, column) for column in exact]) for row in limits.exact_rows]
+        try:
+            for k, column in enumerate(exact):
+                basis[list(column), k] = [float(value) for value in column.values()]
+        except OverflowError:
+            against = ", ".join(limits.equation_labels)
+            raise RegionError(
+                f"numbers in {against} are too far apart for double precision; rescale the features"
+            ) from None
     if not exact or (limits.referred and not any(reduced[0])):
         against = ", ".join([*limits.labels[: int(limits.referred)], *limits.equation_labels])
         raise RegionError(f"only zero weights fulfil {against}; omit one of them")
@@ -168,6 +173,11 @@ def reduce(limits: RegionCone) -> Reduction:
     given = replace(limits, exact_rows=[limits.exact_rows[k] for k in kept], labels=labels)
     exact_rows = [reduced[k] for k in kept]
     return Reduction(basis, exact, columns, free, off, rows[kept], rows_off[kept], exact_rows, cap, given)
+
+
+def chosen_columns(features: FloatArray, columns: IntArray) -> FloatArray:
+    """Return these ascending columns, without a copy where they are all."""
+    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
