@@ -19,6 +19,7 @@ from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
 from lpmert.numeric.lists import correlations, from_sizes, reach_of, rows_of_lists
+from lpmert.numeric.rational import EPSILON
 from lpmert.system.deadline import checkpoint, out_of_time
 
 
@@ -106,7 +107,7 @@ class DescentLists:
         """
         weights = weights / np.abs(weights).max()
         core.combine(self.transposed, weights, self._scores)
-        error = 4 * len(weights) * float(np.finfo(np.float64).eps * (np.abs(weights) @ self.magnitudes))
+        error = 4 * len(weights) * EPSILON * float(np.abs(weights) @ self.magnitudes)
         cost, doubtful = core.decode_cost(self._scores, self.offsets, self.costs, error)
         verdict = doubtful > 0, cost
         if self.best is None or verdict < self.best[:2]:

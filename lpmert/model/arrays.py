@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import is_mapped, pieces
 
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
-
-EXACT_INTEGERS = 2**53
-"""Up to here, float64 holds all integers."""
 
 BEYOND_DOUBLES = "integers beyond 2**53 that float64 would round; rescale them, or subtract what they have in common"
 

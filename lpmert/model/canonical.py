@@ -259,7 +259,7 @@ class Canonical:
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""
         nothing = np.empty((len(self.costs), 0))
-        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, None, self.rounding).decode(weights)
+        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, self.rounding).decode(weights)
         return int(self.costs[decoded.selection].sum()) if decoded.strict else None
 
     def bare(self) -> Canonical:

@@ -55,9 +55,9 @@ class Decoded(NamedTuple):
 class Evaluator:
     """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
 
-    statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
-    order tied hypotheses, `None` for a metric that is not additive. rounding: what features are exactly, if these are
-    rounded; where the exact features are unknown, ties that depend on them count as ties.
+    statistics [M, K] are what the metric sums; losses [M] order tied hypotheses, `None` for a metric that is not
+    additive: losses, or else statistics, must agree for a tie not to matter. rounding: what features are exactly, if
+    these are rounded; where the exact features are unknown, ties that depend on them count as ties.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Evaluator:
         features: FloatArray,
         offsets: IntArray,
         statistics: FloatArray,
-        values: FloatArray | IntArray,
-        losses: FloatArray | None,
+        losses: FloatArray | IntArray | None,
         rounding: Rounding | None = None,
     ) -> None:
         self.features, self.offsets, self._rounding = features, offsets, rounding
-        self.statistics, self._values, self.losses = statistics, values, losses
+        self.statistics, self.losses = statistics, losses
+        self._values = statistics if losses is None else losses
         self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
@@ -86,20 +86,18 @@ class Evaluator:
         decoded = self.decode(weights)
         total = self.total(decoded.selection)
         loss = metric.loss(total)
-        low: float | None = loss
-        high: float | None = loss
+        ends: list[float] | list[None] = [loss, loss]
         if decoded.tied_lists:
-            additive = self.losses is not None
-            low = metric.loss(self.total(decoded.low)) if additive else None
-            high = metric.loss(self.total(decoded.high)) if additive else None
+            both = decoded.low, decoded.high
+            ends = [None, None] if self.losses is None else [metric.loss(self.total(rows)) for rows in both]
         return Evaluation(
             loss=loss,
             score=metric.score(total),
             statistics=total,
             selection=decoded.selection,
             tied_lists=decoded.tied_lists,
-            loss_best_ties=low,
-            loss_worst_ties=high,
+            loss_best_ties=ends[0],
+            loss_worst_ties=ends[1],
             margin=decoded.margin,
         )
 
@@ -119,20 +117,15 @@ class Evaluator:
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
         least = min((part.margin for part in parts if part.margin is not None), default=None)
         margin = None if least is None else float(np.ldexp(max(0.0, least), exponent))
-        tied_lists = sum(part.tied_lists for part in parts)
-        return Decoded(selection, low, high, tied_lists, all(part.strict for part in parts), margin)
+        tied_lists, strict = sum(part.tied_lists for part in parts), all(part.strict for part in parts)
+        return Decoded(selection, low, high, tied_lists, strict, margin)
 
     def _decode_some(self, given: FloatArray, w: FloatArray, some: slice, offsets: IntArray) -> Decoded:
         """Return what the lists of some rows choose at weights [D]; w: times a power of two; offsets from 0."""
         features, begin = self.features[some], some.start or 0
         lists = list_numbers(offsets)
         scores = features @ w
-        error = (
-            2
-            * (len(w) + 3)
-            * np.finfo(np.float64).eps
-            * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
-        )
+        error = 2 * (len(w) + 3) * rational.EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
         if self._rounding is not None:
             error += 2.0 * (1.0 + 1e-9) * float(np.abs(w) @ self._rounding.spread)
         best = np.maximum.reduceat(scores, offsets[:-1])

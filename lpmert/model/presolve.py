@@ -28,6 +28,7 @@ from lpmert.numeric.lists import (
     take_rows,
     varying_columns,
 )
+from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
 from lpmert.system.mapped import Spool, released
@@ -106,9 +107,9 @@ def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
     return first[group]
 
 
-def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray:
+def representatives(leader: IntArray, losses: FloatArray | None, ties: str) -> IntArray:
     """Return, in row order, one row for every group of identical vectors: its first, best or worst by loss."""
-    if ties == "first":
+    if losses is None or ties == "first":
         return np.flatnonzero(leader == np.arange(len(leader)))
     key = losses if ties == "best" else -losses
     order = np.lexsort((np.arange(len(leader)), key, leader))
@@ -217,7 +218,7 @@ def possible_winners(
     """
     cosine -= _COSINE_ROUNDING
     sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
-    error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
+    error = 8.0 * (features.shape[1] + 4) * EPSILON
     off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # of a difference, along the centre and across
     kept = np.ones(len(features), dtype=bool)
     scores = features @ centre
@@ -427,7 +428,7 @@ class Hypotheses:
         """Return one hypothesis for each group of identical ones."""
         dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
         features, rounding = self._reduction.features(dense, offsets)
-        rows = self.representatives(features if rounding is None else rounding.codes, offsets, self._losses)
+        rows = self.representatives(features if rounding is None else rounding.codes, offsets)
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
             rounding = None if rounding is None else rounding.take(rows)
@@ -460,8 +461,7 @@ class Hypotheses:
         """Yield of each block what `blocks` does, and the rows that stand for those with identical features."""
         for begin, offsets, dense in self.blocks():
             features, _ = self._reduction.features(dense, offsets)
-            some = None if self._losses is None else self._losses[begin : begin + len(dense)]
-            yield begin, offsets, dense, self.representatives(features, offsets, some)
+            yield begin, offsets, dense, self.representatives(features, offsets, begin)
             released(self._nbest.statistics)
 
     def blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
@@ -471,13 +471,12 @@ class Hypotheses:
             yield begin, offsets, self._decimals.of(features)
             begin += len(features)
 
-    def representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
-        """Return the rows that stand for those with identical features [m, d]."""
-        found = []
+    def representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
+        """Return the rows that stand for those with identical features [m, d]; begin: which hypothesis is the first."""
+        found, losses = [], None if self._losses is None else self._losses[begin:]
         for _, some, own in blocks_of_lists(offsets):
             leader = group_identical(features[some], own)
-            worth = np.zeros(len(leader)) if losses is None else losses[some]
-            found.append(some.start + representatives(leader, worth, self._ties))
+            found.append(some.start + representatives(leader, None if losses is None else losses[some], self._ties))
         return joined(found)
 
 

@@ -146,8 +146,10 @@ class Problem(BaseProblem):
         check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties
-        self.losses = losses = _losses(self.metric, nbest.statistics)
-        if losses is None and ties != "first":
+        self.losses: FloatArray | None = None
+        if isinstance(self.metric, AdditiveMetric):
+            self.losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
+        elif ties != "first":
             raise MethodError(
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
@@ -158,26 +160,25 @@ class Problem(BaseProblem):
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
         if self.reduced:
             keep_little()
-        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, losses, ties)
+        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, self.losses, ties)
         chosen = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
         dense, features, statistics, self._rows, rounding = chosen
         numbers = dense.nbytes + statistics.nbytes + self._rows.nbytes
         room_for(_TIMES * numbers, "the canonical form, first weights and a report")
         offsets = take_rows(nbest.offsets, self._rows)
-        self._costs = None
-        if losses is not None:
-            losses = losses[self._rows]
+        losses, self._costs = None, None
+        if self.losses is not None:
+            losses = self.losses[self._rows]
             released(nbest.statistics)
             self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
-        # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
-        values = statistics if losses is None else losses
-        self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
+        # Losses, not costs: a tie between those that are one in fixed point matters to where weights are put.
+        self._evaluator = Evaluator(dense, offsets, statistics, losses)
         totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
         summed = totals if self._costs is None else self._costs
         # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
         self._on_equations = None
         if self._reduction.columns is None and not self.inexact:
-            self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
+            self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
         found = canonicalise(features, offsets, summed, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
         released(dense)
@@ -271,13 +272,10 @@ class Problem(BaseProblem):
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
-        losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
         dense = self._decimals.of(self.nbest.dense_features())
-        rows = self._hypotheses.representatives(dense, self.nbest.offsets, losses)
-        losses = None if losses is None else losses[rows]
-        offsets = take_rows(self.nbest.offsets, rows)
-        values = statistics[rows] if losses is None else fixed_point(losses, offsets).costs
-        return Evaluator(dense[rows], offsets, statistics[rows], values, losses), rows
+        rows = self._hypotheses.representatives(dense, self.nbest.offsets)
+        losses = None if self.losses is None else self.losses[rows]
+        return Evaluator(dense[rows], take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows], losses), rows
 
     def attains(self, weights: CallerWeights, cost: int) -> bool:
         """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
@@ -343,10 +341,3 @@ class Problem(BaseProblem):
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features
         return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
-
-
-def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
-    """Return the loss [M] of each hypothesis, `None` for a metric that is not additive."""
-    if not isinstance(metric, AdditiveMetric):
-        return None
-    return np.asarray(metric.losses(statistics), dtype=np.float64)

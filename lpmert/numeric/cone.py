@@ -74,9 +74,9 @@ def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArra
     norms = np.linalg.norm(rows, axis=1)
     length = float(np.linalg.norm(nearest))
     mass = 1.0 + float(multipliers @ norms)
-    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * np.finfo(np.float64).eps * mass:
+    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * EPSILON * mass:
         return None, multipliers > 0
-    error = (len(cap.unit) + 2) * np.finfo(np.float64).eps
+    error = (len(cap.unit) + 2) * EPSILON
     toward = inside / np.linalg.norm(inside)
     for k in range(_STEPS):
         weights = nearest / length + 2.0**-k * toward if length > 0 else toward

@@ -21,7 +21,9 @@ Rows = Sequence[Sequence[int]]
 
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-_MANTISSA_BITS = 53
+MANTISSA_BITS = 53
+EXACT_INTEGERS = 2**MANTISSA_BITS
+"""Up to here, float64 holds all integers."""
 
 _FINE_BITS = 900
 """So long are integers that stand for weights while these are rounded: fine, and within the range of float64."""
@@ -178,7 +180,7 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
         d = left.pop()
-        fine = max(0, abs(point[d]).bit_length() - _MANTISSA_BITS)  # entries may leave the range of doubles
+        fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # entries may leave the range of doubles
         move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
     return round_to_floats(point)
 
@@ -341,7 +343,7 @@ def _split(matrix: FloatArray) -> tuple[list[list[int]], list[list[int]]]:
     if not np.isfinite(matrix).all():
         raise ValueError("exact arithmetic needs finite numbers")
     fractions, exponents = np.frexp(matrix)
-    mantissas = np.ldexp(fractions, _MANTISSA_BITS).astype(np.int64)
+    mantissas = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
     return mantissas.tolist(), exponents.tolist()
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
-from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 from lpmert.system.mapped import pieces
 
 COARSE = (0, 10, 20, 30, 40)
@@ -26,9 +26,8 @@ _PIECE = 1 << 14
 _FINEST = 60
 _EXACT_BITS = 52
 
-_BITS = 53
 _MOST_EXPONENT = 1024
-"""Of a double: its bits, and what `frexp` says of the largest."""
+"""What `frexp` says of the largest double."""
 
 
 def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | None:
@@ -49,9 +48,9 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
 def _places(values: FloatArray) -> IntArray:
     """Return for each of values the least p for which it is a multiple of 2^-p; they are finite."""
     fractions, exponents = np.frexp(values)
-    whole = np.ldexp(fractions, _BITS).astype(np.int64)
+    whole = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
     lowest = whole & -whole
-    return np.where(whole == 0, 0, _BITS + 1 - exponents - np.frexp(lowest)[1])
+    return np.where(whole == 0, 0, MANTISSA_BITS + 1 - exponents - np.frexp(lowest)[1])
 
 
 def single_products(rays: FloatArray) -> BoolArray:
