@@ -42,14 +42,17 @@ class Evaluation:
 
 
 class Decoded(NamedTuple):
-    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values."""
+    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values.
+
+    margin: infinite where no list has others.
+    """
 
     selection: IntArray
     low: IntArray
     high: IntArray
     tied_lists: int
     strict: bool
-    margin: float | None
+    margin: float
 
 
 class Evaluator:
@@ -98,7 +101,7 @@ class Evaluator:
             tied_lists=decoded.tied_lists,
             loss_best_ties=ends[0],
             loss_worst_ties=ends[1],
-            margin=decoded.margin,
+            margin=decoded.margin if np.isfinite(decoded.margin) else None,
         )
 
     def decode(self, given: FloatArray) -> Decoded:
@@ -115,8 +118,7 @@ class Evaluator:
         parts = [self._decode_some(given, w, *block) for block in blocks]
         released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        least = min((part.margin for part in parts if part.margin is not None), default=None)
-        margin = None if least is None else float(np.ldexp(max(0.0, least), exponent))
+        margin = float(np.ldexp(max(0.0, min(part.margin for part in parts)), exponent))
         tied_lists, strict = sum(part.tied_lists for part in parts), all(part.strict for part in parts)
         return Decoded(selection, low, high, tied_lists, strict, margin)
 
@@ -147,8 +149,7 @@ class Evaluator:
         winning = scores[selection - begin]
         scores[selection - begin] = -np.inf
         lead = winning - np.maximum.reduceat(scores, offsets[:-1])
-        least = float(lead.min(initial=np.inf))
-        return Decoded(selection, low, high, int(tied.sum()), strict, least if np.isfinite(least) else None)
+        return Decoded(selection, low, high, int(tied.sum()), strict, float(lead.min(initial=np.inf)))
 
 
 def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:

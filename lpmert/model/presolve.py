@@ -399,16 +399,10 @@ TIMES = 7
 """How many times as much memory as their features lists take that are looked at for what may win, at least."""
 
 
-class Rows(NamedTuple):
-    """Some hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], numbers [m], and
-    what is rounded.
-    """
-
-    dense: FloatArray
-    features: FloatArray
-    statistics: FloatArray
-    rows: IntArray
-    rounding: Rounding | None
+Some = tuple[FloatArray, FloatArray, FloatArray, IntArray, Rounding | None]
+"""Hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], numbers [m], and what is
+rounded.
+"""
 
 
 class Hypotheses:
@@ -424,7 +418,7 @@ class Hypotheses:
         self._nbest, self._decimals, self._reduction = nbest, decimals, reduction
         self._losses, self._ties = losses, ties
 
-    def distinct(self) -> Rows:
+    def distinct(self) -> Some:
         """Return one hypothesis for each group of identical ones."""
         dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
         features, rounding = self._reduction.features(dense, offsets)
@@ -432,9 +426,9 @@ class Hypotheses:
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
             rounding = None if rounding is None else rounding.take(rows)
-        return Rows(dense, features, self._nbest.statistics[rows], rows, rounding)
+        return dense, features, self._nbest.statistics[rows], rows, rounding
 
-    def winners(self) -> Rows:
+    def winners(self) -> Some:
         """Return of these the ones that may win for some weights, found a block of lists at a time.
 
         Where nearly all may win in the first blocks, all are kept in the others.
@@ -455,7 +449,7 @@ class Hypotheses:
             numbers.append(begin + rows)
         dense, statistics, found = every.array(self._nbest.n_features), joined(worth), joined(numbers)
         features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, found))
-        return Rows(dense, features, statistics, found, None)
+        return dense, features, statistics, found, None
 
     def distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
         """Yield of each block what `blocks` does, and the rows that stand for those with identical features."""

@@ -297,7 +297,7 @@ class Problem(BaseProblem):
         margin, offsets = self._evaluator.decode(weights).margin, self._evaluator.offsets[:-1]
         features, steps = self._evaluator.features, self._reduction.rounding(weights)
         spreads = np.maximum.reduceat(features, offsets) - np.minimum.reduceat(features, offsets)
-        return margin is None or margin > float((spreads * steps).max(initial=0.0))
+        return margin > float((spreads * steps).max(initial=0.0))
 
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
         """Return the loss of weights [D] of the caller under a metric that is not additive, exact for a fraction.
