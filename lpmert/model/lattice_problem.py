@@ -414,8 +414,9 @@ class LatticeProblem(BaseProblem):
         Nothing for other metrics, and where words hold white space, so that one counts as several.
         """
         settings, lattices = self.settings, self.lattices
-        edits = isinstance(settings, EditTexts) and settings.unit == "word" and not settings.per_sentence
-        if not isinstance(settings, EditTexts) or not edits or not isinstance(lattices, Lattices):
+        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
+            return []
+        if not isinstance(lattices, Lattices):
             return []
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
         names = [cased(word) for word in lattices.vocabulary]

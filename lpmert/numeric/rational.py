@@ -90,7 +90,7 @@ def compare_scores(weights: ArrayLike, a: ArrayLike, b: ArrayLike) -> int:
     # nothing is clear once the magnitude overflows.
     if abs(total) > (len(products) + 2) * (EPSILON * magnitude + SMALLEST_NORMAL):
         return 1 if total > 0 else -1
-    exact = dot(*to_integers(both[None]), *to_integers(features[None]))
+    exact: int = dot(*to_integers(both[None]), *to_integers(features[None]))
     return (exact > 0) - (exact < 0)
 
 
