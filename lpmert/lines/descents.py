@@ -254,13 +254,9 @@ class Descents:
     @property
     def best(self) -> tuple[int, FloatArray]:
         """The least cost found, and weights [D] that have it."""
-        return self._best[1:]
-
-    @property
-    def _best(self) -> tuple[bool, int, FloatArray]:
         while self._lists.best is None:
             self.turn(1)
-        return self._lists.best
+        return self._lists.best[1:]
 
     def offer(self, weights: FloatArray) -> None:
         """Decode weights [D], keep them, and go on near these if they are better than those that this is about."""
@@ -303,7 +299,7 @@ class Descents:
         inner = self._rng.normal(size=len(self._lists.basis))
         if self._rng.random() < _FRESH:
             return self._descend(self._start_lists, self._lists.basis @ inner, budget)
-        best = self._lists.inverse @ self._best[2]
+        best = self._lists.inverse @ self.best[1]
         return self._descend(self._lists, self._lists.basis @ (best + _WALK * np.abs(best).max() * inner), budget)
 
     def _search_near(self, budget: int) -> int:

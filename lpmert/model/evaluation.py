@@ -14,7 +14,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.numeric import rational
 from lpmert.numeric.lists import blocks_of_lists, list_numbers
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.mapped import released
 
 
@@ -203,15 +203,13 @@ def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: R
     """Return which of these rows [n] have the largest score in exact arithmetic, the first one first."""
     if not weights.any() or not (rounding is None or rounding.known):
         return np.arange(len(rows))
+    (whole,) = rational.to_integers(weights[None])
     best = [0]
     for place in range(1, len(rows)):
-        if rounding is None:
-            sign = rational.compare_scores(weights, features[rows[place]], features[rows[best[0]]])
-        else:
-            difference = rounding.differences(rows[place : place + 1], rows[best[:1]])
-            sign = rational.dot(*difference, *rational.to_integers(weights[None]))
-        if sign > 0:
+        (difference,) = exact_differences(features, rounding, rows[place : place + 1], rows[best[:1]])
+        lead = rational.dot(difference, whole)
+        if lead > 0:
             best = [place]
-        elif sign == 0:
+        elif lead == 0:
             best.append(place)
     return np.array(best)

@@ -240,6 +240,7 @@ class LatticeProblem(BaseProblem):
 
     @property
     def unit(self) -> Unit:
+        """The unit in which users know the loss."""
         if not self.additive:
             return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))

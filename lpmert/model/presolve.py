@@ -18,7 +18,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.reduction import Reduction, chosen_columns
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
-    Array,
     blocks_of_lists,
     columns_of,
     informative_rows,
@@ -377,14 +376,6 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Roun
     return target
 
 
-def merged(values: Array, target: IntArray) -> Array:
-    """Return values [M] or [M, K] of the rows that are left, each with those of the rows it stands for added."""
-    summed = np.zeros_like(values)
-    np.add.at(summed, target, values)
-    kept: Array = summed[target == np.arange(len(target))]
-    return kept
-
-
 LOSS_UNIT = 2.0**-56
 """What a unit of cost is worth for a metric that is not additive.
 
@@ -535,7 +526,9 @@ def canonicalise(
     unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, reduction))
     target = merge_parallel_pairs(features, offsets, rounding)
     own = np.flatnonzero(target == np.arange(len(target)))
-    kept, offsets, values, more = _fold(merged(values, target), take_rows(offsets, own))
+    summed = np.zeros_like(values)
+    np.add.at(summed, target, values)  # to each row that is left, those of the rows it stands for
+    kept, offsets, values, more = _fold(summed[own], take_rows(offsets, own))
     features = _taken(features, own[kept])
     rounding = None if rounding is None else rounding.take(own[kept])
     left = np.arange(len(columns))

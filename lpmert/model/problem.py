@@ -86,22 +86,6 @@ class BaseProblem(ABC):
         """What the signature says of the kind of problem."""
 
     @property
-    @abstractmethod
-    def unit(self) -> Unit:
-        """The unit in which users know the loss."""
-
-    @abstractmethod
-    def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as shares by name, where it is known what to divide it by."""
-
-    @abstractmethod
-    def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
-
-        Raises `DataError` if the weights do not fit the features.
-        """
-
-    @property
     def inexact(self) -> bool:
         """Whether a cap and equations leave features that no doubles hold."""
         return self._reduction.off is not None
@@ -255,9 +239,14 @@ class Problem(BaseProblem):
 
     @property
     def unit(self) -> Unit:
+        """The unit in which users know the loss."""
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
+        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
+
+        Raises `DataError` if the weights do not fit the features.
+        """
         given = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
         if not self._reduction.holds(given):

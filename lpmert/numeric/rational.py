@@ -1,6 +1,6 @@
-"""Exact arithmetic on float64 vectors: signs, small linear systems, and strict feasibility with a certificate.
+"""Exact arithmetic on float64 vectors: small linear systems, and strict feasibility with a certificate.
 
-Every float is taken as the rational number it is; nothing here rounds, except where an error bound already decides.
+Every float is taken as the rational number it is; nothing here rounds but what brings exact weights back to floats.
 """
 
 from __future__ import annotations
@@ -76,22 +76,6 @@ def difference_rows(chosen: ArrayLike, other: ArrayLike) -> list[list[int]]:
         integers = _shifted(row, shifts)
         rows.append(reduced([a - b for a, b in zip(integers[:width], integers[width:], strict=True)]))
     return rows
-
-
-def compare_scores(weights: ArrayLike, a: ArrayLike, b: ArrayLike) -> int:
-    """Return the exact sign (-1, 0, 1) of weights.a - weights.b for float vectors [D]."""
-    w = np.asarray(weights, dtype=np.float64)
-    both = np.concatenate([w, -w])
-    features = np.concatenate([np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)])
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        products = both * features
-        total, magnitude = float(products.sum()), float(np.abs(products).sum())
-    # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here;
-    # nothing is clear once the magnitude overflows.
-    if abs(total) > (len(products) + 2) * (EPSILON * magnitude + SMALLEST_NORMAL):
-        return 1 if total > 0 else -1
-    exact: int = dot(*to_integers(both[None]), *to_integers(features[None]))
-    return (exact > 0) - (exact < 0)
 
 
 def round_to_floats(weights: Sequence[int]) -> FloatArray:
