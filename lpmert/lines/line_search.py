@@ -105,23 +105,20 @@ class LineSearcher(Space):
     @abstractmethod
     def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine: ...
 
-    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        """Return the best step on the line weights + t direction, low <= t <= high, within the limits.
+    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        """Return the best step on the line weights + t direction within the limits.
 
         It leads to the middle, as an angle, of the nearest of the intervals with the least level.
         """
         lists, line = self._lists_on(weights, direction)
-        least, most = self.range(weights, direction)
-        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*lists.along(*line, low, high, scale))
+        return Step(*lists.along(*line, *self.range(weights, direction), unit_of(weights, direction)))
 
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        """Return the coordinate whose line from weights [D] has the best step, and that step.
-
-        coordinates: those to try, by default all; the first of equals wins.
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
+        """Return which of these coordinates has the best step on its line from weights [D], the first of equals, and
+        that step.
         """
         best, step = -1, Step(inf, 0.0)
-        for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
+        for coordinate in coordinates.tolist():
             found = self.along(weights, np.eye(self.dimension)[coordinate])
             if found.level < step.level:
                 best, step = coordinate, found
@@ -160,17 +157,16 @@ class LineSearch(LineSearcher):
         low, high = core.arc_within((limits, np.eye(self.dimension), unit, cosine), weights, direction)
         return core.find_pieces(self._lists, weights, direction, low, high).T
 
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        tried = np.arange(self.dimension) if coordinates is None else coordinates
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self.form.cap is not None or len(self.form.limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
         best, step = -1, Step(inf, 0.0)
         piece = max(1, _PIECE // len(self.form.features))
-        for begin in range(0, len(tried), piece):
+        for begin in range(0, len(coordinates), piece):
             if begin and out_of_time():
                 break
-            some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
+            some, scale = coordinates[begin : begin + piece], unit_of(weights, np.ones(1))
             coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)

@@ -77,7 +77,7 @@ size open.
 Optimum = tuple[FloatArray, float]
 """Where a descent ends: weights [d], and their level."""
 
-Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Clock], Optimum]
+Descent = Callable[[LineSearcher, FloatArray, Clock], Optimum]
 """Returns the local optimum that a search from weights [d] ends in."""
 
 
@@ -108,7 +108,7 @@ class Restarts:
             if found and clock.expired(0):
                 break
             start = self._start(search, first, len(found), best_weights, rng)
-            weights, level = self.descend(search, start, rng, clock)
+            weights, level = self.descend(search, start, clock)
             clock.keep(weights, search.loss_of(level))
             found.append((level, weights))
             if level < best:
@@ -177,7 +177,7 @@ def local_optima(
     return restarts.run(search, first, np.random.default_rng(seed), clock)
 
 
-def greedy(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> Optimum:
+def greedy(search: LineSearcher, weights: FloatArray, clock: Clock) -> Optimum:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
     every = left = np.arange(search.dimension)
@@ -191,7 +191,7 @@ def greedy(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator,
     return weights, level
 
 
-def powell(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> Optimum:
+def powell(search: LineSearcher, weights: FloatArray, clock: Clock) -> Optimum:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 
     The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,

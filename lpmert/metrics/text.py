@@ -340,15 +340,13 @@ def text_metric(metric: str | TextMetric) -> TextMetric:
 
 
 def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
-    """Return the unit of what a metric on texts, or the one of that name, counts; rate: that of one edit if known."""
-    settings = TEXT_METRICS.get(settings, settings) if isinstance(settings, str) else settings
-    of_sentences = bool(getattr(settings, "per_sentence", False))
+    """Return the unit of what a metric on texts counts; rate: that of one edit if known."""
     if isinstance(settings, SentenceBleuTexts | ChrfTexts):  # sums of 1 - score
         return Unit("mean BLEU" if isinstance(settings, SentenceBleuTexts) else "mean chrF", -100.0 / n_lists, 100.0)
     if not isinstance(settings, EditTexts | TerTexts):
         return LOSS
     name = "TER" if isinstance(settings, TerTexts) else "WER" if settings.unit == "word" else "CER"
-    if of_sentences:
+    if settings.per_sentence:
         return Unit(f"mean {name}", 1.0 / n_lists, percent=True)
     return Unit(f"{name} edits") if rate is None else Unit(name, rate, percent=True, counts="errors")
 

@@ -339,7 +339,7 @@ def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) 
     return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
-def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None = None) -> IntArray:
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
     """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
 
     Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
@@ -482,8 +482,8 @@ def canonicalise(
     offsets: IntArray,
     losses: Costs | Totals,
     reduction: Reduction,
-    rounding: Rounding | None = None,
-    unit: float = 1.0,
+    rounding: Rounding | None,
+    unit: float,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
     """Bring lists to canonical form: features [M, d] that the reduction left, offsets [S + 1].
 

@@ -347,7 +347,7 @@ class Improver:
         clock = Clock(self._problem)
         start = self._start(clock) if self._turns else self._incumbent.weights
         self._turns += 1
-        weights, level = powell(self._search, start, self._rng, clock)
+        weights, level = powell(self._search, start, clock)
         form = self._form
         if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
             self._take(weights)
