@@ -341,7 +341,7 @@ class _Within:
             bound = min(max(found.lower_bound, least), found.loss)
             found = replace(found, lower_bound=bound, status=Status.OPTIMAL if closed else found.status)
         at = sums.problem.evaluate(found.weights)
-        whole = int(sums.second.whole[sums.problem.nbest.offsets[:-1] + at.selection].sum())
+        whole = int(sums.second.whole[sums.problem.nbest.rows_of(at.selection)].sum())
         second = float(sums.second.value(whole))
         region, asked = dict(found.region), f"second:{sums.name}"
         if limit is not None:

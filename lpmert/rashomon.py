@@ -401,8 +401,7 @@ def _check_cones(problem: Problem) -> None:
         raise MethodError(
             f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; ask for ranges alone"
         )
-    reduction = problem.coordinates.reduction
-    if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
+    if form.cap is not None or form.rounding is not None or problem.coordinates.reduction.columns is None:
         raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
 
 

@@ -112,7 +112,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     nothing = np.zeros(lists.n_hypotheses)
     blank = NBest(lists.features, lists.offsets, nothing, lists.names, lists.list_ids, texts=lists.texts)
     found = evaluated(Problem(blank, SumOfLosses()), given_weights(weights))
-    rows = blank.offsets[:-1] + found.selection
+    rows = blank.rows_of(found.selection)
     texts = None if blank.texts is None else tuple(blank.texts[row] for row in rows.tolist())
     return Reranked(blank.list_ids, firsts[rows] - nbest.offsets[:-1], texts, found.tied_lists)
 

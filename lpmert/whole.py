@@ -18,9 +18,8 @@ from lpmert.api import list_problem
 from lpmert.core import decode
 from lpmert.errors import DataError, IntArray
 from lpmert.model.presolve import TIMES
-from lpmert.model.reduction import reduce
-from lpmert.model.region import limits_of
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
+from lpmert.numeric.rounding import whole_row
 from lpmert.system.deadline import checkpoint
 from lpmert.values import whole_number
 
@@ -98,9 +97,8 @@ def whole_weights(
     checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
     given = problem.checked_weights(given_weights(weights, "weights"))
-    own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
-    columns = np.arange(len(given)) if own is None else own.columns
-    if columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
+    reduction = problem.coordinates.reduction
+    if reduction.columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
         return None
     loss = problem.evaluate(given).loss
 
@@ -112,13 +110,9 @@ def whole_weights(
 
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
-    free = varying_columns(features, offsets)
-    rows = np.empty((0, len(given)))
-    if own is not None:
-        rows = np.reshape(
-            [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows], (-1, len(given))
-        )
-        free = np.intersect1d(np.union1d(free, np.flatnonzero(rows.any(axis=0))), columns)
+    rows = np.array([*map(whole_row, reduction.given.exact_rows)], dtype=np.float64).reshape(-1, len(given))
+    free = np.union1d(varying_columns(features, offsets), np.flatnonzero(rows.any(axis=0)))
+    free = np.intersect1d(free, reduction.columns)
 
     def full(part: IntArray) -> IntArray:
         whole = np.zeros(len(given), dtype=np.int64)
@@ -134,10 +128,10 @@ def whole_weights(
 def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> Iterator[FloatArray]:
     """Yield the differences [k, D] of each choice to all hypotheses of its list with other values [M, V], by blocks."""
     chosen = decode(features, offsets, weights)
-    for first, end in blocks_of_lists(offsets):
+    for lists, some, ends in blocks_of_lists(offsets):
         checkpoint()
-        rows = np.arange(offsets[first], offsets[end])
-        own = np.repeat(chosen[first:end], np.diff(offsets[first : end + 1]))
+        rows = np.arange(some.start, some.stop)
+        own = np.repeat(chosen[lists], np.diff(ends))
         others = (values[rows] != values[own]).any(axis=1)
         yield features[own[others]] - features[rows[others]]
 

@@ -89,7 +89,7 @@ def lists_of_all_ways(graphs: Lattices | Hypergraphs, metric: str) -> tuple[NBes
     """N-best lists of all ways through graphs, and the metric that sums their statistics."""
     problem = LatticeProblem(graphs, metric)
     ways = [[np.array(way) for way in all_ways(graph)] for graph in problem.graphs]
-    rows = [problem.features(number, way) for number, own in enumerate(ways) for way in own]
+    rows = problem.features_of([(number, way) for number, own in enumerate(ways) for way in own])
     texts = [problem.text(number, way) for number, own in enumerate(ways) for way in own]
     offsets = np.cumsum([0, *map(len, ways)])
     plain = NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)

@@ -53,12 +53,12 @@ class One(Unlimited):
         size = problem.n_features
         weights, directions = np.random.default_rng(seed).normal(size=(2, LINES, size)) / search.spread
         search.along(weights[0], directions[0])
-        search.best_coordinate(weights[0])
+        search.best_coordinate(weights[0], np.arange(size))
         times = []
         for start, direction in zip(weights, directions, strict=True):
             begin = time.perf_counter()
             if self.coordinates:
-                search.best_coordinate(start)
+                search.best_coordinate(start, np.arange(size))
             else:
                 search.along(start, direction)
             times.append(1000 * (time.perf_counter() - begin) / (size if self.coordinates else 1))

@@ -173,7 +173,7 @@ class Against(Unlimited):
         chosen = []
         for solver in (ANNEALING, self.other):
             selection = test.evaluate(solve(solver.method, train, seed=seed).weights).selection
-            chosen.append(data.test.statistics[data.test.offsets[:-1] + selection])
+            chosen.append(data.test.statistics[data.test.rows_of(selection)])
         value = permutation_test(test.metric, chosen[0], chosen[1], replications=REPLICATIONS, seed=seed)
         return Answer(None, "finished", None, {}, {"p": value})
 
@@ -205,7 +205,7 @@ class Linearised(Unlimited):
         """Find likelihood's weights, and the method's on the losses around them."""
         problem = objective.problem(data)
         found = problem.evaluate(solve(LIKELIHOOD.method, problem, seed=seed).weights)
-        chosen = data.train.statistics[data.train.offsets[:-1] + found.selection].sum(axis=0)
+        chosen = data.train.statistics[data.train.rows_of(found.selection)].sum(axis=0)
         losses = -data.train.n_lists * (data.train.statistics @ log_bleu_slopes(chosen))
         lists = data.train.changed(statistics=losses[:, None], statistic_names=None)
         answer = self.of.solve(lists, Loss(), seed, time_limit)

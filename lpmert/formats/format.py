@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.model.nbest import NBest, from_sizes, gathered, taken_rows
+from lpmert.model.nbest import NBest, gathered, taken_rows
+from lpmert.numeric.lists import from_sizes
 from lpmert.system.mapped import Growing, is_mapped
 from lpmert.system.memory import room_for
 

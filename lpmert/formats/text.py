@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
-from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
+from lpmert.model.arrays import MAGNITUDE_LIMIT, rounds
+from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
 from lpmert.system.streams import COMPRESSED_ENDINGS

@@ -18,7 +18,8 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.numeric.lists import correlations, reach_of
+from lpmert.numeric.lists import correlations, from_sizes, reach_of, rows_of_lists
+from lpmert.numeric.rational import EPSILON
 from lpmert.system.deadline import checkpoint, out_of_time
 
 
@@ -52,7 +53,7 @@ def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArra
     lists = np.repeat(varies, np.diff(offsets))
     sizes = np.add.reduceat(kept, offsets[:-1], dtype=np.int64)[varies]
     base = int(least[~varies].sum())
-    return Near(centre, reach, np.flatnonzero(kept & lists), np.concatenate([[0], np.cumsum(sizes)]), base)
+    return Near(centre, reach, np.flatnonzero(kept & lists), from_sizes(sizes), base)
 
 
 _PIECE = 20_000_000
@@ -106,7 +107,7 @@ class DescentLists:
         """
         weights = weights / np.abs(weights).max()
         core.combine(self.transposed, weights, self._scores)
-        error = 4 * len(weights) * float(np.finfo(np.float64).eps * (np.abs(weights) @ self.magnitudes))
+        error = 4 * len(weights) * EPSILON * float(np.abs(weights) @ self.magnitudes)
         cost, doubtful = core.decode_cost(self._scores, self.offsets, self.costs, error)
         verdict = doubtful > 0, cost
         if self.best is None or verdict < self.best[:2]:
@@ -164,8 +165,8 @@ def sampled_lists(
     sizes = np.diff(offsets)
     drawn = rng.permutation(len(sizes))
     drawn = np.sort(drawn[: 1 + int(np.searchsorted(np.cumsum(sizes[drawn]), _SAMPLE))])
-    rows = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in drawn])
-    return features[rows], np.concatenate([[0], np.cumsum(sizes[drawn])]), costs[rows]
+    rows, own = rows_of_lists(offsets, drawn)
+    return features[rows], own, costs[rows]
 
 
 DEFAULT_BUDGET = 3_000_000
@@ -253,13 +254,9 @@ class Descents:
     @property
     def best(self) -> tuple[int, FloatArray]:
         """The least cost found, and weights [D] that have it."""
-        return self._best[1:]
-
-    @property
-    def _best(self) -> tuple[bool, int, FloatArray]:
         while self._lists.best is None:
             self.turn(1)
-        return self._lists.best
+        return self._lists.best[1:]
 
     def offer(self, weights: FloatArray) -> None:
         """Decode weights [D], keep them, and go on near these if they are better than those that this is about."""
@@ -302,7 +299,7 @@ class Descents:
         inner = self._rng.normal(size=len(self._lists.basis))
         if self._rng.random() < _FRESH:
             return self._descend(self._start_lists, self._lists.basis @ inner, budget)
-        best = self._lists.inverse @ self._best[2]
+        best = self._lists.inverse @ self.best[1]
         return self._descend(self._lists, self._lists.basis @ (best + _WALK * np.abs(best).max() * inner), budget)
 
     def _search_near(self, budget: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import Metric, RatioMetric
+from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -53,40 +53,30 @@ class LossInCore(NamedTuple):
 ADDITIVE = -1
 
 
-class Around(NamedTuple):
-    """The pieces of the circle cos(t) weights + sin(t) direction [D]: begins, ends [n] in radians, and levels [n]."""
-
-    direction: FloatArray
-    begins: FloatArray
-    ends: FloatArray
-    levels: FloatArray
-
-
 class Space:
     """Where searches move: how features vary within lists, and where limits and cap end a line."""
 
     def __init__(self, canonical: Canonical) -> None:
         self.dimension = canonical.n_features
         self.form = canonical
-        self._features, self._offsets = canonical.features, canonical.offsets
-        self._limits, self._cap = canonical.limits, canonical.cap
 
     @cached_property
     def spread(self) -> FloatArray:
         """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        return units([(self._features, self._offsets)])
+        return units([(self.form.features, self.form.offsets)])
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
         low, high = -inf, inf
-        if len(self._limits):
-            height, slope = self._limits @ weights, self._limits @ direction
+        limits, cap = self.form.limits, self.form.cap
+        if len(limits):
+            height, slope = limits @ weights, limits @ direction
             with np.errstate(divide="ignore", invalid="ignore"):
                 crossing = -height / slope
             low = float(np.max(crossing, where=slope > 0, initial=low))
             high = float(np.min(crossing, where=slope < 0, initial=high))
-        if self._cap is not None:
-            unit, square = self._cap.unit, self._cap.cosine**2
+        if cap is not None:
+            unit, square = cap.unit, cap.cosine**2
             along, start = float(unit @ direction), float(unit @ weights)
             roots = np.roots(
                 [
@@ -115,23 +105,20 @@ class LineSearcher(Space):
     @abstractmethod
     def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine: ...
 
-    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        """Return the best step on the line weights + t direction, low <= t <= high, within the limits.
+    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        """Return the best step on the line weights + t direction within the limits.
 
         It leads to the middle, as an angle, of the nearest of the intervals with the least level.
         """
         lists, line = self._lists_on(weights, direction)
-        least, most = self.range(weights, direction)
-        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*lists.along(*line, low, high, scale))
+        return Step(*lists.along(*line, *self.range(weights, direction), unit_of(weights, direction)))
 
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        """Return the coordinate whose line from weights [D] has the best step, and that step.
-
-        coordinates: those to try, by default all; the first of equals wins.
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
+        """Return which of these coordinates has the best step on its line from weights [D], the first of equals, and
+        that step.
         """
         best, step = -1, Step(inf, 0.0)
-        for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
+        for coordinate in coordinates.tolist():
             found = self.along(weights, np.eye(self.dimension)[coordinate])
             if found.level < step.level:
                 best, step = coordinate, found
@@ -149,7 +136,8 @@ class LineSearch(LineSearcher):
 
     def __init__(self, canonical: Canonical) -> None:
         super().__init__(canonical)
-        self._lists = core.line_search(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
+        columns = np.ascontiguousarray(canonical.features.T)
+        self._lists = core.line_search(columns, canonical.offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
         return self._lists.at(weights)
@@ -160,23 +148,25 @@ class LineSearch(LineSearcher):
     def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
         return self._lists, (weights, direction)
 
-    def around(self, weights: FloatArray, direction: FloatArray) -> Around:
-        """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
-        unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
-        low, high = core.arc_within((self._limits, np.eye(self.dimension), unit, cosine), weights, direction)
-        return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high).T)
+    def around(self, weights: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the pieces [3, n], within the limits and the cap, of the circle cos(t) weights + sin(t) direction [D]:
+        where each begins and ends, in radians, and its level.
+        """
+        limits, cap = self.form.limits, self.form.cap
+        unit, cosine = (np.empty(0), 0.0) if cap is None else (cap.unit, cap.cosine)
+        low, high = core.arc_within((limits, np.eye(self.dimension), unit, cosine), weights, direction)
+        return core.find_pieces(self._lists, weights, direction, low, high).T
 
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        tried = np.arange(self.dimension) if coordinates is None else coordinates
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
         ranges = np.tile([-inf, inf], (self.dimension, 1))
-        if self._cap is not None or len(self._limits):
+        if self.form.cap is not None or len(self.form.limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
         best, step = -1, Step(inf, 0.0)
-        piece = max(1, _PIECE // len(self._features))
-        for begin in range(0, len(tried), piece):
+        piece = max(1, _PIECE // len(self.form.features))
+        for begin in range(0, len(coordinates), piece):
             if begin and out_of_time():
                 break
-            some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
+            some, scale = coordinates[begin : begin + piece], unit_of(weights, np.ones(1))
             coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)
@@ -186,6 +176,10 @@ class LineSearch(LineSearcher):
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
     """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
     return core.line_search(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
+
+
+def _sum_of(costs: IntArray) -> LossInCore:
+    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
 
 
 def unit_of(weights: FloatArray, direction: FloatArray) -> float:
@@ -199,27 +193,13 @@ def loss_of_form(canonical: Canonical) -> LossInCore:
     if canonical.additive:
         return _sum_of(canonical.costs)
     totals = canonical.totals
-    return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
-
-
-def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> LossInCore:
-    """Return what hypotheses with statistics [M, K] cost, for the core; constant [K] is added to their sums.
-
-    additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
-    that the core cannot compute.
-    """
-    if additive:
-        return _sum_of(statistics[:, 0].astype(np.int64))
+    metric = totals.metric
     if not isinstance(metric, RatioMetric):
         raise MethodError(
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "state a fraction of sums as lpmert.metrics.LinearFraction, or choose a method that takes any loss"
         )
-    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
-
-
-def _sum_of(costs: IntArray) -> LossInCore:
-    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)
 
 
 _INTERCEPT, _SLOPE = np.eye(2)
@@ -236,8 +216,7 @@ class LatticeLineSearch(LineSearcher):
     def __init__(self, problem: LatticeProblem) -> None:
         super().__init__(problem.canonical)
         self._problem = problem
-        self._width = len(problem.settings.columns)
-        self._loss(np.zeros((0, self._width)))
+        self._loss = loss_of_form(problem.canonical)
 
     @cached_property
     def spread(self) -> FloatArray:
@@ -265,9 +244,6 @@ class LatticeLineSearch(LineSearcher):
         _, _, starts, ways = self._envelope(number, weights, direction)
         return starts, ways
 
-    def _loss(self, statistics: FloatArray) -> LossInCore:
-        return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
-
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
         """Return the envelope of each lattice as a list of lines, whose features are intercept and slope."""
         lines: list[FloatArray] = []
@@ -278,7 +254,9 @@ class LatticeLineSearch(LineSearcher):
             lines.append(np.array([intercepts, slopes]))
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
-        loss = self._loss(np.array(statistics))
+        table = np.array(statistics)
+        own = {"costs": table[:, 0].astype(np.int64)} if self.form.additive else {"statistics": table}
+        loss = self._loss._replace(**own)
         return core.line_search(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
     def _envelope(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import atan, inf, tan
-from typing import NamedTuple
 
 import numpy as np
 
@@ -78,20 +77,13 @@ size open.
 Optimum = tuple[FloatArray, float]
 """Where a descent ends: weights [d], and their level."""
 
-Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Clock], Optimum]
+Descent = Callable[[LineSearcher, FloatArray, Clock], Optimum]
 """Returns the local optimum that a search from weights [d] ends in."""
-
-
-class LineDescents(NamedTuple):
-    """Descents of one kind, and the line searches that they make."""
-
-    search: LineSearcher
-    descend: Descent
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """How starts follow each other.
+    """Descents of one kind from several starts, and how these follow each other.
 
     count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
     `LEAST_STARTS` starts in all, given ones among them, and whenever one of them yields a new best, at least as many
@@ -100,12 +92,13 @@ class Restarts:
     so far (random walk) rather than being drawn afresh.
     """
 
+    descend: Descent
     count: int = 20
     stopping: str = "fixed"
     walk_share: float = 0.9
 
     def run(
-        self, lines: LineDescents, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
+        self, search: LineSearcher, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
     ) -> list[tuple[float, FloatArray]]:
         """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
         found: list[tuple[float, FloatArray]] = []
@@ -114,9 +107,9 @@ class Restarts:
         while not found or len(found) < self._wanted(len(first), best_start):
             if found and clock.expired(0):
                 break
-            start = self._start(lines.search, first, len(found), best_weights, rng)
-            weights, level = lines.descend(lines.search, start, rng, clock)
-            clock.keep(weights, lines.search.loss_of(level))
+            start = self._start(search, first, len(found), best_weights, rng)
+            weights, level = self.descend(search, start, clock)
+            clock.keep(weights, search.loss_of(level))
             found.append((level, weights))
             if level < best:
                 best, best_weights, best_start = level, weights, len(found)
@@ -166,7 +159,7 @@ def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
 
 def local_optima(
     problem: Problem | LatticeProblem,
-    lines: LineDescents,
+    search: LineSearcher,
     restarts: Restarts,
     start: FloatArray | None,
     seed: int,
@@ -176,15 +169,15 @@ def local_optima(
     from weights that count all features alike.
     """
     inside = problem.canonical.interior
-    first = [1.0 / lines.search.spread if start is None else start]
+    first = [1.0 / search.spread if start is None else start]
     if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
         first = [inside]
-    if inside is None and lines.search.dimension == 2:
+    if inside is None and search.dimension == 2:
         first.append(-first[0])  # lines from opposite sides pass all directions of a plane
-    return restarts.run(lines, first, np.random.default_rng(seed), clock)
+    return restarts.run(search, first, np.random.default_rng(seed), clock)
 
 
-def greedy(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> Optimum:
+def greedy(search: LineSearcher, weights: FloatArray, clock: Clock) -> Optimum:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
     every = left = np.arange(search.dimension)
@@ -198,7 +191,7 @@ def greedy(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator,
     return weights, level
 
 
-def powell(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> Optimum:
+def powell(search: LineSearcher, weights: FloatArray, clock: Clock) -> Optimum:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 
     The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,

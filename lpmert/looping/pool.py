@@ -179,7 +179,7 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     """Return how a pool and a decoding with weights [D] fit; problem: the pool's lists, decoded: with statistics."""
     lists = problem.nbest
     found = problem.evaluate(weights)
-    rows = lists.offsets[:-1] + found.selection
+    rows = lists.rows_of(found.selection)
     differs = 0
     if lists.texts is not None:
         own = own_texts(decoded)

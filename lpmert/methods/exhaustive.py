@@ -74,7 +74,7 @@ def attainable_selections(
         np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
     )
     chosen: list[int] = []
-    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}))]
+    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve((order[:0], order[:0])))]
     while stack:
         found = next(stack[-1], None)
         if found is None:

@@ -19,10 +19,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
+from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import blocks_of_rows
-
-EXACT_INTEGERS = 2.0**53
 
 
 @runtime_checkable

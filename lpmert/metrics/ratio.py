@@ -21,7 +21,6 @@ from lpmert.metrics.base import (
     BLEU,
     BUDGET,
     CHRF,
-    EXACT_INTEGERS,
     FRACTION,
     LARGEST_FACTOR,
     Metric,
@@ -29,6 +28,7 @@ from lpmert.metrics.base import (
     SumOfLosses,
     Wer,
 )
+from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted, shortened, visible
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, chrf_columns
 from lpmert.system.mapped import blocks_of_rows, pieces

@@ -24,37 +24,30 @@ from lpmert.registry import BLEU_COLUMNS
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
 
+_SACREBLEU = "sacrebleu.metrics"
+
 TextCounter = Callable[[str], Sequence[float]]
 """From a text to its statistics."""
 
 
 class TextMetric(Protocol):
-    """Settings of a metric on texts."""
+    """Settings of a metric on texts; what derives from it sums one loss a hypothesis unless it says otherwise."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the statistics."""
+        return ("loss",)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
         """Return what counts the statistics of a text against the references of its list."""
 
     def metric(self, source: str) -> Metric:
         """Return the metric that sums the statistics; source is for its signature."""
+        return SumOfLosses(source)
 
     @property
     def signature(self) -> str:
         """The settings that change the statistics."""
-
-
-class Summed:
-    """What settings share whose statistics are one loss a hypothesis."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("loss",)
-
-    def metric(self, source: str) -> Metric:
-        return SumOfLosses(source)
 
 
 @dataclass(frozen=True)
@@ -96,7 +89,7 @@ class BleuTexts:
 
 
 @dataclass(frozen=True)
-class SentenceBleuTexts(Summed):
+class SentenceBleuTexts(TextMetric):
     """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
 
     smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (by
@@ -181,7 +174,7 @@ class ChrfTexts:
         return SumOfLosses(source) if self.per_sentence else self._corpus(source)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        chrf = _sacrebleu().CHRF(
+        chrf = _imported(_SACREBLEU).CHRF(
             char_order=self.char_order,
             word_order=self.word_order,
             beta=self.beta,
@@ -201,7 +194,7 @@ class ChrfTexts:
 
 
 @dataclass(frozen=True)
-class TerTexts(Summed):
+class TerTexts(TextMetric):
     """Edits of translation edit rate, as sacrebleu counts them; with per_sentence each list's edits over its length."""
 
     normalized: bool = False
@@ -237,7 +230,7 @@ class TerTexts(Summed):
         return sum(map(len, words)) / len(words)
 
     def _ter(self) -> Any:
-        return _sacrebleu().TER(
+        return _imported(_SACREBLEU).TER(
             normalized=self.normalized,
             no_punct=self.no_punct,
             asian_support=self.asian_support,
@@ -246,7 +239,7 @@ class TerTexts(Summed):
 
 
 @dataclass(frozen=True)
-class EditTexts(Summed):
+class EditTexts(TextMetric):
     """Insertions, deletions and substitutions of words (WER) or characters (CER) against the nearest reference.
 
     With per_sentence each list's edits are divided by the length of that reference.
@@ -311,17 +304,13 @@ def _prepared(metric: Any, references: Sequence[str]) -> Any:
 
 
 def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
-    bleu = _sacrebleu().BLEU
+    bleu = _imported(_SACREBLEU).BLEU
     if tokenize not in bleu.TOKENIZERS:
         raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {listed(sorted(bleu.TOKENIZERS))}")
     try:
         return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package
         raise MetricError(f"tokenizer {quoted(tokenize)} cannot be used: {' '.join(str(error).split())}") from error
-
-
-def _sacrebleu() -> Any:
-    return _imported("sacrebleu.metrics")
 
 
 def _imported(module: str) -> Any:
@@ -335,6 +324,12 @@ def _version(package: str) -> str:
     return f"{package}:{_imported(package).__version__}"
 
 
+def source_of(settings: TextMetric, references: Sequence[Sequence[str]]) -> str:
+    """Return how statistics were counted from texts and the references of each list, for the signature of a metric."""
+    numbers = sorted({len(own) for own in references})
+    return f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
+
+
 def text_metric(metric: str | TextMetric) -> TextMetric:
     """Return settings of a metric on texts, by name or as they are; raises `MetricError` for an unknown name."""
     if not isinstance(metric, str) and hasattr(metric, "counter"):
@@ -345,15 +340,13 @@ def text_metric(metric: str | TextMetric) -> TextMetric:
 
 
 def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
-    """Return the unit of what a metric on texts, or the one of that name, counts; rate: that of one edit if known."""
-    settings = TEXT_METRICS.get(settings, settings) if isinstance(settings, str) else settings
-    of_sentences = bool(getattr(settings, "per_sentence", False))
+    """Return the unit of what a metric on texts counts; rate: that of one edit if known."""
     if isinstance(settings, SentenceBleuTexts | ChrfTexts):  # sums of 1 - score
         return Unit("mean BLEU" if isinstance(settings, SentenceBleuTexts) else "mean chrF", -100.0 / n_lists, 100.0)
     if not isinstance(settings, EditTexts | TerTexts):
         return LOSS
     name = "TER" if isinstance(settings, TerTexts) else "WER" if settings.unit == "word" else "CER"
-    if of_sentences:
+    if settings.per_sentence:
         return Unit(f"mean {name}", 1.0 / n_lists, percent=True)
     return Unit(f"{name} edits") if rate is None else Unit(name, rate, percent=True, counts="errors")
 

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.quoting import quoted
+from lpmert.numeric.rational import EXACT_INTEGERS
+from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import is_mapped, pieces
 
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
-
-EXACT_INTEGERS = 2**53
-"""Up to here, float64 holds all integers."""
 
 BEYOND_DOUBLES = "integers beyond 2**53 that float64 would round; rescale them, or subtract what they have in common"
 
@@ -197,6 +195,14 @@ def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[
     if len(set(strings)) != count:
         raise DataError(f"{what} has {quoted(Counter(strings).most_common(1)[0][0])} twice; all must differ")
     return strings
+
+
+def places_of(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
+    """Return the places of names among those that are there; raises `DataError` for others."""
+    for name in checked_sequence(names, "names"):
+        if name not in there:
+            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
+    return [there.index(name) for name in names]
 
 
 def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:

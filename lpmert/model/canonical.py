@@ -47,29 +47,27 @@ Own = TypeVar("Own", bound=FloatArray)
 class Coordinates(Generic[Own]):
     """Columns [d] of the reduced features, and the powers of two [d] by which these were multiplied.
 
-    reduction: from the n_features as given to the reduced ones, `None` where these are the same.
+    reduction: from the features as given to the reduced ones.
     """
 
     columns: IntArray
     scales: FloatArray
-    n_features: int
-    reduction: Reduction | None
+    reduction: Reduction
 
     def to_caller(self, weights: Own) -> CallerWeights:
         """Return weights as weights for the features as given, exactly unless equations round."""
-        full = np.zeros(self.n_features if self.reduction is None else self.reduction.basis.shape[1])
+        full = np.zeros(len(self.reduction.free))
         full[self.columns] = weights * self.scales
         if not len(self.columns):
             full[:] = 1.0  # all weights serve alike, but they are to fulfil the equations
-        return CallerWeights(full if self.reduction is None else self.reduction.weights(full))
+        return CallerWeights(self.reduction.weights(full))
 
     def from_caller(self, weights: CallerWeights) -> Own:
         """Return weights for the features as given in these coordinates, with the largest entry about 1.
 
         Weight on a dropped collinear feature is not carried over, so that this is a starting point, not an equal.
         """
-        full = weights if self.reduction is None else self.reduction.coordinates(weights)
-        part = full[self.columns] / self.scales
+        part = self.reduction.coordinates(weights)[self.columns] / self.scales
         largest = np.abs(part).max(initial=0.0)
         return cast("Own", part / largest if largest > 0 else part)
 
@@ -261,7 +259,7 @@ class Canonical:
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""
         nothing = np.empty((len(self.costs), 0))
-        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, None, self.rounding).decode(weights)
+        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, self.rounding).decode(weights)
         return int(self.costs[decoded.selection].sum()) if decoded.strict else None
 
     def bare(self) -> Canonical:

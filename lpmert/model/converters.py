@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
-from lpmert.metrics.text import EditTexts, TextMetric, text_metric
+from lpmert.metrics.text import EditTexts, TextMetric, source_of, text_metric
 from lpmert.model.arrays import (
     as_ids,
     checked_labels,
@@ -72,7 +72,13 @@ def from_classification(
     1.0
     """
     rows = real_matrix(features, "features")
-    positive = _positive(labels, len(rows))
+    column = _column(labels, len(rows), "labels")
+    values = np.unique(column)
+    if len(values) != 2 and not any(set(values.tolist()) <= usual for usual in ({0, 1}, {-1, 1})):
+        raise DataError(
+            f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest"
+        )
+    positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
     names = frame_names(features, names)
     columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
     if intercept:
@@ -259,15 +265,6 @@ def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
     return column
 
 
-def _positive(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
-    column = _column(labels, count, "labels")
-    values = np.unique(column)
-    if len(values) == 2 or set(values.tolist()) <= {0, 1} or set(values.tolist()) <= {-1, 1}:
-        positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
-        return positive
-    raise DataError(f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest")
-
-
 def measure_texts(
     nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
 ) -> tuple[NBest, Metric]:
@@ -291,7 +288,5 @@ def measure_texts(
     if settings.columns == BLEU_COLUMNS and not any(row[_MATCHES_4] for row in rows):
         remedy = "if no spaces part words, set metric.tokenize, such as zh, ja-mecab or char"
         logger.warning("no text has four words in a row of a reference, so BLEU is 0 for all weights; %s", remedy)
-    numbers = sorted({len(own) for own in several})
-    source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
     measured = nbest.changed(statistics=np.array(rows, dtype=np.float64), statistic_names=settings.columns)
-    return measured, settings.metric(source)
+    return measured, settings.metric(source_of(settings, several))

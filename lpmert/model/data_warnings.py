@@ -12,12 +12,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lpmert.errors import BoolArray, FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.findings import Diagnostic
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import group_identical
-from lpmert.numeric.lists import blocks_of_lists, least_and_most, list_numbers, of_lists, rows_of_lists
+from lpmert.numeric.lists import (
+    blocks_of_lists,
+    first_best,
+    from_sizes,
+    least_and_most,
+    list_numbers,
+    of_lists,
+    rows_of_lists,
+)
 from lpmert.quoting import quoted
 from lpmert.system.mapped import pieces, released
 
@@ -69,7 +77,7 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
     Classes that can be told apart are no such case: there one hypothesis of each list is right.
     """
     low, high = least_and_most(losses, nbest.offsets)
-    chosen = losses[nbest.offsets[:-1] + selection]
+    chosen = losses[nbest.rows_of(selection)]
     released(losses)
     varied = high > low
     chance = of_lists(lambda some, own: np.add.reduceat(some, own[:-1]) / np.diff(own), losses, nbest.offsets)
@@ -113,11 +121,14 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
     features, offsets = nbest.dense_features(), nbest.offsets
     low, high = least_and_most(losses, offsets)
     varied = np.flatnonzero(high > low)
+    sizes = np.diff(offsets)[varied]
+    parts = [varied[lists] for lists, _, _ in blocks_of_lists(from_sizes(sizes))]
     some, few = rows_of_lists(offsets, varied[:_TRIED_LISTS])
     for d in [d for d in range(features.shape[1]) if _follows(features[some, d], losses[some], few)]:
         column = features[:, d]
-        ways = {_follows(column[rows], losses[rows], own) for rows, own in _blocks_of(varied, offsets)}
-        evidence = int(np.diff(offsets)[varied].sum()) - len(varied) - 1
+        blocks = (rows_of_lists(offsets, lists) for lists in parts)
+        ways = {_follows(column[rows], losses[rows], own) for rows, own in blocks}
+        evidence = int(sizes.sum()) - len(varied) - 1
         same = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
         if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
             yield Diagnostic(
@@ -135,8 +146,8 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
     starts, lists = offsets[:-1], list_numbers(offsets)
     if not len(starts):
         return 0
-    low, high = np.minimum.reduceat(losses, starts), np.maximum.reduceat(losses, starts)
-    at_low, at_high = (_first_of(losses == ends[lists], lists) for ends in (low, high))
+    at_low, at_high = first_best(-losses, starts), first_best(losses, starts)
+    low, high = losses[at_low], losses[at_high]
     with np.errstate(over="ignore", invalid="ignore"):  # a multiple that overflows is of no use
         slopes = (feature[at_high] - feature[at_low]) / (high - low)
         if not ((slopes > 0).all() or (slopes < 0).all()):
@@ -146,18 +157,6 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
         if not (np.isfinite(rounding).all() and (np.abs(feature - expected) <= rounding).all()):
             return 0
     return 1 if slopes[0] > 0 else -1
-
-
-def _blocks_of(lists: IntArray, offsets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the rows of some of these lists after those of others, and their offsets."""
-    ends = np.concatenate([[0], np.cumsum(np.diff(offsets)[lists])])
-    for first, end in blocks_of_lists(ends):
-        yield rows_of_lists(offsets, lists[first:end])
-
-
-def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
-    rows = np.flatnonzero(chosen)
-    return rows[np.unique(lists[rows], return_index=True)[1]]
 
 
 def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Diagnostic]:
@@ -209,9 +208,8 @@ def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned:
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    for first, end in blocks_of_lists(offsets):
-        begin = offsets[first]
-        own, some = offsets[first : end + 1] - begin, losses[begin : offsets[end]]
+    for _, rows, own in blocks_of_lists(offsets):
+        some = losses[rows]
         low, high = (ends.reduceat(some, own[:-1]) for ends in (np.minimum, np.maximum))
         best = some == low[list_numbers(own)]
         single = (np.add.reduceat(best, own[:-1], dtype=np.int64) == 1).all()

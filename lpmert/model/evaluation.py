@@ -14,7 +14,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.numeric import rational
 from lpmert.numeric.lists import blocks_of_lists, list_numbers
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.mapped import released
 
 
@@ -42,22 +42,25 @@ class Evaluation:
 
 
 class Decoded(NamedTuple):
-    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values."""
+    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values.
+
+    margin: infinite where no list has others.
+    """
 
     selection: IntArray
     low: IntArray
     high: IntArray
     tied_lists: int
     strict: bool
-    margin: float | None
+    margin: float
 
 
 class Evaluator:
     """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
 
-    statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
-    order tied hypotheses, `None` for a metric that is not additive. rounding: what features are exactly, if these are
-    rounded; where the exact features are unknown, ties that depend on them count as ties.
+    statistics [M, K] are what the metric sums; losses [M] order tied hypotheses, `None` for a metric that is not
+    additive: losses, or else statistics, must agree for a tie not to matter. rounding: what features are exactly, if
+    these are rounded; where the exact features are unknown, ties that depend on them count as ties.
     """
 
     def __init__(
@@ -65,12 +68,12 @@ class Evaluator:
         features: FloatArray,
         offsets: IntArray,
         statistics: FloatArray,
-        values: FloatArray | IntArray,
-        losses: FloatArray | None,
+        losses: FloatArray | IntArray | None,
         rounding: Rounding | None = None,
     ) -> None:
         self.features, self.offsets, self._rounding = features, offsets, rounding
-        self.statistics, self._values, self.losses = statistics, values, losses
+        self.statistics, self.losses = statistics, losses
+        self._values = statistics if losses is None else losses
         self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
@@ -86,21 +89,19 @@ class Evaluator:
         decoded = self.decode(weights)
         total = self.total(decoded.selection)
         loss = metric.loss(total)
-        low: float | None = loss
-        high: float | None = loss
+        ends: list[float] | list[None] = [loss, loss]
         if decoded.tied_lists:
-            additive = self.losses is not None
-            low = metric.loss(self.total(decoded.low)) if additive else None
-            high = metric.loss(self.total(decoded.high)) if additive else None
+            both = decoded.low, decoded.high
+            ends = [None, None] if self.losses is None else [metric.loss(self.total(rows)) for rows in both]
         return Evaluation(
             loss=loss,
             score=metric.score(total),
             statistics=total,
             selection=decoded.selection,
             tied_lists=decoded.tied_lists,
-            loss_best_ties=low,
-            loss_worst_ties=high,
-            margin=decoded.margin,
+            loss_best_ties=ends[0],
+            loss_worst_ties=ends[1],
+            margin=decoded.margin if np.isfinite(decoded.margin) else None,
         )
 
     def decode(self, given: FloatArray) -> Decoded:
@@ -113,34 +114,27 @@ class Evaluator:
     def _decode(self, given: FloatArray) -> Decoded:
         exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
         w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
-        parts = [self._decode_some(given, w, *block) for block in [*blocks_of_lists(self.offsets)] or [(0, 0)]]
+        blocks = [block[1:] for block in blocks_of_lists(self.offsets)] or [(slice(0), self.offsets)]
+        parts = [self._decode_some(given, w, *block) for block in blocks]
         released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        least = min((part.margin for part in parts if part.margin is not None), default=None)
-        margin = None if least is None else float(np.ldexp(max(0.0, least), exponent))
-        tied_lists = sum(part.tied_lists for part in parts)
-        return Decoded(selection, low, high, tied_lists, all(part.strict for part in parts), margin)
+        margin = float(np.ldexp(max(0.0, min(part.margin for part in parts)), exponent))
+        tied_lists, strict = sum(part.tied_lists for part in parts), all(part.strict for part in parts)
+        return Decoded(selection, low, high, tied_lists, strict, margin)
 
-    def _decode_some(self, given: FloatArray, w: FloatArray, first: int, end: int) -> Decoded:
-        """Return what some lists, one after the other, choose at weights [D]; w: times a power of two."""
-        begin = self.offsets[first]
-        features, offsets = self.features[begin : self.offsets[end]], self.offsets[first : end + 1] - begin
-        sizes = np.diff(offsets)
+    def _decode_some(self, given: FloatArray, w: FloatArray, some: slice, offsets: IntArray) -> Decoded:
+        """Return what the lists of some rows choose at weights [D]; w: times a power of two; offsets from 0."""
+        features, begin = self.features[some], some.start or 0
         lists = list_numbers(offsets)
         scores = features @ w
-        error = (
-            2
-            * (len(w) + 3)
-            * np.finfo(np.float64).eps
-            * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
-        )
+        error = 2 * (len(w) + 3) * rational.EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
         if self._rounding is not None:
             error += 2.0 * (1.0 + 1e-9) * float(np.abs(w) @ self._rounding.spread)
         best = np.maximum.reduceat(scores, offsets[:-1])
         close = scores >= (best - error)[lists]
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
         chosen = np.flatnonzero(close & ~tied[lists])
-        selection = np.empty(len(sizes), dtype=np.int64)
+        selection = np.empty(len(offsets) - 1, dtype=np.int64)
         selection[lists[chosen]] = begin + chosen
         low, high = selection.copy(), selection.copy()
         strict = True
@@ -155,8 +149,7 @@ class Evaluator:
         winning = scores[selection - begin]
         scores[selection - begin] = -np.inf
         lead = winning - np.maximum.reduceat(scores, offsets[:-1])
-        least = float(lead.min(initial=np.inf))
-        return Decoded(selection, low, high, int(tied.sum()), strict, least if np.isfinite(least) else None)
+        return Decoded(selection, low, high, int(tied.sum()), strict, float(lead.min(initial=np.inf)))
 
 
 def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:
@@ -190,47 +183,33 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
     features [M, D], offsets [S + 1].
     """
     ranges = np.column_stack([np.full(len(weights), -np.inf), np.full(len(weights), np.inf)])
-    for first, end in blocks_of_lists(offsets):
-        own = offsets[first : end + 1]
-        steps = _steps_to_change(features[own[0] : own[-1]], own - own[0], weights)
-        ranges[:, 0] = np.maximum(ranges[:, 0], weights + steps[:, 0])
-        ranges[:, 1] = np.minimum(ranges[:, 1], weights + steps[:, 1])
+    for _, rows, own in blocks_of_lists(offsets):
+        some = features[rows]
+        chosen = np.repeat(decode(some, own, weights), np.diff(own))
+        leads = np.empty((len(weights), len(some)))  # of the chosen: 0 over itself
+        for lead, column in zip(leads, some.T, strict=True):
+            np.subtract(column[chosen], column, out=lead)
+        margins = weights @ leads
+        for d, lead in enumerate(leads):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steps = -margins / lead
+            ranges[d, 0] = max(ranges[d, 0], weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf))
+            ranges[d, 1] = min(ranges[d, 1], weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf))
         released(features)
     return ranges
-
-
-def _steps_to_change(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
-    """Return by how much each weight [D, 2] may fall and rise alone until one of the lists changes its choice."""
-    own = np.repeat(decode(features, offsets, weights), np.diff(offsets))
-    leads = np.empty((len(weights), len(features)))  # of the chosen: 0 over itself
-    for lead, column in zip(leads, features.T, strict=True):
-        np.subtract(column[own], column, out=lead)
-    margins = weights @ leads
-    steps = np.empty((len(weights), 2))
-    for d, lead in enumerate(leads):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = -margins / lead
-        steps[d, 0] = np.where(lead > 0, each, -np.inf).max(initial=-np.inf)
-        steps[d, 1] = np.where(lead < 0, each, np.inf).min(initial=np.inf)
-    return steps
 
 
 def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: Rounding | None) -> IntArray:
     """Return which of these rows [n] have the largest score in exact arithmetic, the first one first."""
     if not weights.any() or not (rounding is None or rounding.known):
         return np.arange(len(rows))
+    (whole,) = rational.to_integers(weights[None])
     best = [0]
     for place in range(1, len(rows)):
-        if rounding is None:
-            sign = rational.compare_scores(weights, features[rows[place]], features[rows[best[0]]])
-        else:
-            ((difference,), (whole,)) = (
-                rounding.differences(rows[place : place + 1], rows[best[:1]]),
-                rational.to_integers(weights[None]),
-            )
-            sign = sum(a * b for a, b in zip(difference, whole, strict=True))
-        if sign > 0:
+        (difference,) = exact_differences(features, rounding, rows[place : place + 1], rows[best[:1]])
+        lead = rational.dot(difference, whole)
+        if lead > 0:
             best = [place]
-        elif sign == 0:
+        elif lead == 0:
             best.append(place)
     return np.array(best)

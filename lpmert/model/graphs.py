@@ -94,10 +94,9 @@ class WordGraphs:
 
         Raises `DataError` for too long paths.
         """
-        for attribute, value in values.items():
-            object.__setattr__(self, attribute, value)
-        object.__setattr__(self, "most_links", self._longest())
-        object.__setattr__(self, "units", self.exact_sums(self.features, out=self.features)[1])
+        vars(self).update(values)
+        vars(self).update(most_links=self._longest())
+        vars(self).update(units=self.exact_sums(self.features, out=self.features)[1])
         for array in vars(self).values():
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -175,7 +174,7 @@ class WordGraphs:
 
     def _longest(self) -> IntArray:
         """Return the most links of a hypothesis of each graph; raises `DataError` where these are too many."""
-        object.__setattr__(self, "most_links", np.zeros(self.n_lists, dtype=np.int64))
+        vars(self).update(most_links=np.zeros(self.n_lists, dtype=np.int64))
         found = []
         for number in range(self.n_lists):
             graph = self.graph(number)
@@ -621,9 +620,7 @@ def _sorted_edges(
         goal = goals[0]
     n_nodes = 1 + max([goal, *own_heads, *(node for edge in edges for node in tails[edge])])
     pairs = [(node, head) for edge, head in zip(edges, own_heads, strict=True) for node in tails[edge]]
-    lower, upper = (
-        (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True)) if pairs else (_NO_NODES, _NO_NODES)
-    )
+    lower, upper = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     rank = ranks_of(lower, upper, n_nodes, list_id)
     into: dict[int, list[int]] = {}
     for edge, head in zip(edges, own_heads, strict=True):
@@ -643,31 +640,15 @@ def _sorted_edges(
     new: dict[int, int] = {}
     last = 0
     for node in sorted(used, key=lambda node: int(rank[node])):  # the goal is last: all others are below it
-        last = _links_into(node, into[node], tails, new, links, last)
+        own = []
+        for edge in into[node]:
+            sides = [new[tail] for tail in tails[edge]]
+            while len(sides) > 2:
+                last += 1
+                links.append((sides[0], sides[1], last, -1))
+                sides[:2] = [last]
+            own.append((*[*sides, 0, 0][:2], edge))
+        last += 1
+        new[node] = last
+        links += [(source, second, last, edge) for source, second, edge in own]
     return links, last + 1
-
-
-_NO_NODES = np.empty(0, dtype=np.int64)
-
-
-def _links_into(
-    node: int,
-    edges: list[int],
-    tails: list[tuple[int, ...]],
-    new: dict[int, int],
-    links: list[tuple[int, int, int, int]],
-    last: int,
-) -> int:
-    """Append the links into a node, and before them those that join tails; return the largest number of a node."""
-    own = []
-    for edge in edges:
-        below = [new[tail] for tail in tails[edge]]
-        while len(below) > 2:
-            last += 1
-            links.append((below[0], below[1], last, -1))
-            below[:2] = [last]
-        own.append((*[*below, 0, 0][:2], edge))
-    last += 1
-    new[node] = last
-    links += [(source, second, last, edge) for source, second, edge in own]
-    return last

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
-from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered
+from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered, places_of
 from lpmert.numeric.lists import rows_of_lists
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import quoted
 from lpmert.values import whole_number
 
 MOST_POSITIONS = 4096
@@ -97,12 +97,8 @@ class Judged:
         queries = checked_labels(self.queries or numbered("", n_queries), n_queries, "queries")
         if len(unretrieved) != n_queries:
             raise DataError(f"unretrieved needs grades for each of the {n_queries} queries; got {len(unretrieved)}")
-        for name, value in zip(
-            ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
-            (features, offsets, relevance, names, queries, unretrieved),
-            strict=True,
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(features=features, offsets=offsets, relevance=relevance)
+        vars(self).update(names=names, queries=queries, unretrieved=unretrieved)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,11 +110,7 @@ class Judged:
 
     def select(self, names: Sequence[str]) -> Judged:
         """Return the same documents with these features."""
-        unknown = [name for name in names if name not in self.names]
-        if unknown:
-            raise DataError(f"there is no feature {quoted(unknown[0])}; the features are {listed(self.names)}")
-        columns = [self.names.index(name) for name in names]
-        return replace(self, features=self.features[:, columns], names=tuple(names))
+        return replace(self, features=self.features[:, places_of(names, self.names, "feature")], names=tuple(names))
 
     def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
         """Return the documents of these queries, by their numbers from 0."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +15,15 @@ from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
-from lpmert.metrics.text import EditTexts, Summed, TextMetric, reference_length, text_metric, text_unit
+from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, scaled_limits, times
 from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.region import Region
+from lpmert.numeric import rational
 from lpmert.numeric.lists import relative_to_first
-from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
@@ -53,7 +52,7 @@ def best_paths(
     each to half a unit in its last place. Links that rounding surely rules out are left out first; those
     that are left make up whole paths.
     """
-    share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
+    share = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links
     through = graph.links().best_through(graph.features @ weights)
     largest = float((np.abs(graph.features) @ np.abs(weights)).max())
     links = np.flatnonzero(through >= through.max() - share * largest)
@@ -86,11 +85,9 @@ def best_paths(
 
 def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
     """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
-    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
-    common = lcm(*(factor.denominator for factor in factors))
-    whole = [int(factor * common) for factor in factors]
-    rows: list[list[int]] = multiples.astype(np.int64).tolist()
-    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in rows]
+    pairs = zip(weights, units.tolist(), strict=True)
+    factors = rational.clear_denominators([Fraction(weight) * Fraction(unit) for weight, unit in pairs])
+    return [rational.dot(row, factors) for row in multiples.astype(np.int64).tolist()]
 
 
 _LARGEST_LOSS = 2**40
@@ -105,11 +102,13 @@ _LINKS_OF_UNIT = 200_000
 """Links that a unit decodes, in some milliseconds."""
 
 
-@dataclass(frozen=True)
-class SumOfLinks(Summed):
+class SumOfLinks(TextMetric):
     """Losses of links, summed along paths: what stands for settings of a metric on texts."""
 
-    signature: str = "links"
+    signature = "links"
+
+    def counter(self, references: Sequence[str]) -> TextCounter:  # noqa: ARG002
+        raise MetricError("losses of links are not counted from words")
 
 
 class Verdict(NamedTuple):
@@ -144,34 +143,31 @@ class LatticeProblem(BaseProblem):
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
         self.lattices = lattices
         self.given_metric = metric
-        self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
+        self.settings: TextMetric = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
             raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or use wer")
         if metric != "loss" and not all(lattices.references):
             raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or use loss")
-        numbers = sorted({len(own) for own in lattices.references})
-        source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
-        self.metric = self.settings.metric(source)
+        self.metric = self.settings.metric(source_of(self.settings, lattices.references))
         self.additive = isinstance(self.metric, SumOfLosses)
         super().__init__(lattices, region)
-        features, labels = lattices.features, tuple[str, ...]()
-        room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
-        limits, cap = np.empty((0, lattices.n_features)), None
-        rounded_features = False
-        if self._reduction is not None:
-            rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
-            if len(rounded):
-                raise RegionError(
-                    f"relative to the reference, the limit {self._reduction.labels[rounded[0]]} has digits that double "
-                    "precision does not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
-                )
-            sums, off = self._reduction.features(features, lattices.offsets)
-            features, _ = (sums, None) if self._reduction.columns is not None else lattices.exact_sums(sums)
-            rounded_features = off is not None or not np.array_equal(features, sums)
-            limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
+        room_for(_TIMES * lattices.features.nbytes, "the canonical form, a search and its report")
+        reduction = self._reduction
+        limits, labels, cap = reduction.rows, reduction.given.labels, reduction.cap
+        rounded = np.flatnonzero(reduction.rows_off.any(axis=1))
+        if len(rounded):
+            raise RegionError(
+                f"relative to the reference, the limit {labels[rounded[0]]} has digits that double precision does not "
+                "hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
+            )
+        features, off = reduction.features(lattices.features, lattices.offsets)
+        rounded_features = off is not None
+        if reduction.columns is None:
+            sums, (features, _) = features, lattices.exact_sums(features)
+            rounded_features = rounded_features or not np.array_equal(features, sums)
         n_features = features.shape[1]
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
-        self.coordinates = Coordinates(np.arange(n_features), scales, n_features, self._reduction)
+        self.coordinates = Coordinates(np.arange(n_features), scales, reduction)
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
         self.canonical = Canonical(*empty, scaled_limits(limits, scales)[0], labels, cap)
         if not self.additive:
@@ -197,8 +193,6 @@ class LatticeProblem(BaseProblem):
         Orthonormal coordinates count by the weights that are coordinates without them, so that equations hold exactly.
         """
         reduction = self._reduction
-        if reduction is None:
-            return [[(d, Fraction(1))] for d in range(self.lattices.n_features)]
         rows = [[Fraction(0)] * self.canonical.n_features for _ in range(self.lattices.n_features)]
         for column, k in zip(reduction.exact_basis, reduction.free.tolist(), strict=True):
             own = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
@@ -220,7 +214,7 @@ class LatticeProblem(BaseProblem):
 
         rows [n, e]: sums of features of `exact_graphs`.
         """
-        if self._exact_columns is None or self._reduction is None:
+        if self._exact_columns is None:
             return np.arange(len(rows)), np.ascontiguousarray(relative_to_first(rows, offsets)), None
         scales = self.coordinates.scales
         features, rounding = self._reduction.features(rows, offsets)
@@ -246,6 +240,7 @@ class LatticeProblem(BaseProblem):
 
     @property
     def unit(self) -> Unit:
+        """The unit in which users know the loss."""
         if not self.additive:
             return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
@@ -281,8 +276,6 @@ class LatticeProblem(BaseProblem):
             lowered, references = self._references[number]
             edits = settings.unit_counter([reference.tolist() for reference in references])
             return lambda words: edits(lowered[words].tolist())
-        if isinstance(settings, SumOfLinks):
-            raise MetricError("losses of links are not counted from words")
         count = settings.counter(self.lattices.references[number])
         return lambda words: count(self.lattices.text(words.tolist()))
 
@@ -292,11 +285,6 @@ class LatticeProblem(BaseProblem):
 
     def cost(self, total: FloatArray) -> int:
         return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
-
-    def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:
-        """Return the features [D] of a path as given, which are exact."""
-        start = int(self.lattices.offsets[number])
-        return np.asarray(self.lattices.features[start + way].sum(axis=0))
 
     def features_of(self, paths: Sequence[tuple[int, NDArray[np.integer]]]) -> FloatArray:
         """Return the features [P, D] of paths of lattices, by their numbers, as given, which are exact."""
@@ -350,7 +338,7 @@ class LatticeProblem(BaseProblem):
         winners, nearby = self._winners(weights), []
         total, strict = self._total(winners)
         reduction = self._reduction
-        if reduction is not None and reduction.columns is None:
+        if reduction.columns is None:
             # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
             nearest = weights[reduction.free]
             exact = [Fraction(0)] * len(weights)
@@ -402,7 +390,8 @@ class LatticeProblem(BaseProblem):
         given = self.checked_weights(weights)
         verdict = self.decode(given)
         rows = [
-            {self.features(number, way).tobytes() for way in won.ways} for number, won in enumerate(verdict.winners)
+            {self.features_of([(number, way)]).tobytes() for way in won.ways}
+            for number, won in enumerate(verdict.winners)
         ]
         best = worst = None
         if self.additive and all(won.all for won in verdict.winners):
@@ -426,8 +415,9 @@ class LatticeProblem(BaseProblem):
         Nothing for other metrics, and where words hold white space, so that one counts as several.
         """
         settings, lattices = self.settings, self.lattices
-        edits = isinstance(settings, EditTexts) and settings.unit == "word" and not settings.per_sentence
-        if not isinstance(settings, EditTexts) or not edits or not isinstance(lattices, Lattices):
+        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
+            return []
+        if not isinstance(lattices, Lattices):
             return []
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
         names = [cased(word) for word in lattices.vocabulary]

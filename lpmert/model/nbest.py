@@ -16,16 +16,16 @@ from lpmert.model.arrays import (
     check_shape,
     checked_labels,
     checked_offsets,
-    checked_sequence,
     checked_texts,
     chosen_of,
     fingerprint_of,
     is_sparse,
     numbered,
+    places_of,
     real_matrix,
     real_numbers,
 )
-from lpmert.numeric.lists import blocks_of_lists, rows_of_lists
+from lpmert.numeric.lists import blocks_of_lists, from_sizes, list_numbers, rows_of_lists
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import released, taken
 
@@ -104,18 +104,17 @@ class NBest:
         bounds = checked_offsets(offsets, n_hypotheses)
         n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
 
-        def hold(attribute: str, value: object) -> None:
-            object.__setattr__(self, attribute, value)
-
         if statistic_names is None:
             statistic_names = ["loss"] if n_statistics == 1 else numbered("statistic", n_statistics)
-        hold("names", checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"))
-        hold("statistic_names", checked_labels(statistic_names, n_statistics, "statistic_names"))
-        hold("list_ids", checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
-        hold("texts", None if texts is None else checked_texts(texts, n_hypotheses))
-        hold("offsets", bounds)
-        hold("features", feature_rows)
-        hold("statistics", statistic_rows)
+        vars(self).update(
+            features=feature_rows,
+            offsets=bounds,
+            statistics=statistic_rows,
+            names=checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"),
+            statistic_names=checked_labels(statistic_names, n_statistics, "statistic_names"),
+            list_ids=checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"),
+            texts=None if texts is None else checked_texts(texts, n_hypotheses),
+        )
         for rows, columns, what in (
             (feature_rows, self.names, "feature"),
             (statistic_rows, self.statistic_names, "statistic"),
@@ -149,7 +148,11 @@ class NBest:
     @property
     def list_index(self) -> IntArray:
         """For each hypothesis [M] the number of its list, from 0."""
-        return np.repeat(np.arange(self.n_lists), np.diff(self.offsets))
+        return list_numbers(self.offsets)
+
+    def rows_of(self, selection: IntArray) -> IntArray:
+        """Return the numbers [S] of chosen hypotheses that a selection [S] counts from 0 within their lists."""
+        return np.asarray(self.offsets[:-1] + selection)
 
     def dense_features(self) -> FloatArray:
         """Return the features [M, D] as a dense array, read-only."""
@@ -161,10 +164,8 @@ class NBest:
     def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
         """Yield dense features [m, D] of some lists after those of others, and their offsets, from 0."""
         rows: Any = self.features
-        for first, end in blocks_of_lists(self.offsets):
-            own = self.offsets[first : end + 1]
-            some = rows[own[0] : own[-1]]
-            yield some.toarray() if is_sparse(rows) else some, own - own[0]
+        for _, some, offsets in blocks_of_lists(self.offsets):
+            yield rows[some].toarray() if is_sparse(rows) else rows[some], offsets
             released(rows)
 
     @cached_property
@@ -185,11 +186,11 @@ class NBest:
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
-        return self._with_columns(_places(names, self.names, "feature"), range(len(self.statistic_names)))
+        return self._with_columns(places_of(names, self.names, "feature"), range(len(self.statistic_names)))
 
     def select_statistics(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these statistics, in the order given; an unknown name raises `DataError`."""
-        return self._with_columns(range(self.n_features), _places(names, self.statistic_names, "statistic"))
+        return self._with_columns(range(self.n_features), places_of(names, self.statistic_names, "statistic"))
 
     def _with_columns(self, features: Sequence[int], statistics: Sequence[int]) -> NBest:
         return self.changed(
@@ -294,21 +295,9 @@ def taken_rows(rows: Any, chosen: IntArray) -> Any:
     return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
 
 
-def from_sizes(sizes: IntArray) -> IntArray:
-    """Return the offsets [S + 1] of lists of these sizes [S]."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-
-
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows list by list, and offsets, from the list that each row [M] belongs to, of which none is empty."""
     return np.argsort(owners, kind="stable"), from_sizes(np.bincount(owners))
-
-
-def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
-    for name in checked_sequence(names, "names"):
-        if name not in there:
-            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
-    return [there.index(name) for name in names]
 
 
 def checked_lists(lists: object) -> NBest:

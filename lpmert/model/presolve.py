@@ -15,10 +15,9 @@ from lpmert.core import possible_winners as possible_winners_anywhere
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
 from lpmert.model.nbest import NBest
-from lpmert.model.reduction import Reduction
+from lpmert.model.reduction import Reduction, chosen_columns
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
-    Array,
     blocks_of_lists,
     columns_of,
     informative_rows,
@@ -28,6 +27,7 @@ from lpmert.numeric.lists import (
     take_rows,
     varying_columns,
 )
+from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
 from lpmert.system.mapped import Spool, released
@@ -106,9 +106,9 @@ def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
     return first[group]
 
 
-def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray:
+def representatives(leader: IntArray, losses: FloatArray | None, ties: str) -> IntArray:
     """Return, in row order, one row for every group of identical vectors: its first, best or worst by loss."""
-    if ties == "first":
+    if losses is None or ties == "first":
         return np.flatnonzero(leader == np.arange(len(leader)))
     key = losses if ties == "best" else -losses
     order = np.lexsort((np.arange(len(leader)), key, leader))
@@ -217,7 +217,7 @@ def possible_winners(
     """
     cosine -= _COSINE_ROUNDING
     sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
-    error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
+    error = 8.0 * (features.shape[1] + 4) * EPSILON
     off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # of a difference, along the centre and across
     kept = np.ones(len(features), dtype=bool)
     scores = features @ centre
@@ -313,12 +313,10 @@ def _is_combination(
             return False
         if guess:
             column[other] = guess / Fraction(2) ** int(exponents[other])
-    for begin, end in blocks_of_lists(offsets):
+    for _, rows, own in blocks_of_lists(offsets):
         if out_of_time():
             return False
-        own = offsets[begin : end + 1] - offsets[begin]
-        some = features[offsets[begin] : offsets[end]]
-        codes = sums_of_columns(some, own, column)[1]
+        codes = sums_of_columns(features[rows], own, column)[1]
         if (codes != np.repeat(codes[own[:-1]], np.diff(own))).any():
             return False
     return True
@@ -341,7 +339,7 @@ def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) 
     return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
-def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None = None) -> IntArray:
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
     """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
 
     Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
@@ -378,14 +376,6 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Roun
     return target
 
 
-def merged(values: Array, target: IntArray) -> Array:
-    """Return values [M] or [M, K] of the rows that are left, each with those of the rows it stands for added."""
-    summed = np.zeros_like(values)
-    np.add.at(summed, target, values)
-    kept: Array = summed[target == np.arange(len(target))]
-    return kept
-
-
 LOSS_UNIT = 2.0**-56
 """What a unit of cost is worth for a metric that is not additive.
 
@@ -400,16 +390,10 @@ TIMES = 7
 """How many times as much memory as their features lists take that are looked at for what may win, at least."""
 
 
-class Rows(NamedTuple):
-    """Some hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], numbers [m], and
-    what is rounded.
-    """
-
-    dense: FloatArray
-    features: FloatArray
-    statistics: FloatArray
-    rows: IntArray
-    rounding: Rounding | None
+Some = tuple[FloatArray, FloatArray, FloatArray, IntArray, Rounding | None]
+"""Hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], numbers [m], and what is
+rounded.
+"""
 
 
 class Hypotheses:
@@ -420,36 +404,34 @@ class Hypotheses:
     """
 
     def __init__(
-        self, nbest: NBest, decimals: Decimals, reduction: Reduction | None, losses: FloatArray | None, ties: str
+        self, nbest: NBest, decimals: Decimals, reduction: Reduction, losses: FloatArray | None, ties: str
     ) -> None:
         self._nbest, self._decimals, self._reduction = nbest, decimals, reduction
         self._losses, self._ties = losses, ties
-        self._columns = None if reduction is None else reduction.columns
 
-    def distinct(self) -> Rows:
+    def distinct(self) -> Some:
         """Return one hypothesis for each group of identical ones."""
         dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
-        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense, offsets)
-        rows = self.representatives(features if rounding is None else rounding.codes, offsets, self._losses)
+        features, rounding = self._reduction.features(dense, offsets)
+        rows = self.representatives(features if rounding is None else rounding.codes, offsets)
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
             rounding = None if rounding is None else rounding.take(rows)
-        return Rows(dense, features, self._nbest.statistics[rows], rows, rounding)
+        return dense, features, self._nbest.statistics[rows], rows, rounding
 
-    def winners(self) -> Rows:
+    def winners(self) -> Some:
         """Return of these the ones that may win for some weights, found a block of lists at a time.
 
         Where nearly all may win in the first blocks, all are kept in the others.
         """
-        columns = self._columns
         every = Spool()  # asked for weights now and then, and by blocks
         worth, numbers = [], []
         looked_at = kept = 0
         for begin, offsets, dense, rows in self.distinct_blocks():
             if kept <= _MOST_WINNERS * looked_at:
                 room_for(TIMES * dense.nbytes, "finding what may win")
-                left = dense[rows] if columns is None else dense[rows[:, None], columns]
                 own = take_rows(offsets, rows)
+                left, _ = self._reduction.features(dense[rows], own)
                 looked_at += len(rows)
                 rows = rows[possible_winners_anywhere(left * column_scales(left, own), own)]
                 kept += len(rows)
@@ -457,16 +439,14 @@ class Hypotheses:
             worth.append(self._nbest.statistics[begin + rows])
             numbers.append(begin + rows)
         dense, statistics, found = every.array(self._nbest.n_features), joined(worth), joined(numbers)
-        features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
-        return Rows(dense, features, statistics, found, None)
+        features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, found))
+        return dense, features, statistics, found, None
 
     def distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
         """Yield of each block what `blocks` does, and the rows that stand for those with identical features."""
-        columns = self._columns
         for begin, offsets, dense in self.blocks():
-            features = dense if columns is None else dense[:, columns]
-            some = None if self._losses is None else self._losses[begin : begin + len(dense)]
-            yield begin, offsets, dense, self.representatives(features, offsets, some)
+            features, _ = self._reduction.features(dense, offsets)
+            yield begin, offsets, dense, self.representatives(features, offsets, begin)
             released(self._nbest.statistics)
 
     def blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
@@ -476,14 +456,12 @@ class Hypotheses:
             yield begin, offsets, self._decimals.of(features)
             begin += len(features)
 
-    def representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
-        """Return the rows that stand for those with identical features [m, d]."""
-        found = []
-        for first, end in blocks_of_lists(offsets):
-            some = slice(offsets[first], offsets[end])
-            leader = group_identical(features[some], offsets[first : end + 1] - offsets[first])
-            own = np.zeros(len(leader)) if losses is None else losses[some]
-            found.append(offsets[first] + representatives(leader, own, self._ties))
+    def representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
+        """Return the rows that stand for those with identical features [m, d]; begin: which hypothesis is the first."""
+        found, losses = [], None if self._losses is None else self._losses[begin:]
+        for _, some, own in blocks_of_lists(offsets):
+            leader = group_identical(features[some], own)
+            found.append(some.start + representatives(leader, None if losses is None else losses[some], self._ties))
         return joined(found)
 
 
@@ -503,12 +481,11 @@ def canonicalise(
     features: FloatArray,
     offsets: IntArray,
     losses: Costs | Totals,
-    n_features: int,
-    reduction: Reduction | None,
-    rounding: Rounding | None = None,
-    unit: float = 1.0,
+    reduction: Reduction,
+    rounding: Rounding | None,
+    unit: float,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
-    """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
+    """Bring lists to canonical form: features [M, d] that the reduction left, offsets [S + 1].
 
     unit: what one of the features is in those given.
 
@@ -517,8 +494,7 @@ def canonicalise(
     All of this is asked of the exact features where these are rounded; then collinear columns stay.
     Raises `DataError` where columns cannot be scaled, `MethodError` where there is no room for the costs of limits.
     """
-    limits = np.empty((0, features.shape[1])) if reduction is None else reduction.rows
-    cap = None if reduction is None else reduction.cap
+    limits, cap = reduction.rows, reduction.cap
     values: Any = losses.costs if isinstance(losses, Costs) else losses.statistics
     rows = np.arange(len(features))
     if cap is not None:
@@ -535,33 +511,35 @@ def canonicalise(
         used = limits.any(axis=0)
         columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
         if rounding is None and not used.any():
-            columns = columns[independent_columns(_columns(features, columns), offsets)]
-        features = _columns(features, columns)
+            columns = columns[independent_columns(chosen_columns(features, columns), offsets)]
+        features = chosen_columns(features, columns)
         scales = column_scales(features, offsets, unit)
     features = times(features, scales)
     limits, factors = scaled_limits(limits[:, columns], scales)
-    if rounding is not None and reduction is not None:
+    if rounding is not None:
         rounding = rounding.scaled(columns, scales)
         off = reduction.rows_off[:, columns] * scales * factors[:, None]
         rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
     if isinstance(losses, Costs):
         features, offsets, values = with_limits(features, offsets, values, limits)
         rounding = None if rounding is None else rounding.with_limits()
-    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
+    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, reduction))
     target = merge_parallel_pairs(features, offsets, rounding)
     own = np.flatnonzero(target == np.arange(len(target)))
-    kept, offsets, values, more = _fold(merged(values, target), take_rows(offsets, own))
+    summed = np.zeros_like(values)
+    np.add.at(summed, target, values)  # to each row that is left, those of the rows it stands for
+    kept, offsets, values, more = _fold(summed[own], take_rows(offsets, own))
     features = _taken(features, own[kept])
     rounding = None if rounding is None else rounding.take(own[kept])
     left = np.arange(len(columns))
     if cap is None and not len(limits):
         left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
     form = Canonical(
-        _columns(features, left),
+        chosen_columns(features, left),
         offsets,
         values,
         np.ascontiguousarray(limits[:, left]),
-        () if reduction is None else reduction.labels,
+        reduction.given.labels,
         None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
         rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
     )
@@ -572,7 +550,7 @@ def canonicalise(
         unit = LOSS_UNIT if losses.fraction is None else min(LOSS_UNIT, losses.fraction.unit(losses.statistics))
         totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
         form = replace(form, losses=totals, unit=unit, rounded=True)
-    return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged
+    return form, Coordinates(columns[left], scales[left], reduction), unmerged
 
 
 def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
@@ -583,11 +561,6 @@ def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None)
 def _taken(features: FloatArray, rows: IntArray) -> FloatArray:
     """Return these ascending rows, without a copy where they are all."""
     return features if len(rows) == len(features) else features[rows]
-
-
-def _columns(features: FloatArray, columns: IntArray) -> FloatArray:
-    """Return these ascending columns, without a copy where they are all."""
-    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:

@@ -67,7 +67,7 @@ class BaseProblem(ABC):
     def __init__(self, data: NBest | WordGraphs, region: Region | None) -> None:
         self._data, self.names = data, data.names
         self.region = None if region is None else region.of(data.names)
-        self._reduction = None if self.region is None else reduce(limits_of(self.region, data.names))
+        self._reduction = reduce(limits_of(self.region or Region(), data.names))
 
     @property
     def fingerprint(self) -> str:
@@ -86,25 +86,9 @@ class BaseProblem(ABC):
         """What the signature says of the kind of problem."""
 
     @property
-    @abstractmethod
-    def unit(self) -> Unit:
-        """The unit in which users know the loss."""
-
-    @abstractmethod
-    def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as shares by name, where it is known what to divide it by."""
-
-    @abstractmethod
-    def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
-
-        Raises `DataError` if the weights do not fit the features.
-        """
-
-    @property
     def inexact(self) -> bool:
         """Whether a cap and equations leave features that no doubles hold."""
-        return self._reduction is not None and self._reduction.off is not None
+        return self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
         """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
@@ -120,11 +104,11 @@ class BaseProblem(ABC):
 
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
-        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+        return self.region is None or self._reduction.inside(weights, strictly=strictly)
 
     def distances(self, weights: CallerWeights) -> dict[str, float]:
         """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
-        return {} if self._reduction is None else self._reduction.distances(weights)
+        return self._reduction.distances(weights)
 
 
 class Problem(BaseProblem):
@@ -146,8 +130,10 @@ class Problem(BaseProblem):
         check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties
-        self.losses = losses = _losses(self.metric, nbest.statistics)
-        if losses is None and ties != "first":
+        self.losses: FloatArray | None = None
+        if isinstance(self.metric, AdditiveMetric):
+            self.losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
+        elif ties != "first":
             raise MethodError(
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
@@ -155,31 +141,29 @@ class Problem(BaseProblem):
         given = nbest.features
         self._decimals = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._decimals.unit
-        self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
+        self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
         if self.reduced:
             keep_little()
-        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, losses, ties)
+        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, self.losses, ties)
         chosen = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
         dense, features, statistics, self._rows, rounding = chosen
         numbers = dense.nbytes + statistics.nbytes + self._rows.nbytes
         room_for(_TIMES * numbers, "the canonical form, first weights and a report")
         offsets = take_rows(nbest.offsets, self._rows)
-        self._costs = None
-        if losses is not None:
-            losses = losses[self._rows]
+        losses, self._costs = None, None
+        if self.losses is not None:
+            losses = self.losses[self._rows]
             released(nbest.statistics)
-            n_limits = 0 if self._reduction is None else len(self._reduction.rows)
-            self._costs = fixed_point(losses, offsets, n_limits)
-        # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
-        values = statistics if losses is None else losses
-        self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
+            self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
+        # Losses, not costs: a tie between those that are one in fixed point matters to where weights are put.
+        self._evaluator = Evaluator(dense, offsets, statistics, losses)
         totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
         summed = totals if self._costs is None else self._costs
         # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
         self._on_equations = None
-        if self._reduction is not None and self._reduction.columns is None and not self.inexact:
-            self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
-        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
+        if self._reduction.columns is None and not self.inexact:
+            self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
+        found = canonicalise(features, offsets, summed, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
         released(dense)
         if self.reduced:
@@ -188,11 +172,9 @@ class Problem(BaseProblem):
     @property
     def free(self) -> tuple[str, ...]:
         """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
-        kept = self.coordinates.columns
-        if self._reduction is not None:
-            if self._reduction.columns is None:
-                return ()
-            kept = self._reduction.columns[kept]
+        if self._reduction.columns is None:
+            return ()
+        kept = self._reduction.columns[self.coordinates.columns]
         dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
         fixed = () if self.region is None else self.region.fixed
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
@@ -206,8 +188,8 @@ class Problem(BaseProblem):
                 yield Distinct(dense[rows], take_rows(offsets, rows), self.nbest.statistics[begin + rows])
             return
         features, offsets, statistics = self.as_given()
-        for first, end in blocks_of_lists(self.nbest.offsets):
-            own = offsets[first : end + 1]
+        for lists, _, _ in blocks_of_lists(self.nbest.offsets):
+            own = offsets[lists.start : lists.stop + 1]
             some = slice(own[0], own[-1])
             yield Distinct(features[some], own - own[0], statistics[some])
 
@@ -217,7 +199,7 @@ class Problem(BaseProblem):
 
     def scaled(self, lists: Distinct) -> Distinct:
         features, offsets, statistics = lists
-        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
+        reduced, _ = self._reduction.features(features, offsets)
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(columns, offsets, statistics)
 
@@ -257,12 +239,17 @@ class Problem(BaseProblem):
 
     @property
     def unit(self) -> Unit:
+        """The unit in which users know the loss."""
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
+        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
+
+        Raises `DataError` if the weights do not fit the features.
+        """
         given = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
-        if self._reduction is not None and not self._reduction.holds(given):
+        if not self._reduction.holds(given):
             evaluator, rows = self._unreduced
         evaluation = evaluator.evaluate(given, self.metric)
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
@@ -274,13 +261,10 @@ class Problem(BaseProblem):
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
-        losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
         dense = self._decimals.of(self.nbest.dense_features())
-        rows = self._hypotheses.representatives(dense, self.nbest.offsets, losses)
-        losses = None if losses is None else losses[rows]
-        offsets = take_rows(self.nbest.offsets, rows)
-        values = statistics[rows] if losses is None else fixed_point(losses, offsets).costs
-        return Evaluator(dense[rows], offsets, statistics[rows], values, losses), rows
+        rows = self._hypotheses.representatives(dense, self.nbest.offsets)
+        losses = None if self.losses is None else self.losses[rows]
+        return Evaluator(dense[rows], take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows], losses), rows
 
     def attains(self, weights: CallerWeights, cost: int) -> bool:
         """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
@@ -297,12 +281,12 @@ class Problem(BaseProblem):
 
     def far_from_rounding(self, weights: CallerWeights) -> bool:
         """Whether weights [D] choose alike whichever of them is moved so that equations hold exactly."""
-        if self._on_equations is None or self._reduction is None:
+        if self._on_equations is None:
             return True
         margin, offsets = self._evaluator.decode(weights).margin, self._evaluator.offsets[:-1]
         features, steps = self._evaluator.features, self._reduction.rounding(weights)
         spreads = np.maximum.reduceat(features, offsets) - np.minimum.reduceat(features, offsets)
-        return margin is None or margin > float((spreads * steps).max(initial=0.0))
+        return margin > float((spreads * steps).max(initial=0.0))
 
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
         """Return the loss of weights [D] of the caller under a metric that is not additive, exact for a fraction.
@@ -332,7 +316,7 @@ class Problem(BaseProblem):
         decoded = self._evaluator.decode(weights)
         if not decoded.strict or not self.inside(weights, strictly=True):
             return None
-        if self._on_equations is not None and self._reduction is not None:
+        if self._on_equations is not None:
             nearest = weights[self._reduction.free]
             moved = self._on_equations.decode(nearest)
             same = self._on_equations.alike(moved.selection, decoded.selection)
@@ -346,10 +330,3 @@ class Problem(BaseProblem):
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features
         return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
-
-
-def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
-    """Return the loss [M] of each hypothesis, `None` for a metric that is not additive."""
-    if not isinstance(metric, AdditiveMetric):
-        return None
-    return np.asarray(metric.losses(statistics), dtype=np.float64)

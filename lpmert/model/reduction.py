@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -15,26 +16,24 @@ from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, project
 from lpmert.numeric.lists import with_half_spaces
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Column, Rounding, sums_of_columns, whole_row
 
 _ROUNDING = 1e-9
 """Relative to the size of the terms of an equation."""
 
-_EPSILON = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True)
 class Reduction:
-    """Weights w [D] = basis [D, d] u; limits rows [k, d] on u with labels, and the cap on u.
+    """Weights w [D] = basis [D, d] u; limits rows [k, d] on u, and the cap on u.
 
     exact_basis [d] and exact_rows [k][d]: what basis and rows are in exact arithmetic. Only with a cap beside equations
     on several weights, the basis is orthonormal instead, and within `off` of an exact one that no doubles hold.
     rows_off [k, d]: what rows are off at most.
-    caller_rows [k, D], whole_rows [k] in whole numbers by weight, up to positive factors, and caller_cap are for w.
 
-    columns [d]: the features themselves where equations do no more than leave out the others, else `None`; free [d]:
-    the weights that are coordinates. equations [e, D] are those used up.
-    referred: see `RegionCone`.
+    columns [d]: the features themselves where equations do no more than leave out the others, and then the basis is
+    empty; else `None`. free [d]: the weights that are coordinates. given: the region on w, without limits that its
+    equations make trivial.
     """
 
     basis: FloatArray
@@ -45,23 +44,23 @@ class Reduction:
     rows: FloatArray
     rows_off: FloatArray
     exact_rows: list[Row]
-    labels: tuple[str, ...]
     cap: Cap | None
-    caller_rows: FloatArray
-    whole_rows: list[dict[int, int]]
-    caller_cap: Cap | None
-    equations: FloatArray
-    referred: bool
+    given: RegionCone
+
+    @cached_property
+    def _whole_rows(self) -> list[dict[int, int]]:
+        """The limits on w in whole numbers by weight, up to positive factors."""
+        return [{d: a for d, a in enumerate(whole_row(row)) if a} for row in self.given.exact_rows]
 
     def holds(self, weights: FloatArray) -> bool:
         """Whether weights [D] fulfil the equations, those on a single weight exactly, others but for rounding."""
-        products = np.abs(self.equations @ weights)
-        return bool((products <= _ROUNDING * (np.abs(self.equations) @ np.abs(weights))).all())
+        equations = self.given.equations
+        return bool((np.abs(equations @ weights) <= _ROUNDING * (np.abs(equations) @ np.abs(weights))).all())
 
     def rounding(self, weights: FloatArray) -> FloatArray:
         """Return how far any of weights [D] alone may have to move so that an equation holds exactly."""
-        sizes = np.abs(self.equations)
-        off = len(weights) * _EPSILON * (sizes @ np.abs(weights))
+        sizes = np.abs(self.given.equations)
+        off = len(weights) * EPSILON * (sizes @ np.abs(weights))
         each = np.divide(off[:, None], sizes, out=np.zeros(sizes.shape), where=sizes > 0.0)
         return np.asarray(each.max(axis=0, initial=0.0))
 
@@ -73,24 +72,25 @@ class Reduction:
         if not self.holds(weights) or not weights.any():
             return False
         (whole,) = rational.to_integers(weights[None])
-        for k, row in enumerate(self.whole_rows):
+        for k, row in enumerate(self._whole_rows):
             product = sum(whole[d] * value for d, value in row.items())
-            if product < 0 or (product == 0 and (strictly or (k == 0 and self.referred))):
+            if product < 0 or (product == 0 and (strictly or (k == 0 and self.given.referred))):
                 return False
-        return self.caller_cap is None or self.caller_cap.contains(weights)
+        return self.given.cap is None or self.given.cap.contains(weights)
 
     def strictly_inside(self, reduced: FloatArray) -> bool:
         """Whether weights u [d] are inside all limits and not on the edge of one, in exact arithmetic."""
         (whole,) = rational.to_integers(reduced[None])
-        return all(sum(a * b for a, b in zip(whole, row, strict=True)) > 0 for row in self.exact_rows)
+        return all(rational.dot(whole, row) > 0 for row in self.exact_rows)
 
     def distances(self, weights: FloatArray) -> dict[str, float]:
         """Return how far weights [D] lie inside each limit of the region, and their cosine if it counts.
 
         Distances are Euclidean, in the scale of the weights given; negative outside.
         """
-        inside = self.caller_rows @ weights / np.linalg.norm(self.caller_rows, axis=1)
-        found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.caller_cap
+        rows, cap = self.given.rows, self.given.cap
+        inside = rows @ weights / np.linalg.norm(rows, axis=1)
+        found = dict(zip(self.given.labels, inside.tolist(), strict=True))
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
     def features(self, given: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
@@ -100,7 +100,7 @@ class Reduction:
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            features = codes = given[:, self.columns]
+            features = codes = chosen_columns(given, self.columns)
             spread = np.zeros(len(self.columns))
         else:
             sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
@@ -114,7 +114,12 @@ class Reduction:
         return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
-        return np.asarray(self.basis @ reduced)
+        """Return the weights [D] whose coordinates are u [d]."""
+        if self.columns is None:
+            return np.asarray(self.basis @ reduced)
+        full = np.zeros(self.given.n_features)
+        full[self.columns] = reduced
+        return full
 
     def coordinates(self, weights: FloatArray) -> FloatArray:
         """Return the u [d] whose weights come nearest to weights [D], without rounding where these fulfil equations."""
@@ -128,61 +133,51 @@ def reduce(limits: RegionCone) -> Reduction:
     n_features = limits.n_features
     exact, free = _null_space(limits.exact_equations, n_features)
     columns = free if all(len(column) == 1 for column in exact) else None
-    basis = np.zeros((n_features, len(exact)))
-    try:
-        for k, column in enumerate(exact):
-            basis[list(column), k] = [float(value) for value in column.values()]
-    except OverflowError:
-        against = ", ".join(limits.equation_labels)
-        raise RegionError(
-            f"numbers in {against} are too far apart for double precision; rescale the features"
-        ) from None
-    reduced = limits.exact_rows
+    basis = np.zeros((n_features, len(exact) if columns is None else 0))
     if columns is not None:
-        reduced = [tuple(row[d] for d in columns.tolist()) for row in reduced]
+        reduced = [tuple(row[d] for d in columns.tolist()) for row in limits.exact_rows]
     else:
-        reduced = [scaled_row(_products(row, exact)) for row in reduced]
+        reduced = [scaled_row([_product(row, column) for column in exact]) for row in limits.exact_rows]
+        try:
+            for k, column in enumerate(exact):
+                basis[list(column), k] = [float(value) for value in column.values()]
+        except OverflowError:
+            against = ", ".join(limits.equation_labels)
+            raise RegionError(
+                f"numbers in {against} are too far apart for double precision; rescale the features"
+            ) from None
     if not exact or (limits.referred and not any(reduced[0])):
         against = ", ".join([*limits.labels[: int(limits.referred)], *limits.equation_labels])
         raise RegionError(f"only zero weights fulfil {against}; omit one of them")
     cap, off = None, None
     rows = as_floats(reduced, len(exact))
     rows_off = _distances(reduced, rows)
-    if limits.centre is not None and limits.cosine is not None:
+    if limits.cap is not None:
+        unit, cosine = limits.cap.unit, limits.cap.cosine
         if columns is None:
             # A cap keeps its shape in orthonormal coordinates only.
             basis, off = _orthonormal(limits.equations)
             rows = limits.rows @ basis
             rows_off = np.tile(off * np.abs(limits.rows).sum(axis=1, keepdims=True), len(exact))
-        unit = Cap(limits.centre, limits.cosine).unit
         share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
-        if share <= limits.cosine:
+        if share <= cosine:
             against = ", ".join(limits.equation_labels)
             raise RegionError(
-                f"no weights that fulfil {against} have a cosine of {limits.cosine:g} or more with the given ones; the "
+                f"no weights that fulfil {against} have a cosine of {cosine:g} or more with the given ones; the "
                 f"largest possible one is {share:.6g}"
             )
-        centre = limits.centre[columns] if columns is not None else unit @ basis
-        cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)
+        centre = limits.cap.centre[columns] if columns is not None else unit @ basis
+        cap = Cap(centre, cosine / share if share < 1.0 - 1e-12 else cosine)
     kept = [k for k, row in enumerate(reduced) if any(row)]
-    given = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
-    return Reduction(
-        basis,
-        exact,
-        columns,
-        free,
-        off,
-        rows[kept],
-        rows_off[kept],
-        [reduced[k] for k in kept],
-        tuple(limits.labels[k] for k in kept),
-        cap,
-        limits.rows[kept],
-        [{d: a for d, a in enumerate(whole_row(limits.exact_rows[k])) if a} for k in kept],
-        given,
-        limits.equations,
-        limits.referred,
-    )
+    labels = tuple(limits.labels[k] for k in kept)
+    given = replace(limits, exact_rows=[limits.exact_rows[k] for k in kept], labels=labels)
+    exact_rows = [reduced[k] for k in kept]
+    return Reduction(basis, exact, columns, free, off, rows[kept], rows_off[kept], exact_rows, cap, given)
+
+
+def chosen_columns(features: FloatArray, columns: IntArray) -> FloatArray:
+    """Return these ascending columns, without a copy where they are all."""
+    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
@@ -202,40 +197,27 @@ def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
     basis: FloatArray = null_space(equations)
     n_features, width = basis.shape
     least = svdvals(equations)[n_features - width - 1]
-    rest = np.linalg.norm(equations @ basis) + n_features * _EPSILON * np.linalg.norm(equations)
+    rest = np.linalg.norm(equations @ basis) + n_features * EPSILON * np.linalg.norm(equations)
     skew = np.linalg.norm(basis.T @ basis - np.eye(width))
-    return basis, float(2.0 * (rest / least + skew) + 8.0 * n_features * _EPSILON)
+    return basis, float(2.0 * (rest / least + skew) + 8.0 * n_features * EPSILON)
 
 
-def _products(row: Row, columns: Sequence[Column]) -> list[Fraction]:
-    """Return the exact products of a row [D] with d columns."""
-    return [sum((row[d] * value for d, value in column.items() if row[d]), Fraction(0)) for column in columns]
+def _product(row: Row, column: Column) -> Fraction:
+    return sum((row[d] * value for d, value in column.items() if row[d]), Fraction(0))
 
 
 def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
     """Return a basis of the weights whose product with every equation [e][D] is 0, in exact arithmetic, and the weight
     [d] that is each column's alone, where it has a 1: each equation sets the last weight that it can.
     """
-    table = [list(row) for row in equations]
-    pivots: list[int] = []
-    for column in range(width):
-        # Later features are expressed by earlier ones, so that the reference, usually the first, keeps its column.
-        column = width - 1 - column
-        top = len(pivots)
-        row = next((i for i in range(top, len(table)) if table[i][column]), None)
-        if row is None:
-            continue
-        table[top], table[row] = table[row], table[top]
-        head = [value / table[top][column] for value in table[top]]
-        table[top] = head
-        for i, other in enumerate(table):
-            if i != top and other[column]:
-                table[i] = [value - other[column] * pivot for value, pivot in zip(other, head, strict=True)]
-        pivots.append(column)
-    free = [d for d in range(width) if d not in pivots]
+    # Later features are expressed by earlier ones, so that the reference, usually the first, keeps its column.
+    table = [whole_row(row)[::-1] for row in equations]
+    pivots, common = rational.eliminate(table, width)
+    places = [width - 1 - column for column in pivots]
+    free = [d for d in range(width) if d not in places]
     basis: list[Column] = []
     for d in free:
-        parts = {pivot: -table[i][d] for i, pivot in enumerate(pivots) if table[i][d]}
+        parts = {place: Fraction(-table[i][-1 - d], common) for i, place in enumerate(places) if table[i][-1 - d]}
         basis.append({d: Fraction(1), **parts})
     return basis, np.array(free, dtype=np.int64)
 

@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
+from lpmert.numeric.cone import Cap
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result
 from lpmert.values import Weights, real_number, weights_array
@@ -127,12 +129,12 @@ class Region:
         return "region:" + ";".join(parts)
 
 
-class RegionCone(NamedTuple):
+@dataclass(frozen=True)
+class RegionCone:
     """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
 
-    exact_rows [k][D], exact_equations [e][D]: what the limits say, of which rows and equations are roundings. centre
-    [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0, whose
-    product must be positive.
+    exact_rows [k][D], exact_equations [e][D]: what the limits say, of which rows and equations are roundings. referred:
+    whether the first row is the reference of limits other than 0, whose product must be positive.
     """
 
     exact_rows: list[Row]
@@ -140,15 +142,14 @@ class RegionCone(NamedTuple):
     exact_equations: list[Row]
     equation_labels: tuple[str, ...]
     n_features: int
-    centre: FloatArray | None
-    cosine: float | None
+    cap: Cap | None
     referred: bool
 
-    @property
+    @cached_property
     def rows(self) -> FloatArray:
         return as_floats(self.exact_rows, self.n_features)
 
-    @property
+    @cached_property
     def equations(self) -> FloatArray:
         return as_floats(self.exact_equations, self.n_features)
 
@@ -242,42 +243,36 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
         builder.refer(*sums.pop(reference))
     for row, value, what in sums:
         builder.between(row, value, value, what)
-    for name, (low, high) in region.bounds.items():
+    signs: list[tuple[str, Range]] = [(name, (0.0, None)) for name in builder.names] if region.nonnegative else []
+    for name, (low, high) in (*region.bounds.items(), *signs):
         row = builder.vector({name: 1.0}, "bounds")
         if name in region.fixed:
             _check_fixed(name, region.fixed[name], low, high)
         else:
             builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
-    if region.nonnegative:
-        for name in builder.names:
-            if name in region.fixed:
-                _check_fixed(name, region.fixed[name], 0.0, None)
-            else:
-                builder.between(builder.vector({name: 1.0}, "nonnegative"), 0.0, None, name)
     for one in region.linear:
         what = ",".join(f"{name}={value:g}" for name, value in one.coefficients.items())
         row = builder.vector(one.coefficients, "linear limits")
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
         builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
-    centre, cosine = _cap(region, builder)
+    cap = _cap(region, builder)
     return RegionCone(
         list(builder.rows),
         tuple(builder.rows.values()),
         [row for row, _ in builder.equations],
         tuple(label for _, label in builder.equations),
         len(builder.names),
-        centre,
-        cosine,
+        cap,
         builder.reference is not None,
     )
 
 
-def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | None]:
+def _cap(region: Region, builder: _Builder) -> Cap | None:
     if (region.cosine is None) != (region.around is None):
         raise RegionError("cosine and around go together; give both")
     if region.cosine is None or region.around is None:
-        return None, None
+        return None
     cosine = _number(region.cosine, "the cosine")
     if region.wide:
         raise RegionError(
@@ -291,8 +286,8 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
         raise RegionError("the weights given as around are all 0")
     if cosine == 0.0:  # a half-space, which all methods take
         builder.between(centre, 0.0, None, "cosine")
-        return None, None
-    return centre, cosine
+        return None
+    return Cap(centre, cosine)
 
 
 def _centre(around: Weights | str | Path, names: Sequence[str]) -> FloatArray:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
-from lpmert.numeric.rational import EPSILON
-from lpmert.system.deadline import checkpoint
+from lpmert.numeric.rational import EPSILON, dot
+from lpmert.system.deadline import checked, checkpoint
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,10 @@ class Cap:
 
     def contains(self, weights: FloatArray | Sequence[Fraction], *, strictly: bool = False) -> bool:
         """Whether weights [d] lie in the cap, or strictly inside, in exact arithmetic on its numbers."""
-        w = [Fraction(value) for value in weights]
-        c = [Fraction(value) for value in self.centre.tolist()]
-        product = sum((a * b for a, b in zip(w, c, strict=True)), Fraction(0))
-        squares = sum((a * a for a in w), Fraction(0)) * sum((a * a for a in c), Fraction(0))
-        excess = product * product - Fraction(self.cosine) ** 2 * squares
-        return product > 0 and (excess > 0 if strictly else excess >= 0)
+        w, c = ([Fraction(value) for value in one] for one in (weights, self.centre.tolist()))
+        product = dot(w, c)
+        excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
+        return bool(product > 0 and (excess > 0 if strictly else excess >= 0))
 
 
 _TOLERANCE = 1e-12
@@ -76,9 +74,9 @@ def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArra
     norms = np.linalg.norm(rows, axis=1)
     length = float(np.linalg.norm(nearest))
     mass = 1.0 + float(multipliers @ norms)
-    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * np.finfo(np.float64).eps * mass:
+    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * EPSILON * mass:
         return None, multipliers > 0
-    error = (len(cap.unit) + 2) * np.finfo(np.float64).eps
+    error = (len(cap.unit) + 2) * EPSILON
     toward = inside / np.linalg.norm(inside)
     for k in range(_STEPS):
         weights = nearest / length + 2.0**-k * toward if length > 0 else toward
@@ -254,7 +252,9 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
 
     whole = covering_cones(limits.shape[1]) if around is None else [around]
     cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
-    cones = [cone for cone in cones if all(_reaches_inside(cone, k) for k in range(len(limits)))]
+    places = range(len(limits))
+    # more of a cone than a face has to be inside of each limit
+    cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in checked(places, 1))]
     most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)
     waiting, done, cuts = [(cone, 0) for cone in reversed(cones)], 0, 0
     while waiting:
@@ -276,12 +276,6 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
             waiting.append((cone, k + 1))
         else:
             waiting += [([*cone[:moved], middle, *cone[moved + 1 :]], k) for moved in (p, q)]
-
-
-def _reaches_inside(cone: Sequence[Ray], k: int) -> bool:
-    """Whether more of a cone than a face is inside of limit k."""
-    checkpoint()
-    return any(ray.products[k] > 0 for ray in cone)
 
 
 def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:

@@ -79,6 +79,11 @@ def columns_of(features: FloatArray) -> Iterator[FloatArray]:
         yield from some if features.shape[1] <= _LINE else np.ascontiguousarray(some)
 
 
+def from_sizes(sizes: IntArray) -> IntArray:
+    """Return the offsets [S + 1] of lists of these sizes [S]."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+
+
 def list_numbers(offsets: IntArray) -> IntArray:
     """Return the list number [M] of every row."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -120,7 +125,7 @@ def mean_difference(values: FloatArray, offsets: IntArray) -> float:
 def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
     """Return the offsets after keeping these ascending rows; lists of which none is left vanish."""
     counts = np.bincount(list_numbers(offsets)[rows])
-    return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
+    return from_sizes(counts[counts > 0])
 
 
 def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
@@ -135,7 +140,7 @@ def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[
 def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows of these lists and their new offsets."""
     sizes = np.diff(offsets)[lists]
-    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    new = from_sizes(sizes)
     rows = np.repeat(offsets[lists] - new[:-1], sizes) + np.arange(new[-1])
     return rows, new
 
@@ -157,22 +162,22 @@ _BLOCK = 1 << 17
 """Hypotheses of a block, about."""
 
 
-def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first list of each block and the first one after it; a block has about `_BLOCK` rows, and a list."""
+def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[slice, slice, IntArray]]:
+    """Yield blocks of about `_BLOCK` rows and at least one list: the lists, their rows, and their offsets from 0."""
     first, n_lists = 0, len(offsets) - 1
     while first < n_lists:
-        end = int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1
+        begin = int(offsets[first])
+        end = int(np.searchsorted(offsets, begin + _BLOCK, side="right")) - 1
         end = min(max(end, first + 1), n_lists)
-        yield first, end
+        yield slice(first, end), slice(begin, int(offsets[end])), offsets[first : end + 1] - begin
         first = end
 
 
 def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
     """Return what a figure makes of the values [m] of some lists and their offsets, for all lists [S] of values [M]."""
     parts = []
-    for first, end in blocks_of_lists(offsets):
-        own = offsets[first : end + 1]
-        parts.append(np.asarray(figure(values[own[0] : own[-1]], own - own[0])))
+    for _, rows, own in blocks_of_lists(offsets):
+        parts.append(np.asarray(figure(values[rows], own)))
         released(values)
     return joined(parts)
 

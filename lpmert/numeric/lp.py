@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -116,7 +116,8 @@ def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
         raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")
 
 
-Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
+Chosen = tuple[IntArray, IntArray]
+"""Lists, and a row of the features for each of them."""
 
 # HiGHS drops matrix entries of at most 1e-9; they are set to zero here instead, which the exact checks would notice.
 _SMALLEST_COEFFICIENT = 1e-9
@@ -125,6 +126,9 @@ _ROUNDINGS = 64
 
 _BLOCK = 1 << 16
 """Comparisons that are worked out together."""
+
+_FEW = 64
+"""Comparisons that are made exactly together."""
 
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 
@@ -174,9 +178,8 @@ class LinOptimizer:
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
         """Decide whether the chosen hypotheses are attainable together.
 
-        chosen maps lists to rows of the features, or is a pair of arrays (lists, rows). start [D]: weights to try
-        first. rows: other hypotheses to compare with first, e.g. `Verdict.rows` of a similar choice; those that do not
-        belong are ignored. Raises `ValueError` for a row outside of its list.
+        start [D]: weights to try first. rows: other hypotheses to compare with first, e.g. `Verdict.rows` of a similar
+        choice; those that do not belong are ignored. Raises `ValueError` for a row outside of its list.
         """
         decision = _Decision(self, chosen)
         verdict = decision.decide(start, rows)
@@ -200,10 +203,8 @@ class _Comparisons:
     """
 
     def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
-        if isinstance(chosen, Mapping):
-            chosen = np.array(list(chosen), dtype=np.int64), np.array(list(chosen.values()), dtype=np.int64)
         order = np.argsort(chosen[0], kind="stable")
-        self.lists, self._rows = np.asarray(chosen[0])[order], np.asarray(chosen[1])[order]
+        self.lists, self._rows = (one[order] for one in chosen)
         self._starts, self._ends = offsets[self.lists], offsets[self.lists + 1]
         outside = np.flatnonzero((self._rows < self._starts) | (self._rows >= self._ends))
         if len(outside):
@@ -287,10 +288,11 @@ class _Comparisons:
         if any((margins[part] < -bound[part]).any() for part in self._blocks()):
             return False
         close = np.flatnonzero(margins <= bound)
-        if self._rounding is not None and len(close):
-            return self.known and rational.all_positive(self.exact_rows(close), rational.to_integers(weights[None])[0])
-        pairs = zip(self._features[self.chosen(close)], self._features[self.other(close)], strict=True)
-        return all(rational.compare_scores(weights, a, b) > 0 for a, b in pairs)
+        if not len(close):
+            return True
+        (whole,) = rational.to_integers(weights[None])
+        parts = np.array_split(close, range(_FEW, len(close), _FEW))  # the first ones mostly tell
+        return self.known and all(rational.all_positive(self.exact_rows(part), whole) for part in parts)
 
     def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
         """Return which comparisons [R] are not positive at the integer weights."""

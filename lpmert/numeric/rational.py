@@ -1,6 +1,6 @@
-"""Exact arithmetic on float64 vectors: signs, small linear systems, and strict feasibility with a certificate.
+"""Exact arithmetic on float64 vectors: small linear systems, and strict feasibility with a certificate.
 
-Every float is taken as the rational number it is; nothing here rounds, except where an error bound already decides.
+Every float is taken as the rational number it is; nothing here rounds but what brings exact weights back to floats.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
+from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +21,9 @@ Rows = Sequence[Sequence[int]]
 
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-_MANTISSA_BITS = 53
+MANTISSA_BITS = 53
+EXACT_INTEGERS = 2**MANTISSA_BITS
+"""Up to here, float64 holds all integers."""
 
 _FINE_BITS = 900
 """So long are integers that stand for weights while these are rounded: fine, and within the range of float64."""
@@ -40,15 +43,12 @@ class Infeasible:
     multipliers: list[int]
 
 
-def to_integers(matrix: ArrayLike, *, by_row: bool = False) -> list[list[int]]:
+def to_integers(matrix: ArrayLike) -> list[list[int]]:
     """Return a float matrix [R, D] times one common power of two, as exact integers.
 
-    With `by_row` every row is multiplied by its own positive factor instead and divided by its greatest common divisor:
-    only its direction is kept. Raises `ValueError` for entries that are not finite.
+    Raises `ValueError` for entries that are not finite.
     """
     mantissas, exponents = _split(np.asarray(matrix, dtype=np.float64))
-    if by_row:
-        return [reduced(_shifted(row, shifts)) for row, shifts in zip(mantissas, exponents, strict=True)]
     width = len(mantissas[0]) if mantissas else 0
     flat = _shifted([m for row in mantissas for m in row], [e for row in exponents for e in row])
     bits = 0
@@ -78,57 +78,27 @@ def difference_rows(chosen: ArrayLike, other: ArrayLike) -> list[list[int]]:
     return rows
 
 
-def sign_of_dot(x: ArrayLike, y: ArrayLike) -> int:
-    """Return the exact sign (-1, 0, 1) of the dot product of two float vectors [D]."""
-    first = np.asarray(x, dtype=np.float64)
-    second = np.asarray(y, dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        products = first * second
-        total = float(products.sum())
-        if _clear(total, float(np.abs(products).sum()), len(products)):
-            return 1 if total > 0 else -1
-    (left,) = to_integers(first[None])
-    (right,) = to_integers(second[None])
-    return _sign(_dot(left, right))
-
-
-def compare_scores(weights: ArrayLike, a: ArrayLike, b: ArrayLike) -> int:
-    """Return the exact sign (-1, 0, 1) of weights.a - weights.b for float vectors [D]."""
-    w = np.asarray(weights, dtype=np.float64)
-    return sign_of_dot(
-        np.concatenate([w, -w]), np.concatenate([np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)])
-    )
-
-
 def round_to_floats(weights: Sequence[int]) -> FloatArray:
     """Return the integers [D] divided by a power of two that brings the largest below 1, each rounded to float64."""
     bits = max((abs(weight).bit_length() for weight in weights), default=0)
     return np.array([weight / (1 << bits) for weight in weights], dtype=np.float64)
 
 
-def farkas(rows: Rows, hint: Sequence[float] | None = None) -> list[int] | None:
-    """Return non-negative integers [R], not all zero, that add the rows of the hint's support up to exactly zero.
+def farkas(rows: Rows) -> list[int] | None:
+    """Return non-negative integers [R], not all zero, that add the rows up to exactly zero.
 
-    The support is the set of rows with a positive hint (all rows without a hint). `None` where the rows of the support
-    have no null vector, more than one, or one of mixed signs.
+    `None` where the rows have no null vector, more than one, or one of mixed signs.
     """
-    support = [i for i in range(len(rows)) if hint is None or hint[i] > 0]
-    if not support:
-        return None
-    columns = [list(column) for column in zip(*(rows[i] for i in support), strict=True)]
-    pivots, determinant = _eliminate(columns, len(support))
-    free = [i for i in range(len(support)) if i not in pivots]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    pivots, determinant = eliminate(columns, len(rows))
+    free = [i for i in range(len(rows)) if i not in pivots]
     if len(free) != 1:
         return None
-    vector = [0] * len(support)
+    vector = [0] * len(rows)
     vector[free[0]] = determinant
     for row, column in enumerate(pivots):
         vector[column] = -columns[row][free[0]]
-    if determinant < 0:
-        vector = [-entry for entry in vector]
-    multipliers = [0] * len(rows)
-    for i, entry in zip(support, reduced(vector), strict=True):
-        multipliers[i] = entry
+    multipliers = reduced(vector if determinant > 0 else [-entry for entry in vector])
     return multipliers if adds_up_to_zero(rows, multipliers) else None
 
 
@@ -136,12 +106,12 @@ def adds_up_to_zero(rows: Rows, multipliers: Sequence[int]) -> bool:
     """Return whether the multipliers [R] are non-negative, not all zero, and add the rows up to exactly zero."""
     if len(multipliers) != len(rows) or min(multipliers, default=-1) < 0 or not any(multipliers):
         return False
-    return all(_dot(column, multipliers) == 0 for column in zip(*rows, strict=True))
+    return all(dot(column, multipliers) == 0 for column in zip(*rows, strict=True))
 
 
 def all_positive(rows: Rows, weights: Sequence[int]) -> bool:
     """Return whether every row has a strictly positive dot product with the integer weights."""
-    return all(_dot(row, weights) > 0 for row in rows)
+    return all(dot(row, weights) > 0 for row in rows)
 
 
 def decide(rows: Rows) -> Feasible | Infeasible:
@@ -174,7 +144,7 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
     """
     more = _FINE_BITS - max(abs(weight).bit_length() for weight in weights)
     point = [weight << more if more > 0 else weight >> -more for weight in weights]
-    margins = [_dot(row, point) for row in rows]
+    margins = [dot(row, point) for row in rows]
     columns = [list(column) for column in zip(*rows, strict=True)]
 
     def move(d: int, step: int) -> None:
@@ -194,7 +164,7 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
         d = left.pop()
-        fine = max(0, abs(point[d]).bit_length() - _MANTISSA_BITS)  # entries may leave the range of doubles
+        fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # entries may leave the range of doubles
         move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
     return round_to_floats(point)
 
@@ -211,13 +181,13 @@ def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None
     while True:
         checkpoint()
         for row, value in zip(matrix, target, strict=True):
-            if _dot(row, numerators) != value * denominator:
+            if dot(row, numerators) != value * denominator:
                 kept.append([*row, value])
                 break
         else:
             return [Fraction(numerator, denominator) for numerator in numerators]
         work = [list(row) for row in kept]
-        pivots, denominator = _eliminate(work, width)
+        pivots, denominator = eliminate(work, width)
         if len(pivots) < len(work):
             return None
         numerators = [0] * width
@@ -328,7 +298,7 @@ class _Dictionary:
         return reduced(multipliers)
 
 
-def _eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
+def eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
     """Bring the first `width` columns of an integer table into diagonal form by Bareiss' fraction-free elimination.
 
     Returns the pivot columns, in order of their rows, and the common pivot; the table is changed in place.
@@ -357,7 +327,7 @@ def _split(matrix: FloatArray) -> tuple[list[list[int]], list[list[int]]]:
     if not np.isfinite(matrix).all():
         raise ValueError("exact arithmetic needs finite numbers")
     fractions, exponents = np.frexp(matrix)
-    mantissas = np.ldexp(fractions, _MANTISSA_BITS).astype(np.int64)
+    mantissas = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
     return mantissas.tolist(), exponents.tolist()
 
 
@@ -372,15 +342,12 @@ def reduced(row: list[int]) -> list[int]:
     return [entry // divisor for entry in row] if divisor > 1 else row
 
 
-def _dot(x: Sequence[int], y: Sequence[int]) -> int:
+def clear_denominators(fractions: Sequence[Fraction]) -> list[int]:
+    """Return fractions times their least common denominator."""
+    common = lcm(*(value.denominator for value in fractions))
+    return [int(value * common) if value else 0 for value in fractions]
+
+
+def dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
+    """Return the dot product of two vectors [D] of integers or fractions."""
     return sum(a * b for a, b in zip(x, y, strict=True))
-
-
-def _sign(value: int) -> int:
-    return (value > 0) - (value < 0)
-
-
-def _clear(total: float, magnitude: float, terms: int) -> bool:
-    # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here;
-    # nothing is clear once the magnitude overflows.
-    return abs(total) > (terms + 2) * (EPSILON * magnitude + SMALLEST_NORMAL)

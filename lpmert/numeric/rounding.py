@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import lcm, log2
+from math import lcm, log2, ulp
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
-from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 from lpmert.system.mapped import pieces
 
 COARSE = (0, 10, 20, 30, 40)
@@ -27,9 +26,8 @@ _PIECE = 1 << 14
 _FINEST = 60
 _EXACT_BITS = 52
 
-_BITS = 53
 _MOST_EXPONENT = 1024
-"""Of a double: its bits, and what `frexp` says of the largest."""
+"""What `frexp` says of the largest double."""
 
 
 def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | None:
@@ -43,19 +41,16 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
     if not np.isfinite(largest):
         return None
     most = _MOST_EXPONENT - int(np.frexp(largest)[1])
-    return next((p for p in tried if p <= most and all(_are_whole(piece * 2.0**p) for piece in pieces)), None)
-
-
-def _are_whole(values: FloatArray) -> bool:
-    return bool((np.rint(values) == values).all())
+    scaled = (p for p in tried if p <= most)
+    return next((p for p in scaled if all(np.array_equal(np.rint(x := piece * 2.0**p), x) for piece in pieces)), None)
 
 
 def _places(values: FloatArray) -> IntArray:
     """Return for each of values the least p for which it is a multiple of 2^-p; they are finite."""
     fractions, exponents = np.frexp(values)
-    whole = np.ldexp(fractions, _BITS).astype(np.int64)
+    whole = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
     lowest = whole & -whole
-    return np.where(whole == 0, 0, _BITS + 1 - exponents - np.frexp(lowest)[1])
+    return np.where(whole == 0, 0, MANTISSA_BITS + 1 - exponents - np.frexp(lowest)[1])
 
 
 def single_products(rays: FloatArray) -> BoolArray:
@@ -120,29 +115,25 @@ def decimals_of(features: FloatArray) -> Decimals:
     any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
     and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
     """
-    return Decimals(_places_of(features))
+    as_given = Decimals(None)
+    largest = max(max(-piece.min(), piece.max()) for piece in pieces(features)) if features.size else 0.0
+    places = 0
+    for block in _blocks(features):
+        while not np.array_equal(np.rint(block * 10.0**places) / 10.0**places, block):
+            places += 1
+            if places > _MOST_DECIMALS or largest * 10.0**places >= 10.0**_MOST_DIGITS:
+                return as_given
+    if not places:  # whole numbers, of which any size may be there
+        return as_given
+    for block in _blocks(features):
+        if (np.rint(block * 10.0**places).astype(np.int64) % 5**places).any():
+            return Decimals(places)
+    return as_given  # doubles hold all of them exactly
 
 
 def in_decimals(features: FloatArray) -> FloatArray:
     """Return features [M, D] as what they mean, see `decimals_of`."""
     return decimals_of(features).of(features)
-
-
-def _places_of(values: FloatArray) -> int | None:
-    """Return how many decimals values have, `None` if they are no decimals, or doubles hold all of them exactly."""
-    largest = max(max(-piece.min(), piece.max()) for piece in pieces(values)) if values.size else 0.0
-    decimals = 0
-    for block in _blocks(values):
-        while not np.array_equal(np.rint(block * 10.0**decimals) / 10.0**decimals, block):
-            decimals += 1
-            if decimals > _MOST_DECIMALS or largest * 10.0**decimals >= 10.0**_MOST_DIGITS:
-                return None
-    if not decimals:  # whole numbers, of which any size may be there
-        return None
-    for block in _blocks(values):
-        if (np.rint(block * 10.0**decimals).astype(np.int64) % 5**decimals).any():
-            return decimals
-    return None
 
 
 def _blocks(values: FloatArray) -> Iterator[FloatArray]:
@@ -266,8 +257,7 @@ def exact_differences(
 
 def whole_row(row: Sequence[Fraction]) -> list[int]:
     """Return a row times the least positive factor that makes it whole."""
-    common = lcm(*(value.denominator for value in row))
-    return rational.reduced([int(value * common) if value else 0 for value in row])
+    return rational.reduced(rational.clear_denominators(row))
 
 
 _SPLITTER = float((1 << 27) + 1)
@@ -309,7 +299,7 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     if exact and np.array_equal(np.ldexp(values, -top), total):
         return values, values, 0.0
     second_order = 16.0 * (len(used) + 2) ** 2 * EPSILON**2 * float(size.max(initial=0.0))
-    off = float(np.ldexp(second_order + 2.0**-1060, top)) + math.ulp(0.0)
+    off = float(np.ldexp(second_order + 2.0**-1060, top)) + ulp(0.0)
     off += EPSILON * float(np.abs(values).max(initial=0.0))
     return values, _codes(terms, offsets, list(column.values()), values, off), off
 
@@ -340,11 +330,10 @@ def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values
     close = np.union1d(order[1:][near], order[:-1][near])
     codes: FloatArray = -1.0 - np.arange(len(values), dtype=np.float64)
     different, places = np.unique(terms[close], axis=0, return_inverse=True)
-    common = math.lcm(*(factor.denominator for factor in factors))
-    multiples = [int(factor * common) for factor in factors]
+    multiples = rational.clear_denominators(factors)
     found: dict[int, int] = {}
     whole = rational.to_integers(different) if len(different) else []
-    sums = (sum(a * b for a, b in zip(row, multiples, strict=True)) for row in whole)
+    sums = (rational.dot(row, multiples) for row in whole)
     numbers = np.array([found.setdefault(value, len(found)) for value in sums], dtype=np.float64)
     codes[close] = numbers[places.ravel()]
     return codes

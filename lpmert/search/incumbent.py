@@ -20,16 +20,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
 from lpmert.lines.line_search import LineSearch
-from lpmert.lines.local_search import (
-    Clock,
-    LineDescents,
-    Restarts,
-    greedy,
-    local_optima,
-    powell,
-    random_weights,
-    start_weights,
-)
+from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, powell, random_weights, start_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
@@ -222,8 +213,7 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
             evolution.run(clock)
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
-    lines = LineDescents(LineSearch(canonical), greedy)
-    optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
+    optima = local_optima(problem, LineSearch(canonical), Restarts(greedy), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
@@ -357,7 +347,7 @@ class Improver:
         clock = Clock(self._problem)
         start = self._start(clock) if self._turns else self._incumbent.weights
         self._turns += 1
-        weights, level = powell(self._search, start, self._rng, clock)
+        weights, level = powell(self._search, start, clock)
         form = self._form
         if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
             self._take(weights)
@@ -371,9 +361,10 @@ class Improver:
         for _ in range(int(self._rng.integers(*_CIRCLES))):
             if clock.expired(2):
                 break
-            circle = self._search.around(weights, self._across(weights))
-            widths = circle.ends - circle.begins
-            above = circle.levels - circle.levels.min(initial=np.inf)
+            across = self._across(weights)
+            begins, ends, levels = self._search.around(weights, across)
+            widths = ends - begins
+            above = levels - levels.min(initial=np.inf)
             if not widths.sum() > 0.0:
                 continue
             if temperature is None:
@@ -382,8 +373,8 @@ class Improver:
                 break
             odds = widths * np.exp(-above / temperature)
             piece = self._rng.choice(len(odds), p=odds / odds.sum())
-            angle = circle.begins[piece] + widths[piece] * self._rng.random()
-            weights = np.cos(angle) * weights + np.sin(angle) * circle.direction
+            angle = begins[piece] + widths[piece] * self._rng.random()
+            weights = np.cos(angle) * weights + np.sin(angle) * across
         return weights
 
     def _across(self, weights: FloatArray) -> FloatArray:

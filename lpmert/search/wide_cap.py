@@ -123,7 +123,7 @@ def polyhedral_inside(cone: Cap, weights: FloatArray) -> FloatArray | None:
         return None
     if not (normals @ weights > 0.0).all():
         return None
-    whole = to_integers(normals, by_row=True)
+    whole = to_integers(normals)
     exact = [solve_integers(whole, [int(i == k) for i in range(n)]) for k in range(n)]
     return normals if all(ray is not None and cone.contains(ray, strictly=True) for ray in exact) else None
 

@@ -60,7 +60,7 @@ def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evalua
         return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
     nbest = problem.nbest
     found = problem.evaluate(weights) if known is None else known
-    chosen = np.asarray(nbest.statistics[nbest.offsets[:-1] + found.selection])
+    chosen = np.asarray(nbest.statistics[nbest.rows_of(found.selection)])
     released(nbest.statistics)
     return chosen
 

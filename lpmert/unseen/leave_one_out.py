@@ -172,7 +172,7 @@ class _Search:
         if problem.canonical.rounded or bits > _BITS:
             raise MetricError("losses have so many digits that ties between weights cannot be told; make them counts")
         all_losses = np.asarray(metric.losses(problem.nbest.statistics), dtype=np.float64)
-        self.fitted: FloatArray = all_losses[problem.nbest.offsets[:-1] + optimum.selection]
+        self.fitted: FloatArray = all_losses[problem.nbest.rows_of(optimum.selection)]
         self._most = float(self.fitted.sum())
 
     def without(self, number: int, seconds: float | None) -> float | None:

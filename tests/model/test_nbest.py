@@ -157,6 +157,11 @@ def test_largest_magnitude_is_accepted() -> None:
     assert (small(features=features).features == MAGNITUDE_LIMIT).all()
 
 
+def test_rows_of_a_selection_count_through_all_lists() -> None:
+    nbest = NBest(np.eye(6), offsets=[0, 2, 5, 6], statistics=np.arange(6))
+    assert nbest.rows_of(np.array([1, 2, 0])).tolist() == [1, 4, 5]
+
+
 def test_restrict_takes_indices_masks_and_slices() -> None:
     nbest = small(texts=list("vwxyz"))
     expected = contents(nbest)

@@ -283,8 +283,8 @@ def winners(features: FloatArray, weights: FloatArray) -> list[int]:
 
 
 def evaluator(features: FloatArray) -> Evaluator:
-    losses: IntArray = np.arange(len(features))
-    return Evaluator(features, OFFSETS, losses[:, None].astype(float), losses, losses.astype(float))
+    losses = np.arange(len(features), dtype=np.float64)
+    return Evaluator(features, OFFSETS, losses[:, None], losses)
 
 
 def test_no_choice_changes_within_the_range_of_a_weight_and_one_does_beyond() -> None:

@@ -77,7 +77,7 @@ def test_coordinates_of_weights_that_fulfil_equations_lose_no_digit() -> None:
     assert reduction.coordinates(reduction.weights(own)).tolist() == own.tolist()
     off = np.array([1.0, 0.5, 3.0, 2.0])  # which does not: the point next to it that does, at a right angle
     nearest = reduction.weights(reduction.coordinates(off))
-    assert np.allclose(reduction.equations @ nearest, 0.0, atol=1e-12)
+    assert np.allclose(reduction.given.equations @ nearest, 0.0, atol=1e-12)
     assert np.allclose(reduction.basis.T @ (off - nearest), 0.0, atol=1e-12)
 
 

@@ -30,6 +30,10 @@ def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int
     return features, np.arange(0, len(features) + 1, 2), {i: 2 * i for i in range(len(rows))}
 
 
+def asked(chosen: Mapping[int, int]) -> tuple[IntArray, IntArray]:
+    return np.array([*chosen], dtype=np.int64), np.array([*chosen.values()], dtype=np.int64)
+
+
 def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], verdict: Verdict) -> None:
     """Assert that weights make the choices in exact arithmetic, or that none make those of the core."""
     if verdict.attainable:
@@ -87,7 +91,7 @@ def test_what_some_weights_decode_to_is_attainable_and_swaps_come_with_proof(see
         lists = rng.permutation(12)[: rng.integers(1, 9)].tolist()
         some = {i: int(chosen[i]) for i in lists}
         some[lists[0]] = int(rng.integers(offsets[lists[0]], offsets[lists[0] + 1]))
-        verdict = optimizer.solve(some, start=verdict.weights, rows=verdict.rows)
+        verdict = optimizer.solve(asked(some), start=verdict.weights, rows=verdict.rows)
         check(features, offsets, some, verdict)
         unattainable += not verdict.attainable
     assert unattainable > 0
@@ -96,9 +100,9 @@ def test_what_some_weights_decode_to_is_attainable_and_swaps_come_with_proof(see
 def test_rows_of_no_list_and_numbers_that_are_none_or_too_large_are_refused() -> None:
     features, offsets = gaussian(0, width=2, lists=2, size=3)
     with pytest.raises(ValueError, match="list 1 has no row 2"):
-        LinOptimizer(features, offsets).solve({1: 2})
+        LinOptimizer(features, offsets).solve(asked({1: 2}))
     with pytest.raises(ValueError, match="start must be finite"):
-        LinOptimizer(features, offsets).solve({1: 3}, start=np.array([np.nan, 0.0]))
+        LinOptimizer(features, offsets).solve(asked({1: 3}), start=np.array([np.nan, 0.0]))
     for large in (np.nan, np.inf, 1.7e308):
         with pytest.raises(ValueError, match="finite"):
             LinOptimizer(np.array([[large, 1.0]]), np.array([0, 1]))
@@ -110,24 +114,24 @@ def test_start_and_rows_change_the_work_and_not_the_verdict() -> None:
     base = dict(enumerate(decoded(features, offsets, rng.normal(size=5)).tolist()))
     cold = LinOptimizer(features, offsets)
     warm = LinOptimizer(features, offsets)
-    known = warm.solve(base)
+    known = warm.solve(asked(base))
     programs = warm.counters["lps"]
-    assert warm.solve(base, start=known.weights).attainable
+    assert warm.solve(asked(base), start=known.weights).attainable
     assert warm.counters["lps"] == programs
     for row in range(offsets[0], offsets[1]):
         some = {**base, 0: row}
-        warmed = warm.solve(some, start=known.weights, rows=known.rows)
-        assert warmed.attainable == cold.solve(some).attainable
+        warmed = warm.solve(asked(some), start=known.weights, rows=known.rows)
+        assert warmed.attainable == cold.solve(asked(some)).attainable
         check(features, offsets, some, warmed)
 
 
 def test_no_comparisons_at_all_are_attainable_with_any_weights() -> None:
     optimizer = LinOptimizer(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]))
     for chosen in ({}, {0: 0}, {0: 0, 1: 1}):
-        verdict = optimizer.solve(chosen)
+        verdict = optimizer.solve(asked(chosen))
         assert verdict.attainable
         assert verdict.weights.any()
-    assert optimizer.centre({0: 0})[1] is None
+    assert optimizer.centre(asked({0: 0}))[1] is None
 
 
 @pytest.mark.parametrize("tiny", [1e-9, 1e-10, 1e-13, 1e-30, 5e-324])
@@ -138,7 +142,7 @@ def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
         ([(1.0, tiny, 0.0), (-1.0, 0.0, tiny), (0.0, -1.0, 1.0), (0.0, 1.0, -1.0 + 2**-50)], True),
     ):
         features, offsets, chosen = pairs(*rows)
-        verdict = LinOptimizer(features, offsets).solve(chosen)
+        verdict = LinOptimizer(features, offsets).solve(asked(chosen))
         assert verdict.attainable == attainable
         check(features, offsets, chosen, verdict)
 
@@ -155,7 +159,7 @@ def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
 def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: float) -> None:
     rows = [(scale * 0.1, scale * 0.3, scale * 0.7), (-scale * 0.1, -scale * 0.3, scale * 0.7 * last)]
     features, offsets, chosen = pairs(*rows)
-    verdict = LinOptimizer(features, offsets).solve(chosen)
+    verdict = LinOptimizer(features, offsets).solve(asked(chosen))
     assert verdict.attainable == (last != -1)
     check(features, offsets, chosen, verdict)
 
@@ -172,7 +176,7 @@ def test_bundles_of_rows_that_differ_in_their_last_bits_are_settled_exactly(
     features = np.concatenate([np.zeros((1, width)), bundles[0], np.zeros((1, width)), bundles[1]])
     offsets = np.cumsum([0, *(1 + len(bundle) for bundle in bundles)])
     chosen = {0: 0, 1: int(offsets[1])}
-    verdict = LinOptimizer(features, offsets).solve(chosen)
+    verdict = LinOptimizer(features, offsets).solve(asked(chosen))
     assert verdict.attainable == strictly_feasible((-np.concatenate(bundles)).tolist())
     check(features, offsets, chosen, verdict)
 
@@ -187,7 +191,7 @@ def test_certificates_hold_for_lists_of_small_integers_with_scaled_columns(
     features = np.concatenate(blocks) * 10.0 ** (scale * np.arange(width))
     offsets = np.cumsum([0, *map(len, blocks)])
     chosen = {i: int(rng.integers(offsets[i], offsets[i + 1])) for i in range(lists + 1)}
-    check(features, offsets, chosen, LinOptimizer(features, offsets).solve(chosen))
+    check(features, offsets, chosen, LinOptimizer(features, offsets).solve(asked(chosen)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -213,20 +217,20 @@ def test_centre_keeps_a_start_that_is_better_than_its_tolerance() -> None:
     features, offsets, chosen = pairs((1.0, 1e-12), (-1.0, 1e-12))
     start = np.array([0.0, 1.0])
     optimizer = LinOptimizer(features, offsets)
-    weights, margin = optimizer.centre(chosen, start=start)
+    weights, margin = optimizer.centre(asked(chosen), start=start)
     assert margin > 0
     assert is_strictly_best(features.tolist(), offsets.tolist(), [0, 0], weights.tolist())
 
 
 def test_centre_ends_where_a_dropped_coefficient_exceeds_the_tolerance() -> None:
     features, offsets, chosen = pairs((1.0, -9e-10), (0.0, 1.0))
-    assert LinOptimizer(features, offsets).centre(chosen)[1] == pytest.approx(1 - 9e-10, abs=1e-11)
+    assert LinOptimizer(features, offsets).centre(asked(chosen))[1] == pytest.approx(1 - 9e-10, abs=1e-11)
 
 
 def test_margins_of_other_weights_are_not_those_before() -> None:
     rng = np.random.default_rng(1)
     features = rng.normal(size=(6, 2))
-    comparisons = _Comparisons(features, np.array([0, 6]), {0: 2}, None)
+    comparisons = _Comparisons(features, np.array([0, 6]), asked({0: 2}), None)
     weights = np.array([1.0, 0.25])
     first = comparisons.margins(weights)[0].copy()
     weights *= -1.0  # in place
@@ -240,7 +244,7 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
     for length in (1.0, 64.0):
         features = np.array([[3.0 * length, 1.0], [0.0, 1.0]])
         nobody_knows = Rounding(spread, features, np.zeros((2, 2), dtype=np.int64), None, np.arange(2))
-        _, bound = _Comparisons(features, np.array([0, 2]), {0: 0}, nobody_knows).margins(weights)
+        _, bound = _Comparisons(features, np.array([0, 2]), asked({0: 0}), nobody_knows).margins(weights)
         most = 2.0 * (0.5 * 2.0**-30 + 2.0**-20) / (3.0 * length)
         assert most <= bound[0] <= 1.001 * most
 

@@ -72,7 +72,7 @@ def lists_of(
     for number in range(graphs.n_lists):
         for way in found[number]:
             links = np.array(way, dtype=np.int64)
-            features.append(problem.features(number, links))
+            features.append(problem.features_of([(number, links)])[0])
             statistics.append(problem.statistics(number, links))
             texts.append(problem.text(number, links))
         offsets.append(len(features))

@@ -328,11 +328,12 @@ class ChoicesSearch(Search):
         trial = self._core.trial
         if trial.size == 0:
             return None
-        lists, hint = trial.lists, trial.multipliers
+        held = trial.multipliers > 1e-9
+        lists = trial.lists[held]
         begin = self._offsets[lists]
-        chosen = begin + np.array([position[s] for s in lists.tolist()])
-        rows = exact_differences(self._lists.rows, self._lists.rounding, chosen, begin + trial.others)
-        multipliers = rational.farkas(rows, np.where(hint > 1e-9, hint, 0.0).tolist())
+        chosen = begin + np.array([position[s] for s in lists.tolist()], dtype=np.int64)
+        rows = exact_differences(self._lists.rows, self._lists.rounding, chosen, begin + trial.others[held])
+        multipliers = rational.farkas(rows)
         if multipliers is None:
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})

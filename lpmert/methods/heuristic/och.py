@@ -19,7 +19,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch
-from lpmert.lines.local_search import DESCENTS, STOPPING, Clock, LineDescents, Restarts, local_optima
+from lpmert.lines.local_search import DESCENTS, STOPPING, Clock, Restarts, local_optima
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -54,9 +54,8 @@ class Och(Comparator):
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         search = LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else LineSearch(problem.canonical)
-        lines = LineDescents(search, DESCENTS[self.directions])
-        restarts = Restarts(self.restarts, self.stopping, self.walk_share)
-        optima = local_optima(problem, lines, restarts, start, seed, clock)
+        restarts = Restarts(DESCENTS[self.directions], self.restarts, self.stopping, self.walk_share)
+        optima = local_optima(problem, search, restarts, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
@@ -135,7 +134,7 @@ class Stabilised(Method):
 
     def starts(self) -> Restarts:
         """Return how starts follow each other: random ones are drawn afresh."""
-        return Restarts(self.restarts, self.stopping, walk_share=0.0)
+        return Restarts(DESCENTS[self.directions], self.restarts, self.stopping, walk_share=0.0)
 
     def start(self, task: Task) -> Search:
         """Return the search of the iteration that follows the `earlier` ones, or those in the file `state`.
@@ -204,13 +203,13 @@ class _Search(Run):
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
         rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
-        lines = LineDescents(LineSearch(problem.canonical), DESCENTS[method.directions])
+        search = LineSearch(problem.canonical)
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
         given = [weights for weights in given if problem.canonical.loss_at(weights) < inf]
-        given += [] if given else [CanonicalWeights(1.0 / lines.search.spread if start is None else start)]
-        found = method.starts().run(lines, given, rng, clock)
+        given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
+        found = method.starts().run(search, given, rng, clock)
         found.sort(key=lambda item: item[0])
         self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)
