@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -364,13 +363,13 @@ class Choice:
 class Change:
     """A list that chooses another hypothesis, or would next: after the choice before it.
 
-    lead: by which the choice is ahead, in units of the score at |weights| = 1.
+    lead: by which the choice is ahead, in units of the score at |weights| = 1, where that was asked for.
     """
 
     list_id: str
     before: Choice
     after: Choice
-    lead: float = 0.0
+    lead: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -433,15 +432,11 @@ def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     first, second = before.split(), after.split()
     if len(first) + len(second) > LONGEST_DIFF:
         return [(True, " ".join(first))], [(True, " ".join(second))]
-    left, right = [True] * len(first), [True] * len(second)
-    for one, other, size in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
-        left[one : one + size] = right[other : other + size] = [False] * size
-    return _joined(first, left), _joined(second, right)
-
-
-def _joined(words: Sequence[str], changed: Sequence[bool]) -> list[Piece]:
-    pairs = groupby(zip(changed, words, strict=True), key=lambda pair: pair[0])
-    return [(key, " ".join(word for _, word in group)) for key, group in pairs]
+    found = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return (
+        [(tag != "equal", " ".join(first[a:b])) for tag, a, b, _, _ in found if a < b],
+        [(tag != "equal", " ".join(second[a:b])) for tag, _, _, a, b in found if a < b],
+    )
 
 
 def _of_list(problem: Problem, s: int, number: int) -> Choice:

@@ -24,7 +24,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Documents, Material, Source, changes, closest, documents
+from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
@@ -58,7 +58,7 @@ _CLOSEST = 12
 
 Stage = Callable[[str, int, int], object]
 Item = TypeVar("Item")
-Make = Callable[[Material, Collection[Item], Stage], Iterator[dict[str, Any]]]
+Make = Callable[[Material, Collection[Item], Stage], Iterator[Any]]
 
 
 def report(
@@ -166,8 +166,8 @@ def _of_lists(
     if material.problem is None:
         return {}
 
-    def collected(what: str, about: Callable[[], Collection[Item]], made: Make[Item]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    def collected(what: str, about: Callable[[], Collection[Item]], made: Make[Item]) -> list[Any]:
+        found: list[Any] = []
         items: Collection[Item] = ()
         try:
             items = about()
@@ -277,11 +277,11 @@ def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
     return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
 
 
-def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Iterator[dict[str, Any]]:
+def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Iterator[tuple[Change, Any]]:
     """Yield the lists with the closest decisions, with the words in which chosen and next differ."""
     if isinstance(material.problem, Problem):
         for one in closest(material.problem, material.result.weights, len(most)):
-            yield {"decision": one, "pieces": one.pieces()}
+            yield one, one.pieces()
 
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
@@ -295,10 +295,12 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         verdict=tables.verdict(replace(result, unit=unit)),
         unit=unit,
         lists_count=len(result.list_ids),
-        figures_of=[
+        facts=[
             *tables.figures(result, unit),
             *tables.bound(result, unit),
             *((name, number(value)) for name, value in result.sums.items()),
+            ("method", result.method),
+            *(("time", duration(seconds)) for name, seconds in result.seconds.items() if name == "total"),
         ],
         material=material,
         missing=missing,
@@ -325,6 +327,7 @@ def _templates() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: pictures.printable(value) if type(value) is str else value,
+        extensions=["jinja2.ext.do"],
         trim_blocks=True,
         lstrip_blocks=True,
     )
