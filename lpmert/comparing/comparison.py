@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
@@ -36,6 +36,11 @@ class Run:
     status: Status | None
     chosen: FloatArray
     held_out_chosen: FloatArray | None
+
+
+def best_of(runs: Iterable[Run]) -> Run:
+    """Return the run with the least loss, the first of equals; one outside of the region only if all are."""
+    return min(runs, key=lambda run: (not run.inside, run.loss))
 
 
 OPTIMUM = "optimum"
@@ -166,7 +171,7 @@ class Entry:
     @property
     def best(self) -> Run:
         """The run with the least loss, the first of equals; one outside of the region only if all are."""
-        return min(self.runs, key=lambda run: (not run.inside, run.loss))
+        return best_of(self.runs)
 
     @property
     def losses(self) -> list[float]:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.special import stdtr
@@ -263,19 +263,10 @@ def _difference(metric: Metric, one: FloatArray, two: FloatArray, replications: 
     )
 
 
-class RunTask(NamedTuple):
-    """One run of one source on all lists."""
-
-    source: Source
-    seed: int
-    limits: Limits
-    initial: CallerWeights | None
-
-
-def run_once(judge: Judge, task: RunTask) -> Named:
-    """Return the run of a task; a unit of work."""
+def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
+    """Return the run of a source with a seed, limits and initial weights; a unit of work."""
     with one_thread():
-        return [(task.source.name, judge.run(*task))]
+        return [(task[0].name, judge.run(*task))]
 
 
 def collect(
