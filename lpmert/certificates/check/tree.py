@@ -78,6 +78,10 @@ class Part(NamedTuple):
         costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
         return costs
 
+    def least(self, lists: ProofLists) -> int:
+        """Return what all selections cost at least, by the cheapest of each list."""
+        return self.price.of(self.fixed.tolist()) + int(self.costs(lists)[self.starts].sum())
+
     def ordered(self, lists: ProofLists, price: Price) -> Part:
         part = self._replace(price=price)
         order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
