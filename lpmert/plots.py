@@ -20,7 +20,6 @@ from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.documents import Material, documents
 from lpmert.reporting.documents import changes as changed_lists
-from lpmert.reporting.lines import Window
 from lpmert.result import Result
 from lpmert.subsets import Subsets
 from lpmert.values import weights_array
@@ -117,7 +116,7 @@ def profile(
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
     material = _material(result, data, metric)
-    found = material.profile(material.place(weight), _window(material, window))
+    found = material.profile(material.place(weight), window)
     return pictures.profile(found, weight, _title(result), result.loss, material.unit, *_SIZE)
 
 
@@ -174,7 +173,7 @@ def surface(
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
     places = material.place(names[0]), material.place(names[1])
-    found = material.surface(places, _window(material, window))
+    found = material.surface(places, window)
     ways: dict[str, Any] = {}
     for name, path in (paths or {}).items():
         there = (material.in_plane(weights_array(one, result.names), places) for one in path)
@@ -260,13 +259,6 @@ def _material(
 ) -> Material:
     pictures.check_installed("matplotlib")
     return Material.of(documents([result]), data, metric, {}, scale)
-
-
-def _window(material: Material, name: str) -> Window:
-    for one in material.windows:
-        if one.name == name:
-            return one
-    raise DataError(f"window={quoted(name)} is none of {', '.join(one.name for one in material.windows)}")
 
 
 def _title(result: Result) -> str:

@@ -26,7 +26,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
 from lpmert.quoting import listed, quoted
-from lpmert.reporting.lines import Lines, Profile, Surface, Window, lines_of, profile, surface, windows
+from lpmert.reporting.lines import Lines, Profile, Surface, lines_of, profile, surface, windows
 from lpmert.reporting.pictures import check_installed
 from lpmert.reporting.tables import best_run, unit_in
 from lpmert.result import Result
@@ -223,12 +223,17 @@ class Material:
             raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
         return place
 
-    def surface(self, features: tuple[int, int], window: Window) -> Surface:
-        first, second = features
-        return surface(self.lines, self.weights, features, (float(window.halves[first]), float(window.halves[second])))
+    def window(self, name: str) -> FloatArray:
+        """Return how far a window goes [D]; raises `DataError` for a name that none has."""
+        if name not in self.windows:
+            raise DataError(f"window={quoted(name)} is none of {', '.join(self.windows)}")
+        return self.windows[name]
 
-    def profile(self, feature: int, window: Window) -> Profile:
-        return profile(self.lines, self.weights, feature, window, self.windows[0])
+    def surface(self, features: tuple[int, int], window: str) -> Surface:
+        return surface(self.lines, self.weights, features, self.window(window))
+
+    def profile(self, feature: int, window: str) -> Profile:
+        return profile(self.lines, self.weights, feature, self.window(window), self.window("wide"))
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
         """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not.
@@ -276,8 +281,7 @@ class Material:
         return lines_of(self.problem)
 
     @cached_property
-    def windows(self) -> list[Window]:
-        """Windows around the weights, from the widest to the narrowest."""
+    def windows(self) -> dict[str, FloatArray]:
         return windows(self.lines, self.weights)
 
     @cached_property

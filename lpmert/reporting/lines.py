@@ -125,17 +125,11 @@ def _through_lattices(problem: LatticeProblem) -> Lines:
     return Lines(np.asarray(search.spread / scales), _rows(_LINKS, links, 127), row)
 
 
-class Window(NamedTuple):
-    """How far to go from the weights in the middle, in each of them [D]; 0 for those that do not matter."""
+def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
+    """Return three windows around weights [D], from the widest to the narrowest: how far each goes in every weight [D].
 
-    name: str
-    halves: FloatArray
-
-
-def windows(lines: Lines, weights: FloatArray) -> list[Window]:
-    """Return three windows around weights [D], from the widest to the narrowest.
-
-    The widest goes as far in each weight as to outweigh all others; the narrowest shows some dozen cells.
+    The widest goes as far in each weight as to outweigh all others; the narrowest shows some dozen cells. All are 0 for
+    weights that do not matter.
     """
     spread = lines.spread
     length = float(np.linalg.norm(weights * spread)) or 1.0
@@ -145,7 +139,7 @@ def windows(lines: Lines, weights: FloatArray) -> list[Window]:
     for d in np.flatnonzero(wide):
         low, high = interval(lines, weights, int(d), float(wide[d]))
         near[d] = min(max(_CELLS * (high - low), NEAREST * wide[d]), wide[d] / 4)
-    return [Window("wide", wide), Window("medium", np.sqrt(wide * near)), Window("near", near)]
+    return {"wide": wide, "medium": np.sqrt(wide * near), "near": near}
 
 
 def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tuple[float, float]:
@@ -183,9 +177,9 @@ class Profile:
     whole: bool
 
 
-def profile(lines: Lines, weights: FloatArray, feature: int, window: Window, widest: Window) -> Profile:
+def profile(lines: Lines, weights: FloatArray, feature: int, window: FloatArray, widest: FloatArray) -> Profile:
     """Return the loss along a weight in a window around weights [D]."""
-    half, value, reach = float(window.halves[feature]), float(weights[feature]), float(widest.halves[feature])
+    half, value, reach = float(window[feature]), float(weights[feature]), float(widest[feature])
     row = lines.along(weights, feature, half)
     last = np.append(row.losses[1:] != row.losses[:-1], True)
     ends, losses = np.append(row.thresholds, 1.0)[last], row.losses[last]
@@ -204,22 +198,20 @@ def profile(lines: Lines, weights: FloatArray, feature: int, window: Window, wid
 class Surface:
     """The loss over two weights around others: exact at the centres of equal rectangles that fill a window.
 
-    features: the two; weights [D]: the point in the middle; halves: how far the window goes in both directions;
+    features: the two; weights [D]: the point in the middle; halves [2]: how far the window goes in both directions;
     losses [rows, columns], from the least second and first weights up.
     """
 
     features: tuple[int, int]
     weights: FloatArray
-    halves: tuple[float, float]
+    halves: FloatArray
     losses: FloatArray
 
 
-def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves: tuple[float, float]) -> Surface:
-    """Return the loss over two weights around others, which go as far as halves."""
-    first, second = features
-    direction, step = np.zeros(len(weights)), np.zeros(len(weights))
-    direction[first], step[second] = halves
+def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], window: FloatArray) -> Surface:
+    """Return the loss over two weights in a window around weights [D]."""
+    direction, step = (np.where(np.arange(len(weights)) == feature, window, 0.0) for feature in features)
     heights, centres = ((2 * np.arange(count) + 1) / count - 1.0 for count in (lines.rows, COLUMNS))
     rows = (lines.row(weights + height * step, direction) for height in heights)
     losses = np.array([row.losses[np.searchsorted(row.thresholds, centres, "right")] for row in rows])
-    return Surface(features, weights, halves, losses)
+    return Surface(features, weights, window[list(features)], losses)

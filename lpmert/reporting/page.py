@@ -50,6 +50,9 @@ _MOST_PAIRED = 4
 _MOST_PROFILES = 24
 """Features whose weights have profiles."""
 
+_WINDOWS = ("wide", "near")
+"""How far pictures go."""
+
 _MOST_CHANGES = 60
 """Changed lists shown for each two weights, half from either end."""
 
@@ -208,37 +211,34 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
 
 def _surfaces(material: Material, pairs: Collection[tuple[int, int]], on_stage: Stage) -> Iterator[dict[str, Any]]:
     """Yield the pictures of each pair of weights, from afar and from near, with their key."""
-    unit, shown = material.unit, (material.windows[0], material.windows[-1])
+    unit = material.unit
     for done, pair in enumerate(pairs):
         names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
-        marks = [material.in_plane(weights, pair) for weights in material.others.values()]
-        there = {str(place): at for place, at in enumerate(marks, 1) if at is not None}
-        inside = [
-            {place: at for place, at in there.items() if (abs(at - middle) <= window.halves[list(pair)]).all()}
-            for window in shown
-        ]
-        key = [(str(place), name) for place, name in enumerate(material.others, 1)]
-        notes = dict.fromkeys(there, "outside of these windows") | dict.fromkeys(inside[0], "")
+        marks: dict[str, FloatArray] = {}
+        key = []
+        for place, (name, weights) in enumerate(material.others.items(), 1):
+            at = material.in_plane(weights, pair)
+            note = "not in this plane"
+            if at is not None:
+                marks[str(place)] = at
+                inside = (abs(at - middle) <= material.window("wide")[list(pair)]).all()
+                note = "" if inside else "outside of these windows"
+            key.append((place, name, note))
         drawings = []
-        for part, (window, near) in enumerate(zip(shown, inside, strict=True), 1):
+        for part, window in enumerate(_WINDOWS, 1):
             checkpoint()
             found = material.surface(pair, window)
-            words = f"{window.name}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
-            drawings.append(picture(pictures.surface(found, names, near, {}, unit), words))
-            on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-        yield {
-            "names": names,
-            "pictures": drawings,
-            "key": [(*one, notes.get(one[0], "not in this plane")) for one in key],
-            "rows": material.lines.rows,
-        }
+            words = f"{window}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
+            drawings.append(picture(pictures.surface(found, names, marks, {}, unit), words))
+            on_stage("surfaces", done * len(_WINDOWS) + part, len(pairs) * len(_WINDOWS))
+        yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
 
 def _profiles(material: Material, features: Collection[int], on_stage: Stage) -> Iterator[dict[str, Any]]:
     """Yield the loss along each weight, from afar and from near."""
     for done, feature in enumerate(features, 1):
         name, drawings = material.names[feature], []
-        for window in (material.windows[0], material.windows[-1]):
+        for window in _WINDOWS:
             checkpoint()
             found = material.profile(feature, window)
             ends = _from_to(material.unit, found.losses)

@@ -232,8 +232,7 @@ def surface(
     from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
     places = list(found.features)
-    middle, halves = found.weights[places], np.array(found.halves)
-    losses = found.losses
+    middle, halves, losses = found.weights[places], found.halves, found.losses
     with _drawn(width, height, *(f"weight of {name}" for name in names)) as (figure, axes):
         least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
         high = beyond if beyond > least else most

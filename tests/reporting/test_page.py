@@ -127,7 +127,7 @@ class TestNumbers:
     def test_labels_hide_neither_marks_nor_each_other(self, seed: int) -> None:
         """Up to five marks about the middle: their labels lie apart, and on no mark but at the edge of the picture."""
         rng = np.random.default_rng(seed)
-        found = Surface((0, 1), np.zeros(2), (1.0, 1.0), rng.random((9, 9)))
+        found = Surface((0, 1), np.zeros(2), np.ones(2), rng.random((9, 9)))
         marks = {str(k): rng.uniform(-0.5, 0.5, 2) for k in range(1, 6)}
         with pictures.styled():
             figure = pictures.surface(found, ("a", "b"), marks, {}, LOSS)
