@@ -20,12 +20,22 @@ from lpmert.comparing.runs import Judge, Named, Source, corrected_test, of_metho
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Material, Split, data_of, folds_of, interval_of, one_thread, shares, summed
+from lpmert.unseen.estimate import (
+    Material,
+    Split,
+    data_of,
+    folds_of,
+    general_metric,
+    interval_of,
+    one_thread,
+    shares,
+    summed,
+)
 
 
 @dataclass(frozen=True)
@@ -68,11 +78,10 @@ class Refits:
                 )
             if source.name == OPTIMUM:
                 raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
-        metric = problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
         if optimum_limits.time_limit is not None:
             share = optimum_limits.time_limit / (split.folds * split.repetitions)
             optimum_limits = replace(optimum_limits, time_limit=share)
-        data = data_of(problem)
+        data, metric = data_of(problem), general_metric(problem)
         return cls(data, metric, ties, problem.region, split, taking_part, solver, limits, optimum_limits)
 
     @property

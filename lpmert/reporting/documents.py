@@ -79,12 +79,7 @@ class Documents:
     """All outcomes, of the same lists; main: the result that the page is about."""
 
     all: tuple[Document, ...]
-
-    @property
-    def main(self) -> Document:
-        """The first outcome that has a result, one of its own rather than that of a comparison."""
-        found = [one for one in self.all if one.result is not None]
-        return next((one for one in found if one.kind != "comparison"), found[0])
+    main: Document
 
     @property
     def result(self) -> Result:
@@ -101,7 +96,8 @@ def documents(sources: Iterable[Source]) -> Documents:
     results within a budget beside others, and for outcomes of other lists than the first one.
     """
     found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
-    if not any(one.result is not None for one in found):
+    with_result = [one for one in found if one.result is not None]
+    if not with_result:
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)
     for one in found if len(found) > 1 else []:
@@ -113,7 +109,8 @@ def documents(sources: Iterable[Source]) -> Documents:
         first, own = found[0].result, one.result
         if first is not None and own is not None and first.names != own.names:
             raise DataError(f"has other features than {found[0].name}", path=one.name)
-    return Documents(tuple(found))
+    main = min(with_result, key=lambda one: one.kind == "comparison")  # whose result is one among many
+    return Documents(tuple(found), main)
 
 
 def _read(source: Source, place: int) -> Document:

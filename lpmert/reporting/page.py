@@ -296,9 +296,7 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         unit=unit,
         lists_count=len(result.list_ids),
         facts=[
-            *tables.figures(result, unit),
-            *tables.bound(result, unit),
-            *((name, number(value)) for name, value in result.sums.items()),
+            *tables.costs(result, unit),
             ("method", result.method),
             *(("time", duration(seconds)) for name, seconds in result.seconds.items() if name == "total"),
         ],

@@ -61,6 +61,12 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
     return [(unit.bound, unit.least(result.lower_bound, result.loss)), *(gap if result.gap_abs else [])]
 
 
+def costs(result: Result, unit: Unit) -> list[tuple[str, str]]:
+    """Return what the best weights cost, the bound, and other sums within a budget."""
+    sums = [(name, number(value)) for name, value in result.sums.items()]
+    return [*figures(result, unit), *bound(result, unit), *sums]
+
+
 def verdict(result: Result) -> str:
     """Return the verdict on the best weights, and what it rests on."""
     unit = result.unit or LOSS

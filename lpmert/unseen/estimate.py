@@ -102,24 +102,24 @@ def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
     return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
 
 
+def general_metric(problem: AnyProblem) -> Any:
+    """Return the metric of a problem as `problem_of` takes it for other lists or lattices: for these, one on texts."""
+    return problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
+
+
 class Setting(NamedTuple):
-    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
+    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call."""
 
-    requested: the metric as the caller gave it, where it is not the same: that of lattices is one on texts.
-    """
-
-    metric: Metric
+    metric: Any
     ties: str
     region: Region | None
     seed: int
     deadline: Deadline
     averaging: Averaging = Averaging()
-    requested: Any = None
 
     def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
         """Return the problem on some data, in a region or everywhere."""
-        of_sums = self.requested is None and isinstance(data, NBest)
-        return problem_of(data, self.metric if of_sums else self.requested, self.ties, region)
+        return problem_of(data, self.metric, self.ties, region)
 
 
 class Fit(NamedTuple):
@@ -216,7 +216,7 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 
 
 def cross_validated(
-    nbest: Material,
+    problem: AnyProblem,
     setting: Setting,
     split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
@@ -227,21 +227,20 @@ def cross_validated(
     units of work of the workers of the call.
     """
     fold, folds = split.of_lists(), split.folds
-    context = _Context(nbest, fold, setting._replace(deadline=Deadline()))  # a deadline goes to no other process
-    workers = current_workers()
-    shared = workers.share(context)
-    decoded = np.empty((2, nbest.n_lists, 0))
+    workers, parts = current_workers(), []
+    kept = setting._replace(deadline=Deadline())  # a deadline goes to no other process
+    shared = workers.share(_Context(data_of(problem), fold, kept))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
-        for number, one in enumerate(pending):
+        for number, one in enumerate(pending, 1):
             if not one.in_time() or out_of_time():
                 return None
-            part = np.array(one.answer())
-            if not number:
-                decoded = np.empty((2, nbest.n_lists, part.shape[2]))
-            decoded[:, fold == number] = part
-            on_fold(number + 1, folds)
-    return estimate_of(setting.metric, decoded[0], decoded[1], split.group, folds)
+            parts.append(np.array(one.answer()))
+            on_fold(number, folds)
+    decoded = np.empty((2, len(fold), parts[0].shape[2]))
+    for number, part in enumerate(parts):
+        decoded[:, fold == number] = part
+    return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
 class _Context(NamedTuple):

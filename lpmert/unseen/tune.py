@@ -35,6 +35,7 @@ from lpmert.unseen.estimate import (
     divisible,
     estimate_of,
     fit,
+    general_metric,
     groups_of,
     held_out_like,
 )
@@ -257,7 +258,7 @@ def tune(
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
+        setting = Setting(general_metric(problem), ties, problem.region, seed, deadline, averaging)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))
         seconds["average"] = deadline.seconds
@@ -266,7 +267,7 @@ def tune(
             unestimated = TOO_FEW
         elif not quick:
             split = Split.of(groups, nbest.n_lists, folds, seed)
-            estimate = cross_validated(nbest, setting, split, partial(report, "cross-validation"))
+            estimate = cross_validated(problem, setting, split, partial(report, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"

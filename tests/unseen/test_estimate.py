@@ -36,7 +36,7 @@ def fits_of(nbest, monkeypatch, **settings):
         return one
 
     monkeypatch.setattr(estimates, "fit", kept)
-    cross_validated(nbest, setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
+    cross_validated(lpmert.Problem(nbest), setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
     return found
 
 
@@ -55,7 +55,7 @@ def test_noise_is_expected_to_cost_half_of_the_lists():
     costs, fitted = [], []
     for seed in range(6):
         nbest = noise(seed, lists=60, dimension=6)
-        found = cross_validated(nbest, setting(), Split.of(None, 60, 5, 0))
+        found = cross_validated(lpmert.Problem(nbest), setting(), Split.of(None, 60, 5, 0))
         costs += [found.optimum.value, found.averaged.value]
         whole = fit(lpmert.Problem(nbest, "loss"), setting())
         fitted.append(whole.problem.evaluate(whole.found).loss)
@@ -118,7 +118,7 @@ def test_lists_of_a_group_count_once_in_the_interval():
 def test_a_ratio_is_estimated_from_all_lists_together():
     features, offsets, statistics = random_lists(1, kind="bleu", lists=40)
     nbest = NBest(features, offsets, statistics)
-    found = cross_validated(nbest, setting("bleu"), Split.of(None, 40, 4, 0))
+    found = cross_validated(lpmert.Problem(nbest, "bleu"), setting("bleu"), Split.of(None, 40, 4, 0))
     fold = folds_of(np.arange(40), 4, 0)
     total = np.zeros(9)
     for number in range(4):
@@ -132,4 +132,5 @@ def test_a_ratio_is_estimated_from_all_lists_together():
 def test_no_time_no_estimate():
     with Deadline(0.0).running() as deadline:
         late = setting()._replace(deadline=deadline)
-        assert cross_validated(noise(0, lists=60, dimension=6), late, Split.of(None, 60, 5, 0)) is None
+        problem = lpmert.Problem(noise(0, lists=60, dimension=6))
+        assert cross_validated(problem, late, Split.of(None, 60, 5, 0)) is None
