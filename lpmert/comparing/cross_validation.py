@@ -25,17 +25,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import (
-    Material,
-    Split,
-    data_of,
-    folds_of,
-    general_metric,
-    interval_of,
-    one_thread,
-    shares,
-    summed,
-)
+from lpmert.unseen.estimate import Material, Split, data_of, general_metric, interval_of, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
@@ -147,11 +137,10 @@ def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, Fl
     losses: list[float] = []
     values: list[float] = []
     for repetition in range(len(fits) // split.folds):
-        of_list = split.of_lists(repetition)
+        fold = split.of_groups(repetition)
         for number, fit in enumerate(fits[repetition * split.folds :][: split.folds]):
-            chosen[of_list == number] = fit.held_out_chosen
+            chosen[fold[split.group] == number] = fit.held_out_chosen
         losses.append(metric.loss(chosen.sum(axis=0)))
-        fold = folds_of(np.arange(split.groups), split.folds, split.seed + repetition)
         parts = shares(metric, summed(chosen, split.group))
-        values += [float(parts[fold == number].mean() * len(fold)) for number in range(split.folds)]
+        values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)

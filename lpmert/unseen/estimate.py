@@ -204,9 +204,13 @@ class Split:
     def groups(self) -> int:
         return int(self.group.max()) + 1
 
+    def of_groups(self, repetition: int = 0) -> IntArray:
+        """Return the fold [G] of each group."""
+        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
+
     def of_lists(self, repetition: int = 0) -> IntArray:
         """Return the fold [S] of each list."""
-        return folds_of(self.group, self.folds, self.seed + repetition)
+        return self.of_groups(repetition)[self.group]
 
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
