@@ -147,12 +147,9 @@ def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tu
     row = lines.along(weights, feature, half)
     ends = np.concatenate([[-1.0], row.thresholds, [1.0]])
     here = int(np.searchsorted(row.thresholds, 0.0, "right"))
-    low = high = here
-    while low > 0 and row.losses[low - 1] == row.losses[here]:
-        low -= 1
-    while high + 1 < len(row.losses) and row.losses[high + 1] == row.losses[here]:
-        high += 1
-    return min(float(ends[low]), 0.0) * half, max(float(ends[high + 1]), 0.0) * half
+    others = np.flatnonzero(row.losses != row.losses[here])
+    low, high = others[others < here].max(initial=-1) + 1, others[others > here].min(initial=len(row.losses))
+    return min(float(ends[low]), 0.0) * half, max(float(ends[high]), 0.0) * half
 
 
 def shown_features(lines: Lines, weights: FloatArray, most: int) -> IntArray:

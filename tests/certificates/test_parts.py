@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certificates import random_nbest
+from certificates import base, document, random_nbest
 from oracle import Lists
 from problems import KINDS, random_lists
 
@@ -20,6 +20,8 @@ from lpmert.certificates.check.tree import Part, closed, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
+from lpmert.certificates.write.tree import _at_prices
+from lpmert.metrics import Bleu
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 
@@ -218,6 +220,27 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
                 cost += max(best)  # where hypotheses tie, the lemma speaks of none of them
             assert bound <= cost
     assert min(taken, refused) > 100
+
+
+def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
+    nbest, header = base("bleu boxes")[0], document("bleu boxes")
+    claim = claim_of(Bleu(), nbest, "first")
+    proof = ProofLists(nbest, claim, "first", header["exponents"])
+    claim.take(header["sums"], Fraction(header["bound"]))
+    proof.weigh()
+    whole = whole_part(proof)
+    first = {own[0] for own in np.split(whole.rows, whole.starts[1:])}
+    moved = 0
+    for box in (narrowed(proof, whole, shape) for shape in whole.shape.parts({"split": BOXES})):
+        points = list(_at_prices(proof, box, box.box(proof)[0]))
+        assert len(points) > 1
+        for (_, weighed), (later, _) in pairwise(points):
+            rows = [min(own, key=lambda row: weighed.price.of(proof.worth[:, row]))
+                    for own in np.split(box.rows, box.starts[1:])]  # fmt: skip
+            moved += not {*rows} <= first
+            sums = proof.sums((box.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
+            assert later == [max(1, value) for value in sums]
+    assert moved
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])
