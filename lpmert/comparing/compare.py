@@ -134,8 +134,7 @@ def compare(
     Notes
     -----
     The first entry and each other one are compared by approximate randomisation, by list: Noreen, Computer-Intensive
-    Methods for Testing Hypotheses, 1989. The interval of their difference is bootstrapped: Koehn, Statistical
-    Significance Tests for Machine Translation Evaluation, EMNLP 2004.
+    Methods for Testing Hypotheses, 1989.
 
     Examples
     --------

@@ -126,14 +126,11 @@ class CrossValidation:
 class Difference:
     """How the best run of a method differs from that of the first method on the same lists.
 
-    loss: this method's minus the first one's; p_value: of the paired permutation test; low, high: 95% of bootstrapped
-    differences.
+    loss: this method's minus the first one's; p_value: of the paired permutation test.
     """
 
     loss: float
     p_value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

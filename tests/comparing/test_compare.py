@@ -18,7 +18,7 @@ from problems import random_nbest
 
 import lpmert
 from lpmert.api import minimize
-from lpmert.comparing.runs import bootstrap_interval, permutation_test
+from lpmert.comparing.runs import permutation_test
 from lpmert.errors import DataError, MethodError
 from lpmert.methods.heuristic.derivative_free import Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och
@@ -280,18 +280,6 @@ def test_permutation_test_comes_near_the_exact_p_value(kind):
 def test_equal_choices_differ_by_chance_alone():
     statistics = np.random.default_rng(0).integers(0, 9, (30, 1)).astype(float)
     assert permutation_test(SumOfLosses(), statistics, statistics) == 1.0
-    assert bootstrap_interval(SumOfLosses(), statistics, statistics) == (0.0, 0.0)
-
-
-def test_bootstrap_interval_covers_the_normal_one():
-    rng = np.random.default_rng(0)
-    first = rng.normal(size=(400, 1)) + 10
-    second = first + rng.normal(1.0, 2.0, size=(400, 1))
-    difference = (second - first).ravel()
-    low, high = bootstrap_interval(SumOfLosses(), first, second, replications=4000)
-    spread = 1.96 * np.sqrt(400) * difference.std()
-    assert low == pytest.approx(difference.sum() - spread, rel=0.05)
-    assert high == pytest.approx(difference.sum() + spread, rel=0.05)
 
 
 def test_statistics_of_other_lists_are_refused():
@@ -312,7 +300,6 @@ def test_differences_are_those_of_the_best_runs():
             for run in (first, entry.best)
         )
         assert entry.training.p_value == permutation_test(SumOfLosses(), one, two)
-        assert entry.training.low <= entry.training.loss <= entry.training.high
 
 
 # the command
