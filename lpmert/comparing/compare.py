@@ -32,6 +32,7 @@ from lpmert.model.region import Region
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import check_fits, solve
 from lpmert.search.method import Method
+from lpmert.system.deadline import told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.unseen.estimate import Material, Split, held_out_like
@@ -189,7 +190,7 @@ def compare(
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
         refits = Refits.of(problem, ties, split, compared, solver, limits, at_most)
-    counter, tell_run, tell_stage = count(1), on_run or (lambda *_: None), on_stage or (lambda *_: None)
+    counter = count(1)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
     signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
@@ -197,7 +198,7 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(run_once, judge, tasks, runs, lambda found: tell_run(*found[0]), interrupts, memory)
+        complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
         if solver is not None and complete:
             best = best_of(chain.from_iterable(runs.values()))
             try:
@@ -210,7 +211,7 @@ def compare(
             parts = len(refits.tasks)
             complete = collect(
                 fit_and_judge, refits, refits.tasks, of_folds,
-                lambda _: tell_stage("cross-validation", next(counter), parts), interrupts, memory,
+                lambda _: told(on_stage, "cross-validation", next(counter), parts), interrupts, memory,
             )  # fmt: skip
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):

@@ -268,13 +268,8 @@ def _changes(
             "better": sum(one < 0 for one in known) if known or not own else None,
             "worse": sum(one > 0 for one in known) if known or not own else None,
             "difference": material.result.loss - loss,
-            "rows": [(change, change.pieces()) for change in both_ends(own, _MOST_CHANGES)],
+            "rows": [(change, change.pieces()) for change in pictures.both_ends(own, _MOST_CHANGES)],
         }
-
-
-def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return as many items at most, half from either end."""
-    return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
 
 
 def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Iterator[tuple[Change, Any]]:
