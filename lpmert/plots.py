@@ -134,16 +134,10 @@ def surface(
 
     Parameters
     ----------
-    result : Result
-        Whose weights are in the middle.
-    data : NBest, Lattices or Hypergraphs
-        The lists of the result.
+    result, data, metric, window
+        As for `profile`.
     weights : pair of str, optional
         The names of the two features; by default the first two that vary.
-    metric : str, Metric or TextMetric, optional
-        That of the result.
-    window : {"wide", "medium", "near"}
-        How far to go.
     scale : (name, number), optional
         Draw all weights times the positive factor that brings this one to this number.
     paths : mapping from name to sequences of weights, optional
@@ -156,10 +150,8 @@ def surface(
 
     Raises
     ------
-    DataError
-        For other data than those of the result, and a feature or a window that is unknown.
-    MethodError
-        Without matplotlib.
+    DataError, MethodError
+        As by `profile`.
 
     Examples
     --------

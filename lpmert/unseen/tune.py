@@ -195,10 +195,8 @@ def tune(
         Leave the cross-validation out.
     averaging : Averaging, optional
         How to average; `lpmert.methods.Averaging()` by default.
-    ties : {"first", "best", "worst"}
-        Which of several hypotheses with identical features represents them.
-    region : Region, optional
-        Where the weights may lie; the average keeps to it.
+    ties, region
+        As for `minimize`; the average keeps to the region, too.
     time_limit : float, optional
         Seconds for everything; by default only the search for the optimum ends, after a minute.
     node_limit, gap, target, memory_limit

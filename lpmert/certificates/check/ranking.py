@@ -81,10 +81,8 @@ def verify(
         The documents it is about.
     metric : str, optional
         The metric it must be about, such as "ndcg@10".
-    time_limit, memory_limit
-        Seconds, and bytes that the process may hold.
-    on_line : callable, optional
-        Gets the number of each line that is checked, the first one being 1.
+    time_limit, memory_limit, on_line
+        As for `lpmert.verify`.
 
     Returns
     -------
@@ -93,12 +91,8 @@ def verify(
 
     Raises
     ------
-    CertificateError
-        If it does not hold; the message names the file and the line where it breaks.
-    LimitError
-        If a limit ended the check first.
-    DataError, MethodError
-        If there is no such file, or a limit cannot be used.
+    CertificateError, LimitError, DataError, MethodError
+        As by `lpmert.verify`.
 
     Notes
     -----
