@@ -123,9 +123,8 @@ class Setting(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The problem of some lists, the best weights that line searches find, and the averaged ones."""
+    """The best weights that line searches find on some lists, and the averaged ones."""
 
-    problem: AnyProblem
     found: CallerWeights
     averaged: CallerWeights
     average: Average
@@ -168,7 +167,7 @@ def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: O
         problem, problem.to_canonical(found), seed=setting.seed, chains=chains, on_steps=on_steps
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
-    return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
+    return Fit(found, averaged if problem.inside(averaged) else found, average)
 
 
 def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
@@ -232,8 +231,8 @@ def cross_validated(
     """
     fold, folds = split.of_lists(), split.folds
     workers, parts = current_workers(), []
-    kept = setting._replace(deadline=Deadline())  # a deadline goes to no other process
-    shared = workers.share(_Context(data_of(problem), fold, kept))
+    # a deadline goes to no other process
+    shared = workers.share((data_of(problem), fold, setting._replace(deadline=Deadline())))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
         for number, one in enumerate(pending, 1):
@@ -247,23 +246,18 @@ def cross_validated(
     return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-class _Context(NamedTuple):
-    """What all folds share. fold [S]: of each list."""
+def _fitted_without(shared: tuple[Material, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
+    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time.
 
-    data: Material
-    fold: IntArray
-    setting: Setting
-
-
-def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
-    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
-    aside = context.fold == number
+    shared: all lists, the fold [S] of each, and how weights are found.
+    """
+    data, fold, setting = shared
+    aside = fold == number
     with one_thread(), within(left).running() as deadline:
-        setting = context.setting._replace(deadline=deadline)
-        fitted = setting.problem(context.data.restrict(~aside), setting.region)
-        judge = setting.problem(context.data.restrict(aside))
-        found = fit(fitted, setting, chains=1)
-        return [chosen_statistics(judge, one) for one in (found.found, found.averaged)]
+        fitted = setting.problem(data.restrict(~aside), setting.region)
+        found = fit(fitted, setting._replace(deadline=deadline), chains=1)
+        judge = setting.problem(data.restrict(aside))
+        return [chosen_statistics(judge, one) for one in found[:2]]
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
 from lpmert.findings import LOSS, Unit, Weighted
-from lpmert.model.canonical import CallerWeights
+from lpmert.model.canonical import CallerWeights, Canonical
 from lpmert.quoting import quoted
 from lpmert.result import Result, warned
 from lpmert.search.driver import solve
@@ -27,7 +27,6 @@ from lpmert.unseen.estimate import (
     FEW,
     TOO_FEW,
     Estimate,
-    Fit,
     Setting,
     Split,
     chosen_statistics,
@@ -285,12 +284,12 @@ def tune(
                 np.arange(aside.n_lists),
             )
     average = fitted.average
-    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
+    weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
     temperature = average.temperature if isfinite(average.temperature) else None
     own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
     averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
     if estimate is None:
-        better = _is_too_far(averaged, optimum, fitted, nbest.n_lists)
+        better = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
     else:
         better = estimate.difference.low is not None and estimate.difference.low > 0.0
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
@@ -311,14 +310,13 @@ def tune(
     )
 
 
-def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
+def _is_too_far(averaged: Averaged, optimum: Result, form: Canonical, n_lists: int) -> bool:
     """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
 
     Where the loss grows in proportion to the distance from the optimum, what weights under exp(-loss / T) cost more
     has a gamma distribution over the d dimensions of the sphere: T d on average, with a standard deviation of
     T sqrt(d). Far is beyond two of these.
     """
-    form = fitted.problem.canonical
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))

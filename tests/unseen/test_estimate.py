@@ -55,10 +55,10 @@ def test_noise_is_expected_to_cost_half_of_the_lists():
     costs, fitted = [], []
     for seed in range(6):
         nbest = noise(seed, lists=60, dimension=6)
-        found = cross_validated(lpmert.Problem(nbest), setting(), Split.of(None, 60, 5, 0))
+        problem = lpmert.Problem(nbest)
+        found = cross_validated(problem, setting(), Split.of(None, 60, 5, 0))
         costs += [found.optimum.value, found.averaged.value]
-        whole = fit(lpmert.Problem(nbest, "loss"), setting())
-        fitted.append(whole.problem.evaluate(whole.found).loss)
+        fitted.append(problem.evaluate(fit(problem, setting()).found).loss)
     deviation = np.sqrt(60 / 4)  # of a sum of 60 fair coins
     assert abs(np.mean(costs) - 30) < 3 * deviation / np.sqrt(6)
     assert np.mean(fitted) < 30 - 3 * deviation / np.sqrt(6)  # there is something to leak
