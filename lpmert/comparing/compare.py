@@ -58,7 +58,6 @@ def compare(
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
-    replications: int = REPLICATIONS,
     cv: int | None = None,
     repeat: int = REPETITIONS,
     groups: Sequence[Hashable] | None = None,
@@ -100,8 +99,6 @@ def compare(
     memory_limit : int, optional
         Most bytes that this process holds, during the runs and the search for the optimum. The
         comparison ends before that with the runs so far.
-    replications : int
-        Of the permutation test against the first entry.
     cv : int, optional
         Folds of a cross-validation of all methods, and of the search for the optimum, which shares its time limit among
         them. Every fit starts anew from the lists of its fold; weights that are given are left out.
@@ -146,7 +143,7 @@ def compare(
     (0.0, 1.0, 1.0)
     """
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
-    replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
+    seed = whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
@@ -193,7 +190,7 @@ def compare(
     counter = count(1)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
-    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
+    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{REPLICATIONS}" + (
         "" if refits is None else f"|folds:{refits.split.folds}x{refits.split.repetitions}"
     )
 
@@ -216,7 +213,7 @@ def compare(
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
-        differences = judge.differences(entries[0].best, entry.best, replications, seed) if entries else (None, None)
+        differences = judge.differences(entries[0].best, entry.best, seed) if entries else (None, None)
         entries.append(Entry(source.name, source.settings, entry.runs, *differences))
     found = None
     if refits is not None:

@@ -201,18 +201,18 @@ class Judge:
             held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, there),
         )
 
-    def differences(self, first: Run, other: Run, replications: int, seed: int) -> tuple[Difference, Difference | None]:
+    def differences(self, first: Run, other: Run, seed: int) -> tuple[Difference, Difference | None]:
         """Return how two runs differ on the lists tuned on and on those held out."""
         metric = self.problem.metric
-        here = _difference(metric, first.chosen, other.chosen, replications, seed)
+        here = _difference(metric, first.chosen, other.chosen, seed)
         if first.held_out_chosen is None or other.held_out_chosen is None:
             return here, None
-        return here, _difference(metric, first.held_out_chosen, other.held_out_chosen, replications, seed)
+        return here, _difference(metric, first.held_out_chosen, other.held_out_chosen, seed)
 
 
-def _difference(metric: Metric, one: FloatArray, two: FloatArray, replications: int, seed: int) -> Difference:
+def _difference(metric: Metric, one: FloatArray, two: FloatArray, seed: int) -> Difference:
     loss = metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0))
-    return Difference(loss, permutation_test(metric, one, two, replications=replications, seed=seed))
+    return Difference(loss, permutation_test(metric, one, two, seed=seed))
 
 
 def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:

@@ -115,7 +115,6 @@ def test_methods_take_part_as_names_or_objects_and_are_named_after_their_setting
         ({"weights": {"moses": [1, 2]}}, DataError, "moses: weights need one number for each of the 3 features"),
         ({"seeds": 0}, MethodError, "seeds"),
         ({"jobs": 0}, MethodError, "jobs"),
-        ({"replications": -1}, MethodError, "replications"),
         ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
         ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
         ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
