@@ -212,9 +212,9 @@ def compare(
             )  # fmt: skip
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
-        entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
-        differences = judge.differences(entries[0].best, entry.best, seed) if entries else (None, None)
-        entries.append(Entry(source.name, source.settings, entry.runs, *differences))
+        entry = Entry(source.name, source.settings, tuple(runs[source.name]), None)
+        p_value = judge.p_value(entries[0].best, entry.best, seed) if entries else None
+        entries.append(replace(entry, p_value=p_value))
     found = None
     if refits is not None:
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}

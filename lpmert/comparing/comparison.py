@@ -123,17 +123,6 @@ class CrossValidation:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How the best run of a method differs from that of the first method on the same lists.
-
-    loss: this method's minus the first one's; p_value: of the paired permutation test.
-    """
-
-    loss: float
-    p_value: float
-
-
-@dataclass(frozen=True)
 class Summary:
     """Mean and best of losses, their range Delta and their standard deviation S, `None` for a single one."""
 
@@ -153,8 +142,8 @@ class Summary:
 class Entry:
     """A method, or weights from elsewhere, with all runs in the order of their seeds.
 
-    settings: the method's name and what differs from its defaults. training and held_out: differences from the first
-    method, `None` for itself.
+    settings: the method's name and what differs from its defaults. p_value: of the difference of its best run from that
+    of the first method, on the held-out lists if there are any; `None` for the first.
     """
 
     told = ("loss", "held_out_loss", "seconds")
@@ -162,8 +151,7 @@ class Entry:
     name: str
     settings: str
     runs: tuple[Run, ...]
-    training: Difference | None
-    held_out: Difference | None
+    p_value: float | None
 
     @property
     def best(self) -> Run:

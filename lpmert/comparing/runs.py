@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from lpmert.comparing import REPLICATIONS
-from lpmert.comparing.comparison import Difference, Run
+from lpmert.comparing.comparison import Run
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric, losses_of_totals
@@ -201,18 +201,11 @@ class Judge:
             held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, there),
         )
 
-    def differences(self, first: Run, other: Run, seed: int) -> tuple[Difference, Difference | None]:
-        """Return how two runs differ on the lists tuned on and on those held out."""
-        metric = self.problem.metric
-        here = _difference(metric, first.chosen, other.chosen, seed)
+    def p_value(self, first: Run, other: Run, seed: int) -> float:
+        """Return the p-value of the difference of two runs, on the lists held out if there are any."""
         if first.held_out_chosen is None or other.held_out_chosen is None:
-            return here, None
-        return here, _difference(metric, first.held_out_chosen, other.held_out_chosen, seed)
-
-
-def _difference(metric: Metric, one: FloatArray, two: FloatArray, seed: int) -> Difference:
-    loss = metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0))
-    return Difference(loss, permutation_test(metric, one, two, seed=seed))
+            return permutation_test(self.problem.metric, first.chosen, other.chosen, seed=seed)
+        return permutation_test(self.problem.metric, first.held_out_chosen, other.held_out_chosen, seed=seed)
 
 
 def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:

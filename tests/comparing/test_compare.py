@@ -286,19 +286,18 @@ def test_statistics_of_other_lists_are_refused():
         permutation_test(SumOfLosses(), np.zeros((3, 1)), np.zeros((4, 1)))
 
 
-def test_differences_are_those_of_the_best_runs():
+@pytest.mark.parametrize("apart", [False, True])
+def test_p_values_are_those_of_the_best_runs_on_held_out_lists_if_there_are_any(apart):
     nbest, held_out = random_nbest(7, lists=40), random_nbest(8, lists=40)
-    found = lpmert.compare(nbest, FAST, seeds=2, held_out=held_out, optimum=None)
-    first = found.methods[0].best
-    assert found.methods[0].training is None
+    found = lpmert.compare(nbest, FAST, seeds=2, held_out=held_out if apart else None, optimum=None)
+    first, judged = found.methods[0].best, held_out if apart else nbest
+    assert found.methods[0].p_value is None
     for entry in found.methods[1:]:
-        assert entry.training.loss == entry.best.loss - first.loss
-        assert entry.held_out.loss == entry.best.held_out_loss - first.held_out_loss
         one, two = (
-            nbest.statistics[nbest.offsets[:-1] + lpmert.evaluate(nbest, run.weights).selection]
+            judged.statistics[judged.offsets[:-1] + lpmert.evaluate(judged, run.weights).selection]
             for run in (first, entry.best)
         )
-        assert entry.training.p_value == permutation_test(SumOfLosses(), one, two)
+        assert entry.p_value == permutation_test(SumOfLosses(), one, two)
 
 
 # the command
