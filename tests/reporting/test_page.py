@@ -298,8 +298,8 @@ class TestTime:
         path, page = self.written(tmp_path), tmp_path / "page.html"
 
         def press(_: object, stage: str, done: int, parts: int) -> None:
-            assert (stage, parts) == ("surfaces", 12)  # of 4 weights 6 pairs, in 2 windows
-            if done == 2 * pairs + 1:
+            assert (stage, parts) == ("error surfaces", 6)  # of 4 weights
+            if done == pairs:
                 signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
@@ -355,7 +355,7 @@ class TestOwnPage:
         lpmert.write(LISTS, tmp_path / "x.npz")
 
         def press(_: object, stage: str, *__: int) -> None:
-            if stage == "surfaces":
+            if stage == "error surfaces":
                 signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
