@@ -9,7 +9,7 @@ from statistics import fmean, median, stdev
 from lpmert.errors import FloatArray
 from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.result import SCHEMA, Result, Status
-from lpmert.unseen.estimate import FEW, Interval
+from lpmert.unseen.estimate import Interval, doubts
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,7 @@ class CrossValidation:
         found = []
         if self.repetitions < self.planned:
             found.append(f"only {self.repetitions} of {self.planned} repetitions were made")
-        if self.groups < FEW:
-            few = "lists" if self.groups == self.n_lists else "groups of lists"
-            found.append(f"fewer than {FEW} {few}: cross-validation is not worth much")
+        found += doubts("cross-validation", self.groups, self.n_lists)
         for method in self.methods:
             if method.name == OPTIMUM and method.proved < len(method.fits):
                 open_fits = len(method.fits) - method.proved

@@ -154,10 +154,11 @@ class Estimate:
     groups: int
     folds: int = 0
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether there are too few lists for a useful estimate."""
-        return self.groups < FEW
+
+def doubts(what: str, groups: int, n_lists: int) -> list[str]:
+    """Return that an estimate is worth little, where it is: it rests on few lists, or groups of lists."""
+    few = "lists" if groups == n_lists else "groups of lists"
+    return [f"fewer than {FEW} {few}: {what} is not worth much"] if groups < FEW else []
 
 
 def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:

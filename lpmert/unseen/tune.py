@@ -24,7 +24,6 @@ from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.unseen.averaging import AGREEMENT, Averaging
 from lpmert.unseen.estimate import (
-    FEW,
     TOO_FEW,
     Estimate,
     Setting,
@@ -32,6 +31,7 @@ from lpmert.unseen.estimate import (
     chosen_statistics,
     cross_validated,
     divisible,
+    doubts,
     estimate_of,
     fit,
     general_metric,
@@ -128,10 +128,8 @@ class Tuned(Weighted):
                 "the estimate favours the optimum, but within chance; in such cases, averaged weights "
                 "were still better on most other lists"
             )
-        for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
-            if estimate is not None and estimate.doubtful:
-                few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"
-                found.append(f"fewer than {FEW} {few}: the {what} is not worth much")
+        for what, estimate in (("the estimate", self.estimate), ("the held-out comparison", self.held_out)):
+            found += [] if estimate is None else doubts(what, estimate.groups, estimate.n_lists)
         return found
 
     def __str__(self) -> str:
