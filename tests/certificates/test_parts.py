@@ -16,7 +16,7 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Part, closed, narrowed, whole_part
+from lpmert.certificates.check.tree import Part, _checked, closed, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
@@ -106,9 +106,12 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     lists = NBest(np.array(rows), range(0, len(rows) + 1, 2), np.arange(len(rows)) % 2.0)
     proof = claimed(lists, dict.fromkeys(lists.names, 0))
     part = whole_part(proof)._replace(shape=Box(np.array([[1, 1], [1, -1]], dtype=object)))
-    chosen = [2 * k for k in range(len(differences))]
-    (balanced,) = part.balanced(proof, chosen, [row + 1 for row in chosen], multipliers, [0])
-    return proof, bool(balanced)
+    core = [value for k, multiplier in enumerate(multipliers) for value in (k, 1, multiplier)]
+    try:
+        _checked(proof, part, [core], {k: 2 * k for k in range(len(differences))})
+    except CertificateError:
+        return proof, False
+    return proof, True
 
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
@@ -116,7 +119,7 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     ("differences", "multipliers", "spread", "sign"),
     [
         ([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1], 0, 1),
-        ([2**53, -(2**53), 1, -1], [1, 1, 1, 1], 2**54, -1),  # scores are rounded
+        ([2**53, -(2**53), 1, -1], [2, 2, 2, 2], 2**54, -1),  # scores are rounded
     ],
 )
 def test_a_conflict_that_rounding_alone_balances_is_refused(

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
+from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
 from lpmert.certificates.format import CertificateReader, Record, depth_first, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
-_LARGEST_MULTIPLIER = 1 << 62
 _SCORE_BYTES = 32
 """What a score and its comparisons take."""
 
@@ -86,26 +85,6 @@ class Part(NamedTuple):
         part = self._replace(price=price)
         order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
         return part._replace(rows=self.rows[order])
-
-    def balanced(
-        self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
-    ) -> BoolArray:
-        """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
-        multipliers, add up to what is nowhere negative inside the box.
-        """
-        # What is not a number is not clear.
-        times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
-        points = self.shape.points
-        leads = points @ (lists.features.take(others, axis=0) - lists.features.take(chosen, axis=0)).T
-        # Higham, as for the scores; the products with the multipliers and their sums are rounded too.
-        doubt = lists.errors(points)[:, None] + EPSILON * (len(chosen) + 8) * np.abs(leads)
-        totals, doubts = (np.add.reduceat(times * each, starts, axis=1) for each in (leads, 2.0 * doubt))
-
-        def exact(k: int) -> Whole:
-            own, rows = slice(starts[k], [*starts, None][k + 1]), lists.whole
-            return np.asarray(np.array(multipliers[own], dtype=object) @ (rows[others[own]] - rows[chosen[own]]))
-
-        return self.shape.none_negative(totals, doubts, exact)
 
 
 def whole_part(lists: ProofLists) -> Part:
@@ -295,7 +274,9 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
     if 0 in sizes or -1 in chosen or min(multipliers, default=1) < 1 or any(map(eq, chosen, others)):
         raise CertificateError("a core compares choices with other hypotheses of their lists, positive times each")
     ends = [0, *accumulate(sizes)]
-    if entries and not part.balanced(lists, chosen, others, multipliers, ends[:-1]).all():
+    differences = np.array(multipliers, dtype=object)[:, None] * (lists.whole[others] - lists.whole[chosen])
+    sums = np.add.reduceat(differences, ends[:-1]) if entries else ()
+    if not all(part.shape.is_nonnegative(own) for own in checked(sums, 10)):
         raise CertificateError("the multipliers of a core do not balance its differences")
     return [dict(zip(numbers[start:end], chosen[start:end], strict=True)) for start, end in pairwise(ends)]
 
