@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.certificates.format import BOXES, Record, integers
-from lpmert.errors import BoolArray, CertificateError, FloatArray
+from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checked
 
 Whole = NDArray[np.object_]
@@ -42,20 +42,6 @@ class Box(NamedTuple):
         """Whether a vector of whole numbers has no negative product with any weights inside: B1."""
         products = self.rays @ vector
         return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
-
-    def none_negative(
-        self, products: FloatArray, errors: FloatArray, exact: Callable[[int], Whole]
-    ) -> NDArray[np.bool_]:
-        """Return which of some vectors [p] have no negative product with any weights inside, from their products [d, p]
-        with the rays, off by at most the errors; `exact` gives a vector that these do not decide in whole numbers.
-        """
-        if not len(self.rays):
-            return np.array([self.is_nonnegative(exact(k)) for k in checked(range(products.shape[1]), 10)], dtype=bool)
-        margins, doubt = products[0] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0)
-        none: BoolArray = margins >= doubt
-        for k in checked(np.flatnonzero(~none & ~(margins < -doubt)).tolist(), 10):
-            none[k] = self.is_nonnegative(exact(k))
-        return none
 
     def parts(self, record: Record) -> Iterable[Box]:
         """Return the parts into which a record divides it, which cover it: B2.

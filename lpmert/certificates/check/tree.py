@@ -73,13 +73,11 @@ class Part(NamedTuple):
         return low, high
 
     def costs(self, lists: ProofLists) -> IntArray:
-        slopes = self.price.slopes
-        costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
-        return costs
+        return np.asarray(np.array(self.price.slopes) @ lists.worth[:, self.rows])
 
-    def least(self, lists: ProofLists) -> int:
-        """Return what all selections cost at least, by the cheapest of each list."""
-        return self.price.of(self.fixed.tolist()) + int(self.costs(lists)[self.starts].sum())
+    def least(self, costs: IntArray) -> int:
+        """Return what all selections cost at least, from what the rows [n] do: the cheapest of a list come first."""
+        return self.price.of(self.fixed.tolist()) + int(costs[self.starts].sum())
 
     def ordered(self, lists: ProofLists, price: Price) -> Part:
         part = self._replace(price=price)
@@ -118,14 +116,14 @@ def narrowed(lists: ProofLists, part: Part, shape: Box) -> Part:
 def _survivors(lists: ProofLists, part: Part) -> BoolArray:
     """Return which of the rows [n] of a part are left inside its box."""
     scores, errors = part.scores(lists), lists.errors(part.shape.points)
-    rows, sizes = np.arange(len(part.rows)), part.sizes
+    rows, sizes, doubt = np.arange(len(part.rows)), part.sizes, float(errors.sum())
     best = np.repeat(_winners(lists, part, scores[0], float(errors[0])), sizes)
-    beaten = _beaten(lists, part, errors, scores.take(best, axis=1) - scores, best, rows)
+    beaten = _beaten(lists, part, doubt, scores.take(best, axis=1) - scores, best, rows)
     left = np.flatnonzero(~beaten)
     firsts = left[np.searchsorted(left, part.starts)]
     first = np.repeat(firsts, sizes)
     beaten[firsts] = np.logical_or.reduceat(
-        _beaten(lists, part, errors, scores - scores.take(first, axis=1), rows, first), part.starts
+        _beaten(lists, part, doubt, scores - scores.take(first, axis=1), rows, first), part.starts
     )
     return ~beaten
 
@@ -147,14 +145,18 @@ def _winners(lists: ProofLists, part: Part, scores: FloatArray, error: float) ->
 
 
 def _beaten(
-    lists: ProofLists, part: Part, errors: FloatArray, leads: FloatArray, winners: IntArray, losers: IntArray
+    lists: ProofLists, part: Part, doubt: float, leads: FloatArray, winners: IntArray, losers: IntArray
 ) -> BoolArray:
     """Return for pairs of hypotheses [p] whether the first, another one, is as good as the second everywhere inside.
 
-    errors [d]: how far the leads [d, p] of the first ones at the rays may be from the true ones.
+    leads [d, p]: of the first ones at the rays; doubt: how far the least inside may be from the true one.
     """
     leads[0, winners == losers] = -np.inf
-    return part.shape.none_negative(leads, errors[:, None], lambda a: _lead(lists, part, winners[a], losers[a]))
+    margins = leads[0] - np.abs(leads[1:]).sum(axis=0)
+    beaten: BoolArray = margins >= doubt
+    for k in checked(np.flatnonzero(~beaten & ~(margins < -doubt)).tolist(), 10):
+        beaten[k] = part.shape.is_nonnegative(_lead(lists, part, winners[k], losers[k]))
+    return beaten
 
 
 def _lead(lists: ProofLists, part: Part, winner: int, loser: int) -> Whole:
@@ -181,7 +183,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, Iterat
         left = priced(lists, left, record["at"])
     costs = left.costs(lists)
     target = left.price.target
-    others = left.price.of(left.fixed.tolist()) + int(costs[left.starts].sum())
+    others = left.least(costs)
     charges = _charges(lists, left, met, costs, record) if attainable else None
     bound = inf if charges is None else others + sum(amount for amount, _ in charges)
     if charges is None or bound >= target:

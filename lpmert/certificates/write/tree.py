@@ -116,8 +116,9 @@ class _Work:
         rows, numbers = part.rows.tolist(), lists.numbers[part.rows[part.starts]].tolist()
         ends = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
         self._alive = {s: tuple(rows[a:b]) for s, (a, b) in ends if s not in part.chosen}  # as limits are
-        self._cost = dict(zip(rows, part.costs(lists).tolist(), strict=True))
-        self._bound, self._target = part.least(lists), part.price.target
+        costs = part.costs(lists)
+        self._cost = dict(zip(rows, costs.tolist(), strict=True))
+        self._bound, self._target = part.least(costs), part.price.target
         return at
 
     @property
@@ -325,8 +326,8 @@ def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:
 
 def _closed_by_cores(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, Record | None]:
     """Return what the hypotheses of a box cost [n], and the record that closes it at once, if there is one."""
-    whole = lists.worth[0][part.rows]
-    needed = lists.target - part.least(lists)
+    whole = part.costs(lists)
+    needed = lists.target - part.least(whole)
     costs = whole.astype(np.float64)
     if needed <= 0:
         return costs, {}
@@ -349,7 +350,7 @@ def _closed_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tupl
         return costs, None
     centre = lists.worth[:, part.rows[first_best(scores[0], part.starts)]].sum(axis=1)
     for at, weighed in _at_prices(lists, part, part.fixed + centre):
-        if weighed.least(lists) >= weighed.price.target:
+        if weighed.least(weighed.costs(lists)) >= weighed.price.target:
             return costs, {"at": at}
         costs = (np.array(weighed.price.slopes[:-1]) @ lists.worth[:-1, part.rows]).astype(np.float64)
     return costs, None
