@@ -22,7 +22,7 @@ from lpmert.errors import DataError
 from lpmert.findings import Outcome
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
-from lpmert.quoting import duration, number, percent, quoted
+from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
 from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
@@ -310,7 +310,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    source.filters.update(number=number, percent=percent, duration=duration, weight=_weight)
+    source.filters.update(number=number, duration=duration, weight=_weight)
     source.globals.update(tables=tables)
     return source
 

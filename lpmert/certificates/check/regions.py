@@ -31,12 +31,10 @@ class Box(NamedTuple):
 
     @property
     def points(self) -> FloatArray:
-        self._check_length()
-        return self.rays.astype(np.float64)
-
-    def _check_length(self) -> None:
+        """The rays in doubles. Splits need longer ones: about d _MOST_BITS boxes at most lie within each other."""
         if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
             raise CertificateError("a ray is beyond the range of double precision")
+        return self.rays.astype(np.float64)
 
     def is_nonnegative(self, vector: Whole) -> bool:
         """Whether a vector of whole numbers has no negative product with any weights inside: B1."""
@@ -44,11 +42,7 @@ class Box(NamedTuple):
         return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
 
     def parts(self, record: Record) -> Iterable[Box]:
-        """Return the parts into which a record divides it, which cover it: B2.
-
-        Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
-        """
-        self._check_length()
+        """Return the parts into which a record divides it, which cover it: B2."""
         if not len(self.rays):
             return _faces(self.rays.shape[1], record)
         if set(record) == {"split"}:
