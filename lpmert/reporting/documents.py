@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -62,12 +62,16 @@ Source = Outcome | str | Path
 
 @dataclass(frozen=True)
 class Document:
-    """One outcome: the name it goes by, its kind, all that it holds, and its result, if one was found."""
+    """One outcome: the name it goes by, its kind, all that it holds, and its result, if one was found.
+
+    beside: other weights, by what they are.
+    """
 
     name: str
     kind: str
     content: dict[str, Any]
     result: Result | None
+    beside: Mapping[str, Mapping[str, float]]
 
     @property
     def fingerprint(self) -> str:
@@ -150,26 +154,22 @@ def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], st
         result = None if own is None else Result.from_dict(own)
         for key in ("unit", "held_out_unit") if kind in ("comparison", "tuning") else ():
             unit_in(content, key)
-        for what, weights in _weights(content, kind):
+        beside = {"start": own["initial"]} if kind in ("result", "tuning") and own["initial"] is not None else {}
+        if kind == "check":
+            beside["checked"] = content["weights"]
+        elif kind == "tuning":
+            beside["averaged"] = content["averaged"]["weights"]
+        elif kind == "comparison":
+            beside = {f"best of {entry['name']}": best_run(entry)["weights"] for entry in content["methods"]}
+        for what, weights in {"weights": own["weights"] if own else {}, **beside}.items():
             if result is not None and weights.keys() != set(result.names):
                 raise ValueError(f"{quoted(what)} has other features than the optimum")
             if any(abs(weight) > MAGNITUDE_LIMIT for weight in weights.values()):
                 raise ValueError(f"{quoted(what)} has a weight beyond {MAGNITUDE_LIMIT:g}")
-        return Document(name, kind, content, result)
+        return Document(name, kind, content, result, beside)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         again = f"write it again with `lpmert {_KINDS[kind][0]} -o`"
         raise DataError(f"not a {kind} of this version of lpmert ({error}); {again}", path=name) from error
-
-
-def _weights(content: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield all weights of a document beside those of its optimum, and where they are."""
-    yield "weights", content.get("weights", content["optimum"]["weights"] if content.get("optimum") else {})
-    if kind == "tuning":
-        yield "averaged.weights", content["averaged"]["weights"]
-    for entry in content["methods"] if kind == "comparison" else ():
-        best_run(entry)  # raises where there is none
-        for run in entry["runs"]:
-            yield f"the weights of {entry['name']}", run["weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,18 +301,9 @@ class Material:
             name = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":
                 found[f"{OPTIMUM if one.result.status.proved else _FOUND}{name}"] = one.result.weights
-            if one.kind == "check":
-                found[f"checked{name}"] = self._in_order(one.content["weights"])
-            elif one.result is not None and one.result.initial is not None and one.kind != "comparison":
-                found[f"start{name}"] = np.asarray(one.result.initial, dtype=np.float64)
-            if one.kind == "tuning":
-                found[f"averaged{name}"] = self._in_order(one.content["averaged"]["weights"])
-            for entry in one.content["methods"][:_MOST_METHODS] if one.kind == "comparison" else ():
-                found[f"best of {entry['name']}"] = self._in_order(best_run(entry)["weights"])
+            for what, weights in list(one.beside.items())[:_MOST_METHODS]:
+                found[what + name] = np.array([float(weights[feature]) for feature in self.names])
         return found
-
-    def _in_order(self, weights: Mapping[str, float]) -> FloatArray:
-        return np.array([float(weights[name]) for name in self.names])
 
 
 def _alike(first: FloatArray, second: FloatArray) -> bool:
