@@ -117,7 +117,7 @@ def profile(
     """
     material = _material(result, data, metric)
     found = material.profile(material.place(weight), window)
-    return pictures.profile(found, weight, _title(result), result.loss, material.unit, *_SIZE)
+    return pictures.profile(found, weight, material.title, result.loss, material.unit, *_SIZE)
 
 
 def surface(
@@ -172,7 +172,7 @@ def surface(
         inside = np.array([one for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
             ways[name] = inside
-    label = f"{_title(result)}: {material.unit.name} {material.unit.short(result.loss)}"
+    label = f"{material.title}: {material.unit.name} {material.unit.short(result.loss)}"
     return pictures.surface(found, (names[0], names[1]), {}, ways, material.unit, label, 7.2, 5.6)
 
 
@@ -251,7 +251,3 @@ def _material(
 ) -> Material:
     pictures.check_installed("matplotlib")
     return Material.of(documents([result]), data, metric, {}, scale)
-
-
-def _title(result: Result) -> str:
-    return "proved optimum" if result.status.proved else "best found"

@@ -186,7 +186,7 @@ def compare(
     if cv is not None:
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
-        refits = Refits.of(problem, ties, split, compared, solver, limits, at_most)
+        refits = Refits.of(problem, split, compared, solver, limits, at_most)
     counter = count(1)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}

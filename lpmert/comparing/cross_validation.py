@@ -10,32 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run, best_of
 from lpmert.comparing.runs import Judge, Named, Source, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import AnyProblem
-from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Material, Split, data_of, general_metric, interval_of, one_thread, shares, summed
+from lpmert.unseen.estimate import Split, data_of, interval_of, like, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
 class Refits:
     """Fits of every source, and then of the optimum, on all lists but those of a fold, on which they are judged."""
 
-    data: Material
-    metric: Any
-    ties: str
-    region: Region | None
+    problem: AnyProblem
     split: Split
     sources: tuple[Source, ...]
     solver: Method | None
@@ -46,7 +40,6 @@ class Refits:
     def of(
         cls,
         problem: AnyProblem,
-        ties: str,
         split: Split,
         sources: Sequence[Source],
         solver: Method | None,
@@ -71,8 +64,8 @@ class Refits:
         if optimum_limits.time_limit is not None:
             share = optimum_limits.time_limit / (split.folds * split.repetitions)
             optimum_limits = replace(optimum_limits, time_limit=share)
-        data, metric = data_of(problem), general_metric(problem)
-        return cls(data, metric, ties, problem.region, split, taking_part, solver, limits, optimum_limits)
+        data_of(problem)  # refuses what is not divided
+        return cls(problem, split, taking_part, solver, limits, optimum_limits)
 
     @property
     def tasks(self) -> list[tuple[int, int]]:
@@ -84,9 +77,10 @@ def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
     """Return a run of every source of a fit, without what it chose on the lists fitted to; a unit of work."""
     repetition, fold = task
     aside, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
+    problem, data = refits.problem, data_of(refits.problem)
     with one_thread():
-        fitted = problem_of(refits.data.restrict(~aside), refits.metric, refits.ties, refits.region)
-        judge = Judge(fitted, problem_of(refits.data.restrict(aside), refits.metric, refits.ties, None))
+        fitted = like(problem, data.restrict(~aside), problem.region)
+        judge = Judge(fitted, like(problem, data.restrict(aside)))
         found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
         if refits.solver is not None:
             start = CallerWeights(best_of(run for _, run in found).weights) if found else None

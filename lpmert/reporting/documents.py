@@ -42,8 +42,6 @@ _KINDS: Mapping[str, tuple[str, frozenset[str]]] = {
 }
 """What writes a document, and the keys that tell what it is."""
 
-OPTIMUM = "optimum"
-_FOUND = "weights found"
 _ALONG = 1e-9
 """Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 _SAME = 1e-12
@@ -263,7 +261,7 @@ class Material:
 
     @property
     def title(self) -> str:
-        return OPTIMUM if self.result.status.proved else _FOUND
+        return _title(self.result)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -300,10 +298,14 @@ class Material:
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":
-                found[f"{OPTIMUM if one.result.status.proved else _FOUND}{name}"] = one.result.weights
+                found[_title(one.result) + name] = one.result.weights
             for what, weights in list(one.beside.items())[:_MOST_METHODS]:
                 found[what + name] = np.array([float(weights[feature]) for feature in self.names])
         return found
+
+
+def _title(result: Result) -> str:
+    return "proved optimum" if result.status.proved else "best found"
 
 
 def _alike(first: FloatArray, second: FloatArray) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,10 +82,10 @@ def _through_lists(problem: Problem) -> Lines:
     features, offsets, statistics = problem.as_given()
     search = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    metric, values, costs = problem.metric, statistics, None
+    metric, costs = problem.metric, None
     if isinstance(metric, AdditiveMetric):  # in fixed point sums are exact
         costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), offsets)
-        values = costs.costs
+    values: Any = statistics if costs is None else costs.costs
 
     def row(weights: FloatArray, direction: FloatArray) -> Row:
         checkpoint()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import stdtrit
@@ -102,24 +102,19 @@ def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
     return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
 
 
-def general_metric(problem: AnyProblem) -> Any:
-    """Return the metric of a problem as `problem_of` takes it for other lists or lattices: for these, one on texts."""
-    return problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
+def like(problem: AnyProblem, data: Material, region: Region | None = None) -> AnyProblem:
+    """Return the problem on other data with the metric and the rule for ties of one, in a region or everywhere."""
+    if isinstance(problem, LatticeProblem):  # whose metric is one on texts
+        return problem_of(data, problem.given_metric, "first", region)
+    return problem_of(data, problem.metric, problem.ties, region)
 
 
 class Setting(NamedTuple):
-    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call."""
+    """How weights are found; deadline: of the whole call."""
 
-    metric: Any
-    ties: str
-    region: Region | None
     seed: int
     deadline: Deadline
     averaging: Averaging = Averaging()
-
-    def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
-        """Return the problem on some data, in a region or everywhere."""
-        return problem_of(data, self.metric, self.ties, region)
 
 
 class Fit(NamedTuple):
@@ -233,7 +228,7 @@ def cross_validated(
     fold, folds = split.of_lists(), split.folds
     workers, parts = current_workers(), []
     # a deadline goes to no other process
-    shared = workers.share((data_of(problem), fold, setting._replace(deadline=Deadline())))
+    shared = workers.share((problem, fold, setting._replace(deadline=Deadline())))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
         for number, one in enumerate(pending, 1):
@@ -247,17 +242,17 @@ def cross_validated(
     return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-def _fitted_without(shared: tuple[Material, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
+def _fitted_without(shared: tuple[AnyProblem, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
     """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time.
 
-    shared: all lists, the fold [S] of each, and how weights are found.
+    shared: the problem on all lists, the fold [S] of each, and how weights are found.
     """
-    data, fold, setting = shared
-    aside = fold == number
+    problem, fold, setting = shared
+    data, aside = data_of(problem), fold == number
     with one_thread(), within(left).running() as deadline:
-        fitted = setting.problem(data.restrict(~aside), setting.region)
+        fitted = like(problem, data.restrict(~aside), problem.region)
         found = fit(fitted, setting._replace(deadline=deadline), chains=1)
-        judge = setting.problem(data.restrict(aside))
+        judge = like(problem, data.restrict(aside))
         return [chosen_statistics(judge, one) for one in found[:2]]
 
 

@@ -34,9 +34,9 @@ from lpmert.unseen.estimate import (
     doubts,
     estimate_of,
     fit,
-    general_metric,
     groups_of,
     held_out_like,
+    like,
 )
 from lpmert.values import whole_number
 from lpmert.workers import using_workers
@@ -253,7 +253,7 @@ def tune(
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
-        setting = Setting(general_metric(problem), ties, problem.region, seed, deadline, averaging)
+        setting = Setting(seed, deadline, averaging)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))
         seconds["average"] = deadline.seconds
@@ -273,7 +273,7 @@ def tune(
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart, unit = None, None
         if aside is not None:
-            judged = setting.problem(aside)
+            judged = like(problem, aside)
             unit = judged.unit
             apart = estimate_of(
                 problem.metric,
@@ -301,7 +301,7 @@ def tune(
         held_out=apart,
         n_lists=nbest.n_lists,
         seed=seed,
-        signature=f"{problem.signature}|{setting.averaging.settings()}",
+        signature=f"{problem.signature}|{averaging.settings()}",
         seconds=seconds,
         unestimated=unestimated,
         held_out_unit=unit,

@@ -18,8 +18,8 @@ from lpmert.unseen.estimate import Setting, Split, cross_validated, estimate_of,
 stats = Late("scipy.stats")
 
 
-def setting(metric="loss", seed=0):
-    return Setting(metric_by_name(metric), "first", None, seed, Deadline())
+def setting():
+    return Setting(0, Deadline())
 
 
 def half_width(interval):
@@ -118,11 +118,11 @@ def test_lists_of_a_group_count_once_in_the_interval():
 def test_a_ratio_is_estimated_from_all_lists_together():
     features, offsets, statistics = random_lists(1, kind="bleu", lists=40)
     nbest = NBest(features, offsets, statistics)
-    found = cross_validated(lpmert.Problem(nbest, "bleu"), setting("bleu"), Split.of(None, 40, 4, 0))
+    found = cross_validated(lpmert.Problem(nbest, "bleu"), setting(), Split.of(None, 40, 4, 0))
     fold = folds_of(np.arange(40), 4, 0)
     total = np.zeros(9)
     for number in range(4):
-        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting("bleu"), 1).averaged
+        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting(), 1).averaged
         aside = nbest.restrict(fold == number)
         total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)

@@ -115,7 +115,11 @@ class _Work:
         at, part = points[-1]
         rows, numbers = part.rows.tolist(), lists.numbers[part.rows[part.starts]].tolist()
         ends = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
-        self._alive = {s: tuple(rows[a:b]) for s, (a, b) in ends if s not in part.chosen}  # as limits are
+        self._alive: dict[int, tuple[int, ...]] = {
+            s: tuple(rows[a:b])
+            for s, (a, b) in ends
+            if s not in part.chosen  # as limits are
+        }
         costs = part.costs(lists)
         self._cost = dict(zip(rows, costs.tolist(), strict=True))
         self._bound, self._target = part.least(costs), part.price.target
@@ -224,7 +228,7 @@ class _Work:
         return answer
 
 
-def _at_prices(lists: ProofLists, part: Part, worth: Sequence[int] | IntArray) -> Iterator[tuple[list[int], Part]]:
+def _at_prices(lists: ProofLists, part: Part, worth: Sequence[int]) -> Iterator[tuple[list[int], Part]]:
     """Yield sums at which prices can be taken, and the part at these: sums of this worth, then the cheapest ones."""
     seen: list[list[int]] = []
     while len(seen) < _MOST_POINTS:
@@ -237,14 +241,14 @@ def _at_prices(lists: ProofLists, part: Part, worth: Sequence[int] | IntArray) -
         except CertificateError:
             return
         yield at, weighed
-        worth = weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)
+        worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
 
 
-def point(lists: ProofLists, part: Part, worth: Sequence[int] | IntArray) -> list[int]:
+def point(lists: ProofLists, part: Part, worth: Sequence[int]) -> list[int]:
     """Return the sums of a selection of this worth, at least 1, at which prices can be taken; of a budget, prices."""
     if isinstance(lists.claim, BudgetClaim):
         return budget_prices(lists, part, lists.claim.most)
-    return [max(1, int(value)) for value in lists.sums(worth)]
+    return [max(1, value) for value in lists.sums(worth)]
 
 
 def budget_prices(lists: ProofLists, part: Part, most: int) -> list[int]:
@@ -348,8 +352,8 @@ def _closed_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tupl
         return costs, {}
     if not len(part.starts):
         return costs, None
-    centre = lists.worth[:, part.rows[first_best(scores[0], part.starts)]].sum(axis=1)
-    for at, weighed in _at_prices(lists, part, part.fixed + centre):
+    centre = part.fixed + lists.worth[:, part.rows[first_best(scores[0], part.starts)]].sum(axis=1)
+    for at, weighed in _at_prices(lists, part, centre.tolist()):
         if weighed.least(weighed.costs(lists)) >= weighed.price.target:
             return costs, {"at": at}
         costs = (np.array(weighed.price.slopes[:-1]) @ lists.worth[:-1, part.rows]).astype(np.float64)
@@ -426,4 +430,4 @@ def _multipliers(first: FloatArray, second: FloatArray) -> IntArray:
     holds = (total[:, :, 0] >= np.abs(total[:, :, 1:]).sum(axis=2)) & (np.maximum(p, q) < 2.0**60)
     which = np.arange(len(first)), holds.argmax(axis=1)  # of the fewest bits
     found = np.where(holds.any(axis=1), [p[which], q[which]], 0.0).astype(np.int64)
-    return (found // np.maximum(1, np.gcd(*found))).T
+    return np.asarray((found // np.maximum(1, np.gcd(*found))).T)
