@@ -20,7 +20,6 @@ from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.documents import Material, documents
 from lpmert.reporting.documents import changes as changed_lists
-from lpmert.reporting.lines import Window
 from lpmert.result import Result
 from lpmert.subsets import Subsets
 from lpmert.values import weights_array
@@ -117,8 +116,8 @@ def profile(
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
     material = _material(result, data, metric)
-    found = material.profile(material.place(weight), _window(material, window))
-    return pictures.profile(found, weight, _title(result), result.loss, material.unit, *_SIZE)
+    found = material.profile(material.place(weight), window)
+    return pictures.profile(found, weight, material.title, result.loss, material.unit, *_SIZE)
 
 
 def surface(
@@ -135,16 +134,10 @@ def surface(
 
     Parameters
     ----------
-    result : Result
-        Whose weights are in the middle.
-    data : NBest, Lattices or Hypergraphs
-        The lists of the result.
+    result, data, metric, window
+        As for `profile`.
     weights : pair of str, optional
         The names of the two features; by default the first two that vary.
-    metric : str, Metric or TextMetric, optional
-        That of the result.
-    window : {"wide", "medium", "near"}
-        How far to go.
     scale : (name, number), optional
         Draw all weights times the positive factor that brings this one to this number.
     paths : mapping from name to sequences of weights, optional
@@ -157,10 +150,8 @@ def surface(
 
     Raises
     ------
-    DataError
-        For other data than those of the result, and a feature or a window that is unknown.
-    MethodError
-        Without matplotlib.
+    DataError, MethodError
+        As by `profile`.
 
     Examples
     --------
@@ -174,14 +165,14 @@ def surface(
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
     places = material.place(names[0]), material.place(names[1])
-    found = material.surface(places, _window(material, window))
+    found = material.surface(places, window)
     ways: dict[str, Any] = {}
     for name, path in (paths or {}).items():
         there = (material.in_plane(weights_array(one, result.names), places) for one in path)
         inside = np.array([one for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
             ways[name] = inside
-    label = f"{_title(result)}: {material.unit.name} {material.unit.short(result.loss)}"
+    label = f"{material.title}: {material.unit.name} {material.unit.short(result.loss)}"
     return pictures.surface(found, (names[0], names[1]), {}, ways, material.unit, label, 7.2, 5.6)
 
 
@@ -260,14 +251,3 @@ def _material(
 ) -> Material:
     pictures.check_installed("matplotlib")
     return Material.of(documents([result]), data, metric, {}, scale)
-
-
-def _window(material: Material, name: str) -> Window:
-    for one in material.windows:
-        if one.name == name:
-            return one
-    raise DataError(f"window={quoted(name)} is none of {', '.join(one.name for one in material.windows)}")
-
-
-def _title(result: Result) -> str:
-    return "proved optimum" if result.status.proved else "best found"

@@ -419,7 +419,6 @@ def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
         metric=given.metric,
         region=given.region,
         optimum="auto",
-        replications=10,
     )
     for entry in compared.methods:
         for one in entry.runs:

@@ -23,6 +23,7 @@ from lpmert.reporting.tables import (
     Compared,
     bound,
     check_verdict,
+    costs,
     figures,
     tuned_notes,
     tuned_table,
@@ -156,12 +157,11 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
     paths: how many there are in the lattices.
     """
     unit = result.unit or LOSS
-    told = [*figures(result, unit), *bound(result, unit)]
-    told += [(name, number(value)) for name, value in result.sums.items()]
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     good = result.status.proved and not result.warnings
     facts = labelled(_facts(result, paths, verbose))
-    return joined(side_by_side(table), facts, labelled(told), warned(result), verdict_line(result.message, good))
+    told = labelled(costs(result, unit))
+    return joined(side_by_side(table), facts, told, warned(result), verdict_line(result.message, good))
 
 
 def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from lpmert.api import method_of, problem_of
@@ -17,10 +17,9 @@ from lpmert.comparing import (
     REPLICATIONS,
     SEEDS,
 )
-from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run
-from lpmert.comparing.cross_validation import expected, fit_and_judge
-from lpmert.comparing.cross_validation import folds as refits
-from lpmert.comparing.runs import Judge, RunTask, collect, run_once, sources
+from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run, best_of
+from lpmert.comparing.cross_validation import Refits, expected, fit_and_judge
+from lpmert.comparing.runs import Judge, collect, run_once, sources
 from lpmert.errors import DataError, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
@@ -33,9 +32,10 @@ from lpmert.model.region import Region
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import check_fits, solve
 from lpmert.search.method import Method
+from lpmert.system.deadline import told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import Material, Split, data_of, held_out_like
+from lpmert.unseen.estimate import Material, Split, held_out_like
 from lpmert.values import Weights, checked_limits, whole_number
 from lpmert.workers import checked_backend, using_workers
 
@@ -58,7 +58,6 @@ def compare(
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
-    replications: int = REPLICATIONS,
     cv: int | None = None,
     repeat: int = REPETITIONS,
     groups: Sequence[Hashable] | None = None,
@@ -100,8 +99,6 @@ def compare(
     memory_limit : int, optional
         Most bytes that this process holds, during the runs and the search for the optimum. The
         comparison ends before that with the runs so far.
-    replications : int
-        Of the permutation test against the first entry.
     cv : int, optional
         Folds of a cross-validation of all methods, and of the search for the optimum, which shares its time limit among
         them. Every fit starts anew from the lists of its fold; weights that are given are left out.
@@ -135,8 +132,7 @@ def compare(
     Notes
     -----
     The first entry and each other one are compared by approximate randomisation, by list: Noreen, Computer-Intensive
-    Methods for Testing Hypotheses, 1989. The interval of their difference is bootstrapped: Koehn, Statistical
-    Significance Tests for Machine Translation Evaluation, EMNLP 2004.
+    Methods for Testing Hypotheses, 1989.
 
     Examples
     --------
@@ -147,7 +143,7 @@ def compare(
     (0.0, 1.0, 1.0)
     """
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
-    replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
+    seed = whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
@@ -180,53 +176,52 @@ def compare(
             check_fits(method, problem)
 
     tasks = [
-        RunTask(source, number, limits, initial)
+        (source, number, limits, initial)
         for source in compared
         for number in (range(seed, seed + seeds) if source.random else [seed])
     ]
     at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
     at_most = at_most if most is None else replace(at_most, memory_limit=most)
-    split = None
+    refits = None
     if cv is not None:
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
-    refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
-    counter, tell_run, tell_stage = count(1), on_run or (lambda *_: None), on_stage or (lambda *_: None)
+        refits = Refits.of(problem, split, compared, solver, limits, at_most)
+    counter = count(1)
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
-    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
-        "" if split is None else f"|folds:{split.folds}x{split.repetitions}"
+    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{REPLICATIONS}" + (
+        "" if refits is None else f"|folds:{refits.split.folds}x{refits.split.repetitions}"
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(run_once, judge, tasks, runs, lambda found: tell_run(*found[0]), interrupts, memory)
+        complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
         if solver is not None and complete:
-            best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
+            best = best_of(chain.from_iterable(runs.values()))
             try:
                 start = problem.checked_weights(best.weights)
                 known = solve(solver, problem, at_most, callback, seed, start)
             except MethodError as error:
                 logger.warning("no bound: %s", error)
-                refitted = [replace(fold, solver=None) for fold in refitted]
-        if refitted and complete:
-            context = data_of(problem)
-            parts = len(refitted)
+                refits = refits and replace(refits, solver=None)
+        if refits and complete:
+            parts = len(refits.tasks)
             complete = collect(
-                fit_and_judge, context, refitted, of_folds,
-                lambda _: tell_stage("cross-validation", next(counter), parts), interrupts, memory,
+                fit_and_judge, refits, refits.tasks, of_folds,
+                lambda _: told(on_stage, "cross-validation", next(counter), parts), interrupts, memory,
             )  # fmt: skip
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
-        entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
-        differences = judge.differences(entries[0].best, entry.best, replications, seed) if entries else (None, None)
-        entries.append(Entry(source.name, source.settings, entry.runs, *differences))
+        entry = Entry(source.name, source.settings, tuple(runs[source.name]), None)
+        p_value = judge.p_value(entries[0].best, entry.best, seed) if entries else None
+        entries.append(replace(entry, p_value=p_value))
     found = None
-    if split is not None:
+    if refits is not None:
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
         if known is not None:
             apart = [] if there is None else [there.evaluate(known.weights).loss]
             costs[OPTIMUM] = [known.loss], apart
-        found = expected(problem, split, refitted, of_folds, costs, [one.name for one in compared if one.fixed])
+        found = expected(problem, refits.split, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
         methods=tuple(entries),

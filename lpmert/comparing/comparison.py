@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from lpmert.errors import FloatArray
 from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.result import SCHEMA, Result, Status
-from lpmert.unseen.estimate import FEW, Interval
+from lpmert.unseen.estimate import Interval, doubts
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Run:
     status: Status | None
     chosen: FloatArray
     held_out_chosen: FloatArray | None
+
+
+def best_of(runs: Iterable[Run]) -> Run:
+    """Return the run with the least loss, the first of equals; one outside of the region only if all are."""
+    return min(runs, key=lambda run: (not run.inside, run.loss))
 
 
 OPTIMUM = "optimum"
@@ -104,9 +109,7 @@ class CrossValidation:
         found = []
         if self.repetitions < self.planned:
             found.append(f"only {self.repetitions} of {self.planned} repetitions were made")
-        if self.groups < FEW:
-            few = "lists" if self.groups == self.n_lists else "groups of lists"
-            found.append(f"fewer than {FEW} {few}: cross-validation is not worth much")
+        found += doubts("cross-validation", self.groups, self.n_lists)
         for method in self.methods:
             if method.name == OPTIMUM and method.proved < len(method.fits):
                 open_fits = len(method.fits) - method.proved
@@ -115,20 +118,6 @@ class CrossValidation:
             names = ", ".join(self.left_out)
             found.append(f"{names}: not fitted here, so not cross-validated; they may have seen the lists held out")
         return found
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How the best run of a method differs from that of the first method on the same lists.
-
-    loss: this method's minus the first one's; p_value: of the paired permutation test; low, high: 95% of bootstrapped
-    differences.
-    """
-
-    loss: float
-    p_value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -151,8 +140,8 @@ class Summary:
 class Entry:
     """A method, or weights from elsewhere, with all runs in the order of their seeds.
 
-    settings: the method's name and what differs from its defaults. training and held_out: differences from the first
-    method, `None` for itself.
+    settings: the method's name and what differs from its defaults. p_value: of the difference of its best run from that
+    of the first method, on the held-out lists if there are any; `None` for the first.
     """
 
     told = ("loss", "held_out_loss", "seconds")
@@ -160,13 +149,12 @@ class Entry:
     name: str
     settings: str
     runs: tuple[Run, ...]
-    training: Difference | None
-    held_out: Difference | None
+    p_value: float | None
 
     @property
     def best(self) -> Run:
         """The run with the least loss, the first of equals; one outside of the region only if all are."""
-        return min(self.runs, key=lambda run: (not run.inside, run.loss))
+        return best_of(self.runs)
 
     @property
     def losses(self) -> list[float]:

@@ -8,104 +8,90 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import fmean
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lpmert.api import problem_of
-from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
+from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run, best_of
 from lpmert.comparing.runs import Judge, Named, Source, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
-from lpmert.model.region import Region
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Material, Split, folds_of, interval_of, one_thread, shares, summed
+from lpmert.unseen.estimate import Split, data_of, interval_of, like, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
-class Fold:
-    """A fit of every source, and then of the optimum, on the lists that are not aside [S]; they are judged on those."""
+class Refits:
+    """Fits of every source, and then of the optimum, on all lists but those of a fold, on which they are judged."""
 
-    aside: NDArray[np.bool_]
-    metric: Any
-    ties: str
-    region: Region | None
+    problem: AnyProblem
+    split: Split
     sources: tuple[Source, ...]
     solver: Method | None
-    seed: int
     limits: Limits
     optimum_limits: Limits
 
+    @classmethod
+    def of(
+        cls,
+        problem: AnyProblem,
+        split: Split,
+        sources: Sequence[Source],
+        solver: Method | None,
+        limits: Limits,
+        optimum_limits: Limits,
+    ) -> Refits:
+        """Return the fits on the lists of a problem; the time for the optimum is shared out among them.
 
-def fit_and_judge(data: Material, fold: Fold) -> Named:
-    """Return a run of every source of a fold, without what it chose on the lists fitted to; a unit of work."""
+        Raises `MethodError` for a method that remembers other lists, and where a name means the optimum.
+        """
+        taking_part = tuple(source for source in sources if not source.fixed)
+        if not taking_part and solver is None:
+            raise MethodError("nothing to cross-validate; give at least one method")
+        for source in taking_part:
+            if source.remembers:
+                raise MethodError(
+                    f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
+                    "lists held out; cross-validate it without that"
+                )
+            if source.name == OPTIMUM:
+                raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
+        if optimum_limits.time_limit is not None:
+            share = optimum_limits.time_limit / (split.folds * split.repetitions)
+            optimum_limits = replace(optimum_limits, time_limit=share)
+        data_of(problem)  # refuses what is not divided
+        return cls(problem, split, taking_part, solver, limits, optimum_limits)
+
+    @property
+    def tasks(self) -> list[tuple[int, int]]:
+        """The repetition and the fold of each fit."""
+        return list(product(range(self.split.repetitions), range(self.split.folds)))
+
+
+def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
+    """Return a run of every source of a fit, without what it chose on the lists fitted to; a unit of work."""
+    repetition, fold = task
+    aside, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
+    problem, data = refits.problem, data_of(refits.problem)
     with one_thread():
-        fitted = problem_of(data.restrict(~fold.aside), fold.metric, fold.ties, fold.region)
-        judge = Judge(fitted, problem_of(data.restrict(fold.aside), fold.metric, fold.ties, None))
-        found = [(one.name, judge.run(one, fold.seed, fold.limits, None)) for one in fold.sources]
-        if fold.solver is not None:
-            best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
-            start = None if best is None else CallerWeights(best.weights)
-            optimum = judge.run(of_method(fold.solver, OPTIMUM), fold.seed, fold.optimum_limits, start)
+        fitted = like(problem, data.restrict(~aside), problem.region)
+        judge = Judge(fitted, like(problem, data.restrict(aside)))
+        found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
+        if refits.solver is not None:
+            start = CallerWeights(best_of(run for _, run in found).weights) if found else None
+            optimum = judge.run(of_method(refits.solver, OPTIMUM), seed, refits.optimum_limits, start)
             found.append((OPTIMUM, optimum))
     return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
-
-
-def folds(
-    problem: AnyProblem,
-    ties: str,
-    split: Split,
-    sources: Sequence[Source],
-    solver: Method | None,
-    limits: Limits,
-    optimum_limits: Limits,
-) -> list[Fold]:
-    """Return the folds of every repetition; the time for the optimum is shared out among them.
-
-    Raises `MethodError` for a method that remembers other lists, and where a name means the optimum.
-    """
-    taking_part = [source for source in sources if not source.fixed]
-    if not taking_part and solver is None:
-        raise MethodError("nothing to cross-validate; give at least one method")
-    for source in taking_part:
-        if source.remembers:
-            raise MethodError(
-                f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the lists "
-                "held out; cross-validate it without that"
-            )
-        if source.name == OPTIMUM:
-            raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
-    metric = problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
-    count = split.folds * split.repetitions
-    if optimum_limits.time_limit is not None:
-        optimum_limits = replace(optimum_limits, time_limit=optimum_limits.time_limit / count)
-    return [
-        Fold(
-            split.of_lists(repetition) == number,
-            metric,
-            ties,
-            problem.region,
-            tuple(taking_part),
-            solver,
-            split.seed + repetition,
-            limits,
-            optimum_limits,
-        )
-        for repetition in range(split.repetitions)
-        for number in range(split.folds)
-    ]
 
 
 def expected(
     problem: AnyProblem,
     split: Split,
-    tasks: Sequence[Fold],
     runs: dict[str, list[Run]],
     known: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     left_out: Sequence[str],
@@ -123,7 +109,7 @@ def expected(
     ratio = 1 / (split.folds - 1)
     for name, found in runs.items():
         fits = found[: done * split.folds]
-        loss, values = _costs(problem.metric, split, tasks, fits)
+        loss, values = _costs(problem.metric, split, fits)
         difference, p_value = None, None
         if first is None:
             first, start = values, loss
@@ -138,20 +124,17 @@ def expected(
     )
 
 
-def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[Run]) -> tuple[float, FloatArray]:
+def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, FloatArray]:
     """Return the mean over repetitions of the loss of all folds together, and what each fold [J] says of it."""
     width = max(run.held_out_chosen.shape[1] for run in fits if run.held_out_chosen is not None)
     chosen = np.empty((len(split.group), width))
     losses: list[float] = []
     values: list[float] = []
     for repetition in range(len(fits) // split.folds):
-        for number in range(split.folds):
-            place = repetition * split.folds + number
-            found = fits[place].held_out_chosen
-            if found is not None:
-                chosen[tasks[place].aside] = found
+        fold = split.of_groups(repetition)
+        for number, fit in enumerate(fits[repetition * split.folds :][: split.folds]):
+            chosen[fold[split.group] == number] = fit.held_out_chosen
         losses.append(metric.loss(chosen.sum(axis=0)))
-        fold = folds_of(np.arange(split.groups), split.folds, split.seed + repetition)
         parts = shares(metric, summed(chosen, split.group))
-        values += [float(parts[fold == number].mean() * len(fold)) for number in range(split.folds)]
+        values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)

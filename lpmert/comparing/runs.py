@@ -9,14 +9,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.special import stdtr
 
 from lpmert.comparing import REPLICATIONS
-from lpmert.comparing.comparison import Difference, Run
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.comparing.comparison import Run
+from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights
@@ -50,7 +50,8 @@ def permutation_test(
     `replications`. Raises `DataError` if the shapes differ. Source: approximate randomisation, Noreen,
     Computer-Intensive Methods for Testing Hypotheses, 1989.
     """
-    _check(first, second)
+    if first.shape != second.shape or first.ndim != 2 or not len(first):
+        raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
     if len(first) == 1:
         return 1.0  # swapped or not, the difference is as large
 
@@ -69,7 +70,7 @@ def permutation_test(
         permutation_type="samples",
         vectorized=True,
         n_resamples=replications,
-        batch=_batch(first),
+        batch=max(1, _BLOCK // first.size),
         alternative="greater",
         random_state=np.random.default_rng(seed),
     )
@@ -80,56 +81,12 @@ def permutation_test(
     return (extreme + drawn) / (len(differences) + drawn)
 
 
-def bootstrap_interval(
-    metric: Metric, first: FloatArray, second: FloatArray, *, replications: int = REPLICATIONS, seed: int = 0
-) -> tuple[float, float]:
-    """Return the interval that holds 95 % of the differences in loss, second minus first, over resampled lists.
-
-    Statistics [S, K], paired by list; raises `DataError` if the shapes differ. Source: Koehn, Statistical Significance
-    Tests for Machine Translation Evaluation, EMNLP 2004.
-    """
-    _check(first, second)
-    if len(first) == 1:
-        only = metric.loss(second[0]) - metric.loss(first[0])
-        return only, only
-
-    def difference(lists: IntArray, **_axis: int) -> FloatArray:
-        """Return the difference in loss over the lists [..., S] drawn."""
-        drawn = np.atleast_2d(lists)
-        one, other = (losses_of_totals(metric, statistics[drawn].sum(axis=1)) for statistics in (first, second))
-        return (other - one).reshape(lists.shape[:-1])
-
-    from scipy import stats
-
-    found = stats.bootstrap(
-        (np.arange(len(first)),),
-        difference,
-        vectorized=True,
-        method="percentile",
-        n_resamples=replications,
-        batch=_batch(first),
-        confidence_level=0.95,
-        random_state=np.random.default_rng(seed),
-    )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
-
-
 def corrected_test(values: FloatArray, ratio: float) -> float:
     """Return the p-value of the mean of values [J] of overlapping splits being other than 0, by Student's t."""
     mean, error = float(np.mean(values)), corrected_error(values, ratio)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
     return float(2 * stdtr(len(values) - 1, -abs(mean) / error))
-
-
-def _batch(statistics: FloatArray) -> int:
-    """Return how many replications to draw at a time."""
-    return max(1, _BLOCK // statistics.size)
-
-
-def _check(first: FloatArray, second: FloatArray) -> None:
-    if first.shape != second.shape or first.ndim != 2 or not len(first):
-        raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
 
 
 Function = Callable[["Material", int], Weights]
@@ -244,38 +201,17 @@ class Judge:
             held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, there),
         )
 
-    def differences(self, first: Run, other: Run, replications: int, seed: int) -> tuple[Difference, Difference | None]:
-        """Return how two runs differ on the lists tuned on and on those held out."""
-        metric = self.problem.metric
-        here = _difference(metric, first.chosen, other.chosen, replications, seed)
+    def p_value(self, first: Run, other: Run, seed: int) -> float:
+        """Return the p-value of the difference of two runs, on the lists held out if there are any."""
         if first.held_out_chosen is None or other.held_out_chosen is None:
-            return here, None
-        return here, _difference(metric, first.held_out_chosen, other.held_out_chosen, replications, seed)
+            return permutation_test(self.problem.metric, first.chosen, other.chosen, seed=seed)
+        return permutation_test(self.problem.metric, first.held_out_chosen, other.held_out_chosen, seed=seed)
 
 
-def _difference(metric: Metric, one: FloatArray, two: FloatArray, replications: int, seed: int) -> Difference:
-    low, high = bootstrap_interval(metric, one, two, replications=replications, seed=seed)
-    return Difference(
-        loss=metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0)),
-        p_value=permutation_test(metric, one, two, replications=replications, seed=seed),
-        low=low,
-        high=high,
-    )
-
-
-class RunTask(NamedTuple):
-    """One run of one source on all lists."""
-
-    source: Source
-    seed: int
-    limits: Limits
-    initial: CallerWeights | None
-
-
-def run_once(judge: Judge, task: RunTask) -> Named:
-    """Return the run of a task; a unit of work."""
+def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
+    """Return the run of a source with a seed, limits and initial weights; a unit of work."""
     with one_thread():
-        return [(task.source.name, judge.run(*task))]
+        return [(task[0].name, judge.run(*task))]
 
 
 def collect(

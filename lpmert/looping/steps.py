@@ -140,7 +140,7 @@ class Stepping:
         earlier = self._before(start)
         searching = self.within(angle)
         if searching is None:
-            setting = Setting(self.measure.metric, "first", problem.region, self.seed, deadline)
+            setting = Setting(self.seed, deadline)
             weights = fit(problem, setting).averaged
             loss = problem.evaluate(weights).loss
         else:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +26,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
 from lpmert.quoting import listed, quoted
-from lpmert.reporting.lines import Lines, Profile, Surface, Window, lines_of, profile, surface, windows
+from lpmert.reporting.lines import Lines, Profile, Surface, lines_of, profile, surface, windows
 from lpmert.reporting.pictures import check_installed
 from lpmert.reporting.tables import best_run, unit_in
 from lpmert.result import Result
@@ -43,8 +42,6 @@ _KINDS: Mapping[str, tuple[str, frozenset[str]]] = {
 }
 """What writes a document, and the keys that tell what it is."""
 
-OPTIMUM = "optimum"
-_FOUND = "weights found"
 _ALONG = 1e-9
 """Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 _SAME = 1e-12
@@ -63,12 +60,16 @@ Source = Outcome | str | Path
 
 @dataclass(frozen=True)
 class Document:
-    """One outcome: the name it goes by, its kind, all that it holds, and its result, if one was found."""
+    """One outcome: the name it goes by, its kind, all that it holds, and its result, if one was found.
+
+    beside: other weights, by what they are.
+    """
 
     name: str
     kind: str
     content: dict[str, Any]
     result: Result | None
+    beside: Mapping[str, Mapping[str, float]]
 
     @property
     def fingerprint(self) -> str:
@@ -80,12 +81,7 @@ class Documents:
     """All outcomes, of the same lists; main: the result that the page is about."""
 
     all: tuple[Document, ...]
-
-    @property
-    def main(self) -> Document:
-        """The first outcome that has a result, one of its own rather than that of a comparison."""
-        found = [one for one in self.all if one.result is not None]
-        return next((one for one in found if one.kind != "comparison"), found[0])
+    main: Document
 
     @property
     def result(self) -> Result:
@@ -102,7 +98,8 @@ def documents(sources: Iterable[Source]) -> Documents:
     results within a budget beside others, and for outcomes of other lists than the first one.
     """
     found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
-    if not any(one.result is not None for one in found):
+    with_result = [one for one in found if one.result is not None]
+    if not with_result:
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)
     for one in found if len(found) > 1 else []:
@@ -114,7 +111,8 @@ def documents(sources: Iterable[Source]) -> Documents:
         first, own = found[0].result, one.result
         if first is not None and own is not None and first.names != own.names:
             raise DataError(f"has other features than {found[0].name}", path=one.name)
-    return Documents(tuple(found))
+    main = min(with_result, key=lambda one: one.kind == "comparison")  # whose result is one among many
+    return Documents(tuple(found), main)
 
 
 def _read(source: Source, place: int) -> Document:
@@ -154,26 +152,22 @@ def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], st
         result = None if own is None else Result.from_dict(own)
         for key in ("unit", "held_out_unit") if kind in ("comparison", "tuning") else ():
             unit_in(content, key)
-        for what, weights in _weights(content, kind):
+        beside = {"start": own["initial"]} if kind in ("result", "tuning") and own["initial"] is not None else {}
+        if kind == "check":
+            beside["checked"] = content["weights"]
+        elif kind == "tuning":
+            beside["averaged"] = content["averaged"]["weights"]
+        elif kind == "comparison":
+            beside = {f"best of {entry['name']}": best_run(entry)["weights"] for entry in content["methods"]}
+        for what, weights in {"weights": own["weights"] if own else {}, **beside}.items():
             if result is not None and weights.keys() != set(result.names):
                 raise ValueError(f"{quoted(what)} has other features than the optimum")
             if any(abs(weight) > MAGNITUDE_LIMIT for weight in weights.values()):
                 raise ValueError(f"{quoted(what)} has a weight beyond {MAGNITUDE_LIMIT:g}")
-        return Document(name, kind, content, result)
+        return Document(name, kind, content, result, beside)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         again = f"write it again with `lpmert {_KINDS[kind][0]} -o`"
         raise DataError(f"not a {kind} of this version of lpmert ({error}); {again}", path=name) from error
-
-
-def _weights(content: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield all weights of a document beside those of its optimum, and where they are."""
-    yield "weights", content.get("weights", content["optimum"]["weights"] if content.get("optimum") else {})
-    if kind == "tuning":
-        yield "averaged.weights", content["averaged"]["weights"]
-    for entry in content["methods"] if kind == "comparison" else ():
-        best_run(entry)  # raises where there is none
-        for run in entry["runs"]:
-            yield f"the weights of {entry['name']}", run["weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,12 +218,17 @@ class Material:
             raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
         return place
 
-    def surface(self, features: tuple[int, int], window: Window) -> Surface:
-        first, second = features
-        return surface(self.lines, self.weights, features, (float(window.halves[first]), float(window.halves[second])))
+    def window(self, name: str) -> FloatArray:
+        """Return how far a window goes [D]; raises `DataError` for a name that none has."""
+        if name not in self.windows:
+            raise DataError(f"window={quoted(name)} is none of {', '.join(self.windows)}")
+        return self.windows[name]
 
-    def profile(self, feature: int, window: Window) -> Profile:
-        return profile(self.lines, self.weights, feature, window, self.windows[0])
+    def surface(self, features: tuple[int, int], window: str) -> Surface:
+        return surface(self.lines, self.weights, features, self.window(window))
+
+    def profile(self, feature: int, window: str) -> Profile:
+        return profile(self.lines, self.weights, feature, self.window(window), self.window("wide"))
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
         """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not.
@@ -262,7 +261,7 @@ class Material:
 
     @property
     def title(self) -> str:
-        return OPTIMUM if self.result.status.proved else _FOUND
+        return _title(self.result)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -277,8 +276,7 @@ class Material:
         return lines_of(self.problem)
 
     @cached_property
-    def windows(self) -> list[Window]:
-        """Windows around the weights, from the widest to the narrowest."""
+    def windows(self) -> dict[str, FloatArray]:
         return windows(self.lines, self.weights)
 
     @cached_property
@@ -300,19 +298,14 @@ class Material:
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":
-                found[f"{OPTIMUM if one.result.status.proved else _FOUND}{name}"] = one.result.weights
-            if one.kind == "check":
-                found[f"checked{name}"] = self._in_order(one.content["weights"])
-            elif one.result is not None and one.result.initial is not None and one.kind != "comparison":
-                found[f"start{name}"] = np.asarray(one.result.initial, dtype=np.float64)
-            if one.kind == "tuning":
-                found[f"averaged{name}"] = self._in_order(one.content["averaged"]["weights"])
-            for entry in one.content["methods"][:_MOST_METHODS] if one.kind == "comparison" else ():
-                found[f"best of {entry['name']}"] = self._in_order(best_run(entry)["weights"])
+                found[_title(one.result) + name] = one.result.weights
+            for what, weights in list(one.beside.items())[:_MOST_METHODS]:
+                found[what + name] = np.array([float(weights[feature]) for feature in self.names])
         return found
 
-    def _in_order(self, weights: Mapping[str, float]) -> FloatArray:
-        return np.array([float(weights[name]) for name in self.names])
+
+def _title(result: Result) -> str:
+    return "proved optimum" if result.status.proved else "best found"
 
 
 def _alike(first: FloatArray, second: FloatArray) -> bool:
@@ -364,13 +357,13 @@ class Choice:
 class Change:
     """A list that chooses another hypothesis, or would next: after the choice before it.
 
-    lead: by which the choice is ahead, in units of the score at |weights| = 1.
+    lead: by which the choice is ahead, in units of the score at |weights| = 1, where that was asked for.
     """
 
     list_id: str
     before: Choice
     after: Choice
-    lead: float = 0.0
+    lead: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -433,15 +426,11 @@ def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     first, second = before.split(), after.split()
     if len(first) + len(second) > LONGEST_DIFF:
         return [(True, " ".join(first))], [(True, " ".join(second))]
-    left, right = [True] * len(first), [True] * len(second)
-    for one, other, size in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
-        left[one : one + size] = right[other : other + size] = [False] * size
-    return _joined(first, left), _joined(second, right)
-
-
-def _joined(words: Sequence[str], changed: Sequence[bool]) -> list[Piece]:
-    pairs = groupby(zip(changed, words, strict=True), key=lambda pair: pair[0])
-    return [(key, " ".join(word for _, word in group)) for key, group in pairs]
+    found = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return (
+        [(tag != "equal", " ".join(first[a:b])) for tag, a, b, _, _ in found if a < b],
+        [(tag != "equal", " ".join(second[a:b])) for tag, _, _, a, b in found if a < b],
+    )
 
 
 def _of_list(problem: Problem, s: int, number: int) -> Choice:

@@ -10,7 +10,7 @@ from lpmert.model.judged import Judged
 from lpmert.ranking import per_query
 from lpmert.ranking.search import along
 from lpmert.reporting import pictures
-from lpmert.reporting.page import both_ends, picture, rendered
+from lpmert.reporting.page import picture, rendered
 from lpmert.system.files import write_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def write_fusion_page(found: Fused, lists: Judged, path: str | Path) -> None:
     pictures.check_installed("jinja2", "matplotlib")
     result, best = found.result, found.result.score
     moved = changes(lists, found.metric, result.weights.tolist())
-    shown = both_ends(moved, _MOST_CHANGES)
+    shown = pictures.both_ends(moved, _MOST_CHANGES)
     text = rendered(
         "fusion.html.jinja",
         found=found,

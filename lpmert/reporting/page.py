@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -22,9 +22,9 @@ from lpmert.errors import DataError
 from lpmert.findings import Outcome
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
-from lpmert.quoting import duration, number, percent, quoted
+from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Documents, Material, Source, changes, closest, documents
+from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
@@ -50,6 +50,9 @@ _MOST_PAIRED = 4
 _MOST_PROFILES = 24
 """Features whose weights have profiles."""
 
+_WINDOWS = ("wide", "near")
+"""How far pictures go."""
+
 _MOST_CHANGES = 60
 """Changed lists shown for each two weights, half from either end."""
 
@@ -58,7 +61,6 @@ _CLOSEST = 12
 
 Stage = Callable[[str, int, int], object]
 Item = TypeVar("Item")
-Make = Callable[[Material, Collection[Item], Stage], Iterator[dict[str, Any]]]
 
 
 def report(
@@ -166,27 +168,33 @@ def _of_lists(
     if material.problem is None:
         return {}
 
-    def collected(what: str, about: Callable[[], Collection[Item]], made: Make[Item]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        items: Collection[Item] = ()
+    def collected(what: str, about: Callable[[], Sequence[Item]], made: Callable[[Material, Item], Any]) -> list[Any]:
+        found: list[Any] = []
+        items: Sequence[Item] = ()
         try:
             items = about()
-            for one in made(material, items, on_stage):
-                found.append(one)
+            for item in items:
+                checkpoint()
+                on_stage(what, len(found), len(items))
+                found.append(made(material, item))
         except OutOfTime:
             lacking.append(f"{len(items) - len(found)} of {len(items)} {what}" if found else f"the {what}")
         return found
 
-    def shown() -> Collection[int]:
+    def shown() -> list[int]:
         found: list[int] = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
         return found
 
+    def nearest() -> Sequence[Change]:
+        problem = material.problem
+        return closest(problem, material.result.weights, _CLOSEST) if isinstance(problem, Problem) else ()
+
     return {
-        "surfaces": collected("error surfaces", lambda: _pairs(material, pairs), _surfaces),
-        "profiles": collected("profiles of weights", shown, _profiles),
+        "surfaces": collected("error surfaces", lambda: _pairs(material, pairs), _surface),
+        "profiles": collected("profiles of weights", shown, _profile),
         "varying": int((material.lines.spread > 0.0).sum()) if not lacking else None,
-        "changes": collected("lists that change", lambda: material.others.items(), _changes),
-        "closest": collected("closest decisions", lambda: range(_CLOSEST), _closest),
+        "changes": collected("lists that change", lambda: list(material.others.items()), _changed),
+        "closest": collected("closest decisions", nearest, lambda _, change: (change, change.pieces())),
     }
 
 
@@ -206,82 +214,55 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
     return list(dict.fromkeys(found))
 
 
-def _surfaces(material: Material, pairs: Collection[tuple[int, int]], on_stage: Stage) -> Iterator[dict[str, Any]]:
-    """Yield the pictures of each pair of weights, from afar and from near, with their key."""
-    unit, shown = material.unit, (material.windows[0], material.windows[-1])
-    for done, pair in enumerate(pairs):
-        names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
-        marks = [material.in_plane(weights, pair) for weights in material.others.values()]
-        there = {str(place): at for place, at in enumerate(marks, 1) if at is not None}
-        inside = [
-            {place: at for place, at in there.items() if (abs(at - middle) <= window.halves[list(pair)]).all()}
-            for window in shown
-        ]
-        key = [(str(place), name) for place, name in enumerate(material.others, 1)]
-        notes = dict.fromkeys(there, "outside of these windows") | dict.fromkeys(inside[0], "")
-        drawings = []
-        for part, (window, near) in enumerate(zip(shown, inside, strict=True), 1):
-            checkpoint()
-            found = material.surface(pair, window)
-            words = f"{window.name}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
-            drawings.append(picture(pictures.surface(found, names, near, {}, unit), words))
-            on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-        yield {
-            "names": names,
-            "pictures": drawings,
-            "key": [(*one, notes.get(one[0], "not in this plane")) for one in key],
-            "rows": material.lines.rows,
-        }
+def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
+    """Return the pictures of a pair of weights, from afar and from near, with their key."""
+    names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
+    marks: dict[str, FloatArray] = {}
+    key, drawings = [], []
+    for place, (name, weights) in enumerate(material.others.items(), 1):
+        at = material.in_plane(weights, pair)
+        note = "not in this plane"
+        if at is not None:
+            marks[str(place)] = at
+            inside = (abs(at - middle) <= material.window("wide")[list(pair)]).all()
+            note = "" if inside else "outside of these windows"
+        key.append((place, name, note))
+    for window in _WINDOWS:
+        found = material.surface(pair, window)
+        words = f"{window}: {_from_to(material.unit, found.losses)} over the weights of {names[0]} and {names[1]}"
+        drawings.append(picture(pictures.surface(found, names, marks, {}, material.unit), words))
+    return {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
 
-def _profiles(material: Material, features: Collection[int], on_stage: Stage) -> Iterator[dict[str, Any]]:
-    """Yield the loss along each weight, from afar and from near."""
-    for done, feature in enumerate(features, 1):
-        name, drawings = material.names[feature], []
-        for window in (material.windows[0], material.windows[-1]):
-            checkpoint()
-            found = material.profile(feature, window)
-            ends = _from_to(material.unit, found.losses)
-            words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-            figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
-            drawings.append(picture(figure, words))
-        on_stage("profiles", done, len(features))
-        low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
-        weight = _weight(float(material.weights[feature]))
-        yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
+def _profile(material: Material, feature: int) -> dict[str, Any]:
+    """Return the loss along a weight, from afar and from near."""
+    name, drawings = material.names[feature], []
+    for window in _WINDOWS:
+        found = material.profile(feature, window)
+        ends = _from_to(material.unit, found.losses)
+        words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+        figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
+        drawings.append(picture(figure, words))
+    low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
+    weight = _weight(float(material.weights[feature]))
+    return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
 
-def _changes(
-    material: Material, others: Collection[tuple[str, FloatArray]], _on_stage: Stage
-) -> Iterator[dict[str, Any]]:
-    """Yield which lists choose otherwise at each of the other weights than at those of the result."""
-    problem = cast(Problem, material.problem)
-    for name, weights in others:
-        checkpoint()
-        own = changes(problem, weights, material.weights)
-        known = [change.difference for change in own if change.difference is not None]
-        loss = problem.evaluate(weights).loss
-        yield {
-            "name": name,
-            "loss": loss,
-            "count": len(own),
-            "better": sum(one < 0 for one in known) if known or not own else None,
-            "worse": sum(one > 0 for one in known) if known or not own else None,
-            "difference": material.result.loss - loss,
-            "rows": [(change, change.pieces()) for change in both_ends(own, _MOST_CHANGES)],
-        }
-
-
-def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return as many items at most, half from either end."""
-    return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
-
-
-def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Iterator[dict[str, Any]]:
-    """Yield the lists with the closest decisions, with the words in which chosen and next differ."""
-    if isinstance(material.problem, Problem):
-        for one in closest(material.problem, material.result.weights, len(most)):
-            yield {"decision": one, "pieces": one.pieces()}
+def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any]:
+    """Return which lists choose otherwise at other weights than at those of the result."""
+    problem, (name, weights) = cast(Problem, material.problem), other
+    own = changes(problem, weights, material.weights)
+    known = [change.difference for change in own if change.difference is not None]
+    loss = problem.evaluate(weights).loss
+    return {
+        "name": name,
+        "loss": loss,
+        "count": len(own),
+        "better": sum(one < 0 for one in known) if known or not own else None,
+        "worse": sum(one > 0 for one in known) if known or not own else None,
+        "difference": material.result.loss - loss,
+        "rows": [(change, change.pieces()) for change in pictures.both_ends(own, _MOST_CHANGES)],
+    }
 
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
@@ -295,10 +276,10 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         verdict=tables.verdict(replace(result, unit=unit)),
         unit=unit,
         lists_count=len(result.list_ids),
-        figures_of=[
-            *tables.figures(result, unit),
-            *tables.bound(result, unit),
-            *((name, number(value)) for name, value in result.sums.items()),
+        facts=[
+            *tables.costs(result, unit),
+            ("method", result.method),
+            *(("time", duration(seconds)) for name, seconds in result.seconds.items() if name == "total"),
         ],
         material=material,
         missing=missing,
@@ -325,10 +306,11 @@ def _templates() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: pictures.printable(value) if type(value) is str else value,
+        extensions=["jinja2.ext.do"],
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    source.filters.update(number=number, percent=percent, duration=duration, weight=_weight)
+    source.filters.update(number=number, duration=duration, weight=_weight)
     source.globals.update(tables=tables)
     return source
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lpmert.rashomon import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
     from lpmert.subsets import Subsets
+
+Item = TypeVar("Item")
 
 ENDINGS = (".png", ".svg", ".pdf")
 _DPI = 150
@@ -157,11 +159,11 @@ def _drawn(
             figure.legend(loc="outside upper left", ncols=legend)
 
 
-def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
-    """Return what finds places for numbers at an axis: whole ones where all losses are."""
+def _places(figures: FloatArray | Sequence[FloatArray]) -> Any:
+    """Return what finds places for numbers at an axis: whole ones where all figures are that are known."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(most, integer=bool((np.asarray(losses) == np.rint(losses)).all()))
+    return MaxNLocator(6, integer=bool((np.isnan(figures) | (figures == np.rint(figures))).all()))
 
 
 def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
@@ -170,14 +172,13 @@ def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: 
         trace: Sequence[tuple[float, float | None, float]] = result["trace"]
         if not trace:
             return figure
-        first, last = trace[0][0], trace[-1][0]
+        times, bounds, losses = np.array(trace, dtype=np.float64).T  # nan for what is unknown
+        first, last = float(times[0]), float(times[-1])
         end = max(result["seconds"].get("total", last), last, first + 1e-9)
-        bounds = [(time, bound) for time, bound, _ in trace if bound is not None]
-        curves = [("best found", [(time, loss) for time, _, loss in trace], _LOSS, "-")]
-        curves += [("bound", bounds, _BOUND, "--")] if bounds else []
-        for label, points, colour, line in curves:
-            ends, values = [*(time for time, _ in points), end], unit.figures(np.array([value for _, value in points]))
-            axes.stairs(values, ends, baseline=None, color=colour, label=label, linewidth=1.8, linestyle=line)
+        curves = [("best found", unit.figures(losses), _LOSS, "-"), ("bound", unit.figures(bounds), _BOUND, "--")]
+        curves = [curve for curve in curves if not np.isnan(curve[1]).all()]
+        for label, values, colour, line in curves:
+            axes.stairs(values, [*times, end], baseline=None, color=colour, label=label, linewidth=1.8, linestyle=line)
         axes.locator_params(axis="x", nbins=5)
         if first > 0.0 and end > _DECADES * first:
             axes.set_xscale("log")
@@ -186,8 +187,7 @@ def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: 
         if end > (begin := max(first, 0.0)):
             axes.set_xlim(begin, end)
         axes.margins(y=0.08)
-        shown = [value for _, points, *_ in curves for _, value in points]
-        axes.yaxis.set_major_locator(_places(unit.figures(np.array(shown)), 6))
+        axes.yaxis.set_major_locator(_places([values for _, values, *_ in curves]))
     return figure
 
 
@@ -207,7 +207,7 @@ def profile(
         axes.plot(found.value, at, "o", label=f"{title}: {unit.short(loss)}", **dot)
         axes.set_xlim(first, last)
         axes.margins(y=0.1)
-        axes.yaxis.set_major_locator(_places(figures, 6))
+        axes.yaxis.set_major_locator(_places(figures))
         axes.locator_params(axis="x", nbins=5)
     return figure
 
@@ -232,8 +232,7 @@ def surface(
     from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
     places = list(found.features)
-    middle, halves = found.weights[places], np.array(found.halves)
-    losses = found.losses
+    middle, halves, losses = found.weights[places], found.halves, found.losses
     with _drawn(width, height, *(f"weight of {name}" for name in names)) as (figure, axes):
         least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
         high = beyond if beyond > least else most
@@ -306,10 +305,14 @@ def _labels(
         yield at, text, side
 
 
+def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """Return as many items at most, half from either end."""
+    return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
+
+
 def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
-    half = MOST_BARS // 2
-    shown = differences if len(differences) <= MOST_BARS else [*differences[:half], *differences[-half:]]
+    shown = both_ends(differences, MOST_BARS)
     with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4), f"difference in {unit.label}") as (figure, axes):
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
         figures = unit.figures(np.array([difference for _, difference in shown])) - unit.figures(np.zeros(len(shown)))
@@ -327,11 +330,11 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
     with _drawn(7.0, 3.6, "features", unit.label, grid="y", legend=2) as (figure, axes):
         sizes = [one.size for one in found.subsets]
         losses = unit.figures(np.array([one.result.loss for one in found.subsets]))
-        bounds = [one.result.lower_bound for one in found.subsets]
-        known = [(size, bound) for size, bound in zip(sizes, bounds, strict=True) if bound is not None]
-        if known:
-            least = unit.figures(np.array([bound for _, bound in known]))
-            axes.plot([size for size, _ in known], least, "_", color=_BOUND, markersize=22, label=unit.bound)
+        bounds = np.array(
+            [one.result.lower_bound for one in found.subsets], dtype=np.float64
+        )  # nan for what is unknown
+        if not np.isnan(bounds).all():
+            axes.plot(sizes, unit.figures(bounds), "_", color=_BOUND, markersize=22, label=unit.bound)
         axes.plot(sizes, losses, "o-", color=_LOSS, label=unit.name)
         before: set[str] = set()
         for one, size, loss in zip(found.subsets, sizes, losses.tolist(), strict=True):
@@ -345,7 +348,7 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
             before = own
         axes.set_xticks(sizes)
         axes.margins(x=0.12, y=0.18)
-        axes.yaxis.set_major_locator(_places(losses, 6))
+        axes.yaxis.set_major_locator(_places(losses))
     return figure
 
 
@@ -354,17 +357,16 @@ def ranges(found: NearOptimal, unit: Unit) -> Figure:
     shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
     across = f"weight relative to its size at the optimum; {unit.name} up to {unit.short(found.most)}, {found.scale}"
     with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1), across, grid="x", legend=3) as (figure, axes):
-        for place, one in enumerate(shown):
-            size = abs(one.weight) or 1.0
-            for (low, high), colour, width, label in (
-                (one.possible, _BAND, 9.0, "not ruled out"),
-                (one.attained, _BOUND, 4.0, "found near-optimal"),
-            ):
-                ends = np.clip([low / size, high / size], -_MOST_SIZES, _MOST_SIZES)
-                axes.plot(ends, [place, place], color=colour, linewidth=width, solid_capstyle="butt",
-                          label=label if place == 0 else None)  # fmt: skip
-            axes.plot(one.weight / size, place, "D", color=_LOSS, markersize=5, label="optimum" if place == 0 else None)
-        axes.set_yticks(range(len(shown)), [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
+        places, weights = range(len(shown)), np.array([one.weight for one in shown])
+        sizes = np.where(weights == 0.0, 1.0, np.abs(weights))
+        for ranges, colour, width, label in (
+            ([one.possible for one in shown], _BAND, 9.0, "not ruled out"),
+            ([one.attained for one in shown], _BOUND, 4.0, "found near-optimal"),
+        ):
+            ends = np.clip(np.reshape(ranges, (-1, 2)).T / sizes, -_MOST_SIZES, _MOST_SIZES)
+            axes.hlines(places, *ends, colors=colour, linewidth=width, label=label)
+        axes.plot(weights / sizes, places, "D", color=_LOSS, markersize=5, label="optimum")
+        axes.set_yticks(places, [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
         axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
         axes.axvline(0.0, color=_FAINT, linewidth=1.0)
     return figure
@@ -414,24 +416,16 @@ def loop(found: Mapping[str, Any]) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     iterations, unit = found["iterations"], Unit(**found["unit"])
-    curves: list[tuple[str, list[tuple[int, float]], dict[str, Any]]] = [
-        ("decoder", [(one["number"], one["loss"]) for one in iterations], {"marker": "o", "color": _LOSS}),
-        (
-            "decoder, held-out inputs",
-            [(one["number"], one["held_out_loss"]) for one in iterations if one["held_out_loss"] is not None],
-            {"marker": "s", "color": _BOUND},
-        ),
-        (
-            "promised by the pool of the iteration before",
-            [(one["number"] + 1, one["pool_loss"]) for one in iterations[:-1] if one["pool_loss"] is not None],
-            {"marker": "v", "color": _FAINT, "linestyle": ":"},
-        ),
-    ]
+    numbers = [one["number"] for one in iterations]
     with _drawn(7.0, 4.0, "iteration", unit.label, grid="y") as (figure, axes):
-        for label, points, style in curves:
-            if points:
-                numbers, losses = zip(*points, strict=True)
-                axes.plot(numbers, unit.figures(np.array(losses)), label=label, **style)
+        for later, key, label, colour, style in (
+            (0, "loss", "decoder", _LOSS, "o-"),
+            (0, "held_out_loss", "decoder, held-out inputs", _BOUND, "s-"),
+            (1, "pool_loss", "promised by the pool of the iteration before", _FAINT, "v:"),
+        ):
+            losses = np.array([one[key] for one in iterations[: len(numbers) - later]], dtype=np.float64)
+            if not np.isnan(losses).all():  # unknown
+                axes.plot(numbers[later:], unit.figures(losses), style, color=colour, label=label)
         best = iterations[found["best"] - 1]
         at = best["number"], float(unit.figures(np.array(best["loss"])))
         axes.plot(*at, "o", markersize=12, fillstyle="none", color=_LOSS)

@@ -61,6 +61,12 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
     return [(unit.bound, unit.least(result.lower_bound, result.loss)), *(gap if result.gap_abs else [])]
 
 
+def costs(result: Result, unit: Unit) -> list[tuple[str, str]]:
+    """Return what the best weights cost, the bound, and other sums within a budget."""
+    sums = [(name, number(value)) for name, value in result.sums.items()]
+    return [*figures(result, unit), *bound(result, unit), *sums]
+
+
 def verdict(result: Result) -> str:
     """Return the verdict on the best weights, and what it rests on."""
     unit = result.unit or LOSS
@@ -160,13 +166,13 @@ class Compared:
         rows = []
         bound = self._content["lower_bound"]
         for entry in self._runs:
-            loss, apart, tested = entry["loss"], entry["held_out_loss"], entry["held_out"] or entry["training"]
+            loss, apart, p_value = entry["loss"], entry["held_out_loss"], entry["p_value"]
             rows.append([
                 entry["name"], str(len(entry["runs"])), *(self._of(loss[name]) for name in ("mean", "best")),
                 *(self._by(loss[name]) for name in ("delta", "deviation")),
                 self._by(None if bound is None else best_run(entry)["loss"] - bound),
                 self._there(None if apart is None else apart["mean"]),
-                "-" if tested is None else f"{tested['p_value']:.3f}", duration(entry["seconds"]),
+                "-" if p_value is None else f"{p_value:.3f}", duration(entry["seconds"]),
             ])  # fmt: skip
         heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
         return Table.of("Methods on these lists", heading, rows)

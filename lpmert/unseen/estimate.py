@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import stdtrit
@@ -102,30 +102,24 @@ def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
     return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
 
 
+def like(problem: AnyProblem, data: Material, region: Region | None = None) -> AnyProblem:
+    """Return the problem on other data with the metric and the rule for ties of one, in a region or everywhere."""
+    if isinstance(problem, LatticeProblem):  # whose metric is one on texts
+        return problem_of(data, problem.given_metric, "first", region)
+    return problem_of(data, problem.metric, problem.ties, region)
+
+
 class Setting(NamedTuple):
-    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
+    """How weights are found; deadline: of the whole call."""
 
-    requested: the metric as the caller gave it, where it is not the same: that of lattices is one on texts.
-    """
-
-    metric: Metric
-    ties: str
-    region: Region | None
     seed: int
     deadline: Deadline
     averaging: Averaging = Averaging()
-    requested: Any = None
-
-    def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
-        """Return the problem on some data, in a region or everywhere."""
-        of_sums = self.requested is None and isinstance(data, NBest)
-        return problem_of(data, self.metric if of_sums else self.requested, self.ties, region)
 
 
 class Fit(NamedTuple):
-    """The problem of some lists, the best weights that line searches find, and the averaged ones."""
+    """The best weights that line searches find on some lists, and the averaged ones."""
 
-    problem: AnyProblem
     found: CallerWeights
     averaged: CallerWeights
     average: Average
@@ -155,10 +149,11 @@ class Estimate:
     groups: int
     folds: int = 0
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether there are too few lists for a useful estimate."""
-        return self.groups < FEW
+
+def doubts(what: str, groups: int, n_lists: int) -> list[str]:
+    """Return that an estimate is worth little, where it is: it rests on few lists, or groups of lists."""
+    few = "lists" if groups == n_lists else "groups of lists"
+    return [f"fewer than {FEW} {few}: {what} is not worth much"] if groups < FEW else []
 
 
 def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:
@@ -168,7 +163,7 @@ def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: O
         problem, problem.to_canonical(found), seed=setting.seed, chains=chains, on_steps=on_steps
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
-    return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
+    return Fit(found, averaged if problem.inside(averaged) else found, average)
 
 
 def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
@@ -204,9 +199,13 @@ class Split:
     def groups(self) -> int:
         return int(self.group.max()) + 1
 
+    def of_groups(self, repetition: int = 0) -> IntArray:
+        """Return the fold [G] of each group."""
+        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
+
     def of_lists(self, repetition: int = 0) -> IntArray:
         """Return the fold [S] of each list."""
-        return folds_of(self.group, self.folds, self.seed + repetition)
+        return self.of_groups(repetition)[self.group]
 
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
@@ -216,7 +215,7 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 
 
 def cross_validated(
-    nbest: Material,
+    problem: AnyProblem,
     setting: Setting,
     split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
@@ -227,40 +226,34 @@ def cross_validated(
     units of work of the workers of the call.
     """
     fold, folds = split.of_lists(), split.folds
-    context = _Context(nbest, fold, setting._replace(deadline=Deadline()))  # a deadline goes to no other process
-    workers = current_workers()
-    shared = workers.share(context)
-    decoded = np.empty((2, nbest.n_lists, 0))
+    workers, parts = current_workers(), []
+    # a deadline goes to no other process
+    shared = workers.share((problem, fold, setting._replace(deadline=Deadline())))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
-        for number, one in enumerate(pending):
+        for number, one in enumerate(pending, 1):
             if not one.in_time() or out_of_time():
                 return None
-            part = np.array(one.answer())
-            if not number:
-                decoded = np.empty((2, nbest.n_lists, part.shape[2]))
-            decoded[:, fold == number] = part
-            on_fold(number + 1, folds)
-    return estimate_of(setting.metric, decoded[0], decoded[1], split.group, folds)
+            parts.append(np.array(one.answer()))
+            on_fold(number, folds)
+    decoded = np.empty((2, len(fold), parts[0].shape[2]))
+    for number, part in enumerate(parts):
+        decoded[:, fold == number] = part
+    return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-class _Context(NamedTuple):
-    """What all folds share. fold [S]: of each list."""
+def _fitted_without(shared: tuple[AnyProblem, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
+    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time.
 
-    data: Material
-    fold: IntArray
-    setting: Setting
-
-
-def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
-    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
-    aside = context.fold == number
+    shared: the problem on all lists, the fold [S] of each, and how weights are found.
+    """
+    problem, fold, setting = shared
+    data, aside = data_of(problem), fold == number
     with one_thread(), within(left).running() as deadline:
-        setting = context.setting._replace(deadline=deadline)
-        fitted = setting.problem(context.data.restrict(~aside), setting.region)
-        judge = setting.problem(context.data.restrict(aside))
-        found = fit(fitted, setting, chains=1)
-        return [chosen_statistics(judge, one) for one in (found.found, found.averaged)]
+        fitted = like(problem, data.restrict(~aside), problem.region)
+        found = fit(fitted, setting._replace(deadline=deadline), chains=1)
+        judge = like(problem, data.restrict(aside))
+        return [chosen_statistics(judge, one) for one in found[:2]]
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

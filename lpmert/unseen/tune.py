@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
 from lpmert.findings import LOSS, Unit, Weighted
-from lpmert.model.canonical import CallerWeights
+from lpmert.model.canonical import CallerWeights, Canonical
 from lpmert.quoting import quoted
 from lpmert.result import Result, warned
 from lpmert.search.driver import solve
@@ -24,19 +24,19 @@ from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.unseen.averaging import AGREEMENT, Averaging
 from lpmert.unseen.estimate import (
-    FEW,
     TOO_FEW,
     Estimate,
-    Fit,
     Setting,
     Split,
     chosen_statistics,
     cross_validated,
     divisible,
+    doubts,
     estimate_of,
     fit,
     groups_of,
     held_out_like,
+    like,
 )
 from lpmert.values import whole_number
 from lpmert.workers import using_workers
@@ -128,10 +128,8 @@ class Tuned(Weighted):
                 "the estimate favours the optimum, but within chance; in such cases, averaged weights "
                 "were still better on most other lists"
             )
-        for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
-            if estimate is not None and estimate.doubtful:
-                few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"
-                found.append(f"fewer than {FEW} {few}: the {what} is not worth much")
+        for what, estimate in (("the estimate", self.estimate), ("the held-out comparison", self.held_out)):
+            found += [] if estimate is None else doubts(what, estimate.groups, estimate.n_lists)
         return found
 
     def __str__(self) -> str:
@@ -194,10 +192,8 @@ def tune(
         Leave the cross-validation out.
     averaging : Averaging, optional
         How to average; `lpmert.methods.Averaging()` by default.
-    ties : {"first", "best", "worst"}
-        Which of several hypotheses with identical features represents them.
-    region : Region, optional
-        Where the weights may lie; the average keeps to it.
+    ties, region
+        As for `minimize`; the average keeps to the region, too.
     time_limit : float, optional
         Seconds for everything; by default only the search for the optimum ends, after a minute.
     node_limit, gap, target, memory_limit
@@ -257,7 +253,7 @@ def tune(
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
+        setting = Setting(seed, deadline, averaging)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))
         seconds["average"] = deadline.seconds
@@ -266,7 +262,7 @@ def tune(
             unestimated = TOO_FEW
         elif not quick:
             split = Split.of(groups, nbest.n_lists, folds, seed)
-            estimate = cross_validated(nbest, setting, split, partial(report, "cross-validation"))
+            estimate = cross_validated(problem, setting, split, partial(report, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"
@@ -277,7 +273,7 @@ def tune(
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart, unit = None, None
         if aside is not None:
-            judged = setting.problem(aside)
+            judged = like(problem, aside)
             unit = judged.unit
             apart = estimate_of(
                 problem.metric,
@@ -286,12 +282,12 @@ def tune(
                 np.arange(aside.n_lists),
             )
     average = fitted.average
-    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
+    weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
     temperature = average.temperature if isfinite(average.temperature) else None
     own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
     averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
     if estimate is None:
-        better = _is_too_far(averaged, optimum, fitted, nbest.n_lists)
+        better = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
     else:
         better = estimate.difference.low is not None and estimate.difference.low > 0.0
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
@@ -305,21 +301,20 @@ def tune(
         held_out=apart,
         n_lists=nbest.n_lists,
         seed=seed,
-        signature=f"{problem.signature}|{setting.averaging.settings()}",
+        signature=f"{problem.signature}|{averaging.settings()}",
         seconds=seconds,
         unestimated=unestimated,
         held_out_unit=unit,
     )
 
 
-def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
+def _is_too_far(averaged: Averaged, optimum: Result, form: Canonical, n_lists: int) -> bool:
     """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
 
     Where the loss grows in proportion to the distance from the optimum, what weights under exp(-loss / T) cost more
     has a gamma distribution over the d dimensions of the sphere: T d on average, with a standard deviation of
     T sqrt(d). Far is beyond two of these.
     """
-    form = fitted.problem.canonical
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certificates import random_nbest
+from certificates import base, document, random_nbest
 from oracle import Lists
 from problems import KINDS, random_lists
 
@@ -16,10 +16,12 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Part, closed, narrowed, whole_part
+from lpmert.certificates.check.tree import Part, _checked, closed, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
+from lpmert.certificates.write.tree import _at_prices
+from lpmert.metrics import Bleu
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 
@@ -104,9 +106,12 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     lists = NBest(np.array(rows), range(0, len(rows) + 1, 2), np.arange(len(rows)) % 2.0)
     proof = claimed(lists, dict.fromkeys(lists.names, 0))
     part = whole_part(proof)._replace(shape=Box(np.array([[1, 1], [1, -1]], dtype=object)))
-    chosen = [2 * k for k in range(len(differences))]
-    (balanced,) = part.balanced(proof, chosen, [row + 1 for row in chosen], multipliers, [0])
-    return proof, bool(balanced)
+    core = [value for k, multiplier in enumerate(multipliers) for value in (k, 1, multiplier)]
+    try:
+        _checked(proof, part, [core], {k: 2 * k for k in range(len(differences))})
+    except CertificateError:
+        return proof, False
+    return proof, True
 
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
@@ -114,7 +119,7 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     ("differences", "multipliers", "spread", "sign"),
     [
         ([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1], 0, 1),
-        ([2**53, -(2**53), 1, -1], [1, 1, 1, 1], 2**54, -1),  # scores are rounded
+        ([2**53, -(2**53), 1, -1], [2, 2, 2, 2], 2**54, -1),  # scores are rounded
     ],
 )
 def test_a_conflict_that_rounding_alone_balances_is_refused(
@@ -218,6 +223,27 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
                 cost += max(best)  # where hypotheses tie, the lemma speaks of none of them
             assert bound <= cost
     assert min(taken, refused) > 100
+
+
+def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
+    nbest, header = base("bleu boxes")[0], document("bleu boxes")
+    claim = claim_of(Bleu(), nbest, "first")
+    proof = ProofLists(nbest, claim, "first", header["exponents"])
+    claim.take(header["sums"], Fraction(header["bound"]))
+    proof.weigh()
+    whole = whole_part(proof)
+    first = {own[0] for own in np.split(whole.rows, whole.starts[1:])}
+    moved = 0
+    for box in (narrowed(proof, whole, shape) for shape in whole.shape.parts({"split": BOXES})):
+        points = list(_at_prices(proof, box, box.box(proof)[0]))
+        assert len(points) > 1
+        for (_, weighed), (later, _) in pairwise(points):
+            rows = [min(own, key=lambda row: weighed.price.of(proof.worth[:, row]))
+                    for own in np.split(box.rows, box.starts[1:])]  # fmt: skip
+            moved += not {*rows} <= first
+            sums = proof.sums((box.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
+            assert later == [max(1, value) for value in sums]
+    assert moved
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])

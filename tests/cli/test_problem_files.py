@@ -114,7 +114,7 @@ def test_every_command_that_reads_lists_takes_the_file(folder: Path, monkeypatch
     assert loss_of("check", path, "--weights", "0.5,1") == 2
     assert ran("rerank", path, "--weights", "0,1", "-q") == "a\tx\nb\tz\n"
     assert '"held_out"' in ran("tune", path, "--quick", "-q", "--json")
-    assert '"held_out"' in ran("compare", path, "--methods", "och", "--seeds", "1", "-q", "--json")
+    assert '"held_out_loss": {' in ran("compare", path, "--methods", "och", "--seeds", "1", "-q", "--json")
     assert ran("train", path, "-q")
     assert ran("ranges", path, "-q")
     assert ran("subsets", path, "-q")

@@ -19,7 +19,7 @@ from lpmert.formats.tables import write_table
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
-from lpmert.reporting.lines import ListLines
+from lpmert.reporting.lines import lines_of
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.averaging import loss_unit
 
@@ -197,7 +197,7 @@ def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeyp
         problem = Problem(nbest, metric)
         assert problem.reduced is (least == 1)
         start = problem.to_canonical(CallerWeights(np.array([0.3, -0.2, 1.0])))
-        lines = ListLines(problem)
+        lines = lines_of(problem)
         row = lines.row(np.array([0.3, -0.2, 1.0]), np.array([0.5, 1.0, -2.0]))
         blocks = list(problem.blocks())
         found.append((loss_unit(problem, start), lines.spread, row.thresholds, row.losses, blocks))

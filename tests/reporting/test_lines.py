@@ -33,8 +33,8 @@ def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
     lines = lines_of(lpmert.Problem(nbest, "f1" if f1 else "loss"))
     weights = np.random.default_rng(seed).normal(size=nbest.n_features)
     checked = 0
-    for window in windows(lines, weights):
-        found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
+    for window in windows(lines, weights).values():
+        found = surface(lines, weights, (0, 1), window)
         for there, loss in shown(found, seed):
             expected = brute(nbest, there, f1)
             if expected is not None:
@@ -47,7 +47,7 @@ def test_the_border_between_two_cells_is_straight() -> None:
     # one list, the second hypothesis wins where x > y: with halves 2 and 1, where twice the place across exceeds the
     # height
     nbest = lpmert.NBest([[0.0, 1.0], [1.0, 0.0]], [0, 2], [0, 1])
-    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([0.0, 0.0]), (0, 1), (2.0, 1.0)).losses
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([0.0, 0.0]), (0, 1), np.array([2.0, 1.0])).losses
     height, across = ((2 * np.arange(n) + 1) / n - 1 for n in losses.shape)
     clear = np.abs(2 * across[None, :] - height[:, None]) > 1e-9
     assert np.array_equal(losses[clear], (2 * across[None, :] > height[:, None])[clear].astype(float))
@@ -56,7 +56,7 @@ def test_the_border_between_two_cells_is_straight() -> None:
 def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
     # the choice changes at y = 0.3 only: no line along x has an event, yet the lines differ
     nbest = lpmert.NBest([[0.0, 10.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]], [0, 2, 3], [0, 1, 0])
-    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), (1.0, 1.0)).losses
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), np.ones(3)).losses
     height = (2 * np.arange(len(losses)) + 1) / len(losses) - 1
     assert np.array_equal(losses, np.repeat((height < 0.3)[:, None], losses.shape[1], axis=1))
 
@@ -68,8 +68,8 @@ def test_a_profile_has_the_loss_of_decoding_and_its_best_interval(seed: int) -> 
     lines = lines_of(lpmert.Problem(nbest))
     around = windows(lines, result.weights)
     rng = np.random.default_rng(seed)
-    for feature, window in itertools.product(range(3), around):
-        found = profile(lines, result.weights, feature, window, around[0])
+    for feature, window in itertools.product(range(3), around.values()):
+        found = profile(lines, result.weights, feature, window, around["wide"])
         assert len(found.losses) == len(found.ends) - 1
         for value in rng.uniform(found.ends[0], found.ends[-1], 20):
             weights = result.weights.copy()
@@ -91,19 +91,19 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
     corners = np.column_stack([np.cos(angles), np.sin(angles)])
     nbest = lpmert.NBest(corners, np.arange(201) * 100, rng.integers(0, 99, 20_000))
     lines = lines_of(lpmert.Problem(nbest))
-    around = windows(lines, np.array([0.3, 0.7]))
-    found = profile(lines, np.array([0.3, 0.7]), 0, around[0], around[0])
+    wide = windows(lines, np.array([0.3, 0.7]))["wide"]
+    found = profile(lines, np.array([0.3, 0.7]), 0, wide, wide)
     assert not found.whole
     assert 500 < len(found.losses) <= 1000
-    assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - around[0].halves[0], 0.3 + around[0].halves[0]))
+    assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - wide[0], 0.3 + wide[0]))
 
 
 def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "asr" / "nbest.tsv.gz"
     nbest = lpmert.read(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
     lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
-    for window, pair in itertools.product(windows(lines, weights), itertools.combinations(range(3), 2)):
-        found = surface(lines, weights, pair, (float(window.halves[pair[0]]), float(window.halves[pair[1]])))
+    for window, pair in itertools.product(windows(lines, weights).values(), itertools.combinations(range(3), 2)):
+        found = surface(lines, weights, pair, window)
         rows, columns = found.losses.shape
         assert found.losses[rows // 2, columns // 2] == brute(nbest, weights)
 
@@ -112,7 +112,7 @@ def test_features_that_do_not_vary_are_not_shown() -> None:
     nbest = lpmert.NBest([[1.0, 5, 0], [0, 5, 1], [3, 2, 1], [4, 2, 1]], [0, 2, 4], [0, 1, 1, 0])
     lines = lines_of(lpmert.Problem(nbest))
     assert shown_features(lines, np.array([0.1, 0.8, 0.1]), 4).tolist() == [0, 2]
-    assert windows(lines, np.array([0.1, 0.8, 0.1]))[0].halves[1] == 0.0
+    assert windows(lines, np.array([0.1, 0.8, 0.1]))["wide"][1] == 0.0
     assert interval(lines, np.array([1.0, 0.0, 0.0]), 2, 0.5) == (-0.5, 0.5)  # loss 1 for all c < 1
 
 
@@ -124,8 +124,7 @@ def test_a_surface_over_lattices_has_the_loss_of_all_paths(seed: int) -> None:
     paths = lpmert.NBest(np.array(features, dtype=float), offsets, np.array(losses, dtype=float))
     lines = lines_of(problem)
     weights = np.random.default_rng(seed).normal(size=paths.n_features)
-    window = windows(lines, weights)[0]
-    found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
+    found = surface(lines, weights, (0, 1), windows(lines, weights)["wide"])
     checked = 0
     for there, loss in shown(found, seed):
         expected = brute(paths, there)

@@ -134,7 +134,7 @@ def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown
 
 
 def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() -> None:
-    found = Surface((0, 1), np.zeros(2), (1.0, 1.0), np.arange(81.0).reshape(9, 9))
+    found = Surface((0, 1), np.zeros(2), np.ones(2), np.arange(81.0).reshape(9, 9))
     for unit in (Unit("BLEU", -0.5, 50.0), Unit("WER", 1 / 300, percent=True)):
         figure = pictures.surface(found, ("a", "b"), {}, {}, unit)
         figure.draw_without_rendering()

@@ -18,8 +18,8 @@ from lpmert.unseen.estimate import Setting, Split, cross_validated, estimate_of,
 stats = Late("scipy.stats")
 
 
-def setting(metric="loss", seed=0):
-    return Setting(metric_by_name(metric), "first", None, seed, Deadline())
+def setting():
+    return Setting(0, Deadline())
 
 
 def half_width(interval):
@@ -36,7 +36,7 @@ def fits_of(nbest, monkeypatch, **settings):
         return one
 
     monkeypatch.setattr(estimates, "fit", kept)
-    cross_validated(nbest, setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
+    cross_validated(lpmert.Problem(nbest), setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
     return found
 
 
@@ -55,10 +55,10 @@ def test_noise_is_expected_to_cost_half_of_the_lists():
     costs, fitted = [], []
     for seed in range(6):
         nbest = noise(seed, lists=60, dimension=6)
-        found = cross_validated(nbest, setting(), Split.of(None, 60, 5, 0))
+        problem = lpmert.Problem(nbest)
+        found = cross_validated(problem, setting(), Split.of(None, 60, 5, 0))
         costs += [found.optimum.value, found.averaged.value]
-        whole = fit(lpmert.Problem(nbest, "loss"), setting())
-        fitted.append(whole.problem.evaluate(whole.found).loss)
+        fitted.append(problem.evaluate(fit(problem, setting()).found).loss)
     deviation = np.sqrt(60 / 4)  # of a sum of 60 fair coins
     assert abs(np.mean(costs) - 30) < 3 * deviation / np.sqrt(6)
     assert np.mean(fitted) < 30 - 3 * deviation / np.sqrt(6)  # there is something to leak
@@ -118,11 +118,11 @@ def test_lists_of_a_group_count_once_in_the_interval():
 def test_a_ratio_is_estimated_from_all_lists_together():
     features, offsets, statistics = random_lists(1, kind="bleu", lists=40)
     nbest = NBest(features, offsets, statistics)
-    found = cross_validated(nbest, setting("bleu"), Split.of(None, 40, 4, 0))
+    found = cross_validated(lpmert.Problem(nbest, "bleu"), setting(), Split.of(None, 40, 4, 0))
     fold = folds_of(np.arange(40), 4, 0)
     total = np.zeros(9)
     for number in range(4):
-        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting("bleu"), 1).averaged
+        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting(), 1).averaged
         aside = nbest.restrict(fold == number)
         total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)
@@ -132,4 +132,5 @@ def test_a_ratio_is_estimated_from_all_lists_together():
 def test_no_time_no_estimate():
     with Deadline(0.0).running() as deadline:
         late = setting()._replace(deadline=deadline)
-        assert cross_validated(noise(0, lists=60, dimension=6), late, Split.of(None, 60, 5, 0)) is None
+        problem = lpmert.Problem(noise(0, lists=60, dimension=6))
+        assert cross_validated(problem, late, Split.of(None, 60, 5, 0)) is None

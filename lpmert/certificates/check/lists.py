@@ -135,7 +135,7 @@ REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda 
 ROW_BYTES = 700
 """What a hypothesis takes at least; measured with three features."""
 
-EPSILON = float(np.finfo(np.float64).eps)
+_EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51
 _LARGEST_COST = 1 << 61
@@ -216,7 +216,7 @@ class ProofLists:
             raise CertificateError("scores at a ray are beyond the range of double precision")
         if largest.sum() < np.ldexp(_EXACT_INTEGERS, -self.bits):
             return np.zeros(len(points))
-        return 4.0 * (sum(points.shape) + 4) * (EPSILON * largest + _SMALLEST_NORMAL)
+        return 4.0 * (sum(points.shape) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
 
     def attained(self, weights: Sequence[float]) -> list[int]:
         """Return the sums of decoding with weights [D], or those of them that no equation sets.

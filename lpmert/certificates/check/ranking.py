@@ -81,10 +81,8 @@ def verify(
         The documents it is about.
     metric : str, optional
         The metric it must be about, such as "ndcg@10".
-    time_limit, memory_limit
-        Seconds, and bytes that the process may hold.
-    on_line : callable, optional
-        Gets the number of each line that is checked, the first one being 1.
+    time_limit, memory_limit, on_line
+        As for `lpmert.verify`.
 
     Returns
     -------
@@ -93,12 +91,8 @@ def verify(
 
     Raises
     ------
-    CertificateError
-        If it does not hold; the message names the file and the line where it breaks.
-    LimitError
-        If a limit ended the check first.
-    DataError, MethodError
-        If there is no such file, or a limit cannot be used.
+    CertificateError, LimitError, DataError, MethodError
+        As by `lpmert.verify`.
 
     Notes
     -----
@@ -283,21 +277,19 @@ class Cones:
 
     def parts(self, cone: Cone, record: Record) -> list[Cone]:
         """Return the two cones into which a record divides one; they cover it (O4)."""
-        if set(record) == {"split"}:
-            p, q, share, rest = integers(record["split"], 4)
-        elif set(record) == {"tie"}:
-            p, q, document, rival = integers(record["tie"], 4)
-            if not {document, rival} <= set(range(len(self.features))):
-                raise CertificateError("there is no such document")
-        else:
+        (kind, entry), *more = record.items()
+        if more or kind not in ("split", "tie"):
             raise CertificateError(f"no cone is divided by {record!r:.40}")
+        p, q, share, rest = integers(entry, 4)
         if p == q or not {p, q} <= set(range(self.dimensions)):
             raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
         first, second = cone.rays[p], cone.rays[q]
-        if "tie" in record:
-            share, rest = -self._lead(document, rival, second), self._lead(document, rival, first)
-        else:
+        if kind == "split":
             share, rest = share * _length(second), rest * _length(first)
+        elif {share, rest} <= set(range(len(self.features))):  # a document and its rival
+            share, rest = -self._lead(share, rest, second), self._lead(share, rest, first)
+        else:
+            raise CertificateError("there is no such document")
         if share <= 0 or rest <= 0:
             raise CertificateError("a new ray must be between two of the cone")
         mixed = [share * x + rest * y for x, y in zip(first, second, strict=True)]

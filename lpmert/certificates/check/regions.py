@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.certificates.format import BOXES, Record, integers
-from lpmert.errors import BoolArray, CertificateError, FloatArray
+from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checked
 
 Whole = NDArray[np.object_]
@@ -31,38 +31,18 @@ class Box(NamedTuple):
 
     @property
     def points(self) -> FloatArray:
-        self._check_length()
-        return self.rays.astype(np.float64)
-
-    def _check_length(self) -> None:
+        """The rays in doubles. Splits need longer ones: about d _MOST_BITS boxes at most lie within each other."""
         if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
             raise CertificateError("a ray is beyond the range of double precision")
+        return self.rays.astype(np.float64)
 
     def is_nonnegative(self, vector: Whole) -> bool:
         """Whether a vector of whole numbers has no negative product with any weights inside: B1."""
         products = self.rays @ vector
         return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
 
-    def none_negative(
-        self, products: FloatArray, errors: FloatArray, exact: Callable[[int], Whole]
-    ) -> NDArray[np.bool_]:
-        """Return which of some vectors [p] have no negative product with any weights inside, from their products [d, p]
-        with the rays, off by at most the errors; `exact` gives a vector that these do not decide in whole numbers.
-        """
-        if not len(self.rays):
-            return np.array([self.is_nonnegative(exact(k)) for k in checked(range(products.shape[1]), 10)], dtype=bool)
-        margins, doubt = products[0] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0)
-        none: BoolArray = margins >= doubt
-        for k in checked(np.flatnonzero(~none & ~(margins < -doubt)).tolist(), 10):
-            none[k] = self.is_nonnegative(exact(k))
-        return none
-
     def parts(self, record: Record) -> Iterable[Box]:
-        """Return the parts into which a record divides it, which cover it: B2.
-
-        Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
-        """
-        self._check_length()
+        """Return the parts into which a record divides it, which cover it: B2."""
         if not len(self.rays):
             return _faces(self.rays.shape[1], record)
         if set(record) == {"split"}:

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
+from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
 from lpmert.certificates.format import CertificateReader, Record, depth_first, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
-_LARGEST_MULTIPLIER = 1 << 62
 _SCORE_BYTES = 32
 """What a score and its comparisons take."""
 
@@ -74,34 +73,16 @@ class Part(NamedTuple):
         return low, high
 
     def costs(self, lists: ProofLists) -> IntArray:
-        slopes = self.price.slopes
-        costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
-        return costs
+        return np.asarray(np.array(self.price.slopes) @ lists.worth[:, self.rows])
+
+    def least(self, costs: IntArray) -> int:
+        """Return what all selections cost at least, from what the rows [n] do: the cheapest of a list come first."""
+        return self.price.of(self.fixed.tolist()) + int(costs[self.starts].sum())
 
     def ordered(self, lists: ProofLists, price: Price) -> Part:
         part = self._replace(price=price)
         order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
         return part._replace(rows=self.rows[order])
-
-    def balanced(
-        self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
-    ) -> BoolArray:
-        """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
-        multipliers, add up to what is nowhere negative inside the box.
-        """
-        # What is not a number is not clear.
-        times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
-        points = self.shape.points
-        leads = points @ (lists.features.take(others, axis=0) - lists.features.take(chosen, axis=0)).T
-        # Higham, as for the scores; the products with the multipliers and their sums are rounded too.
-        doubt = lists.errors(points)[:, None] + EPSILON * (len(chosen) + 8) * np.abs(leads)
-        totals, doubts = (np.add.reduceat(times * each, starts, axis=1) for each in (leads, 2.0 * doubt))
-
-        def exact(k: int) -> Whole:
-            own, rows = slice(starts[k], [*starts, None][k + 1]), lists.whole
-            return np.asarray(np.array(multipliers[own], dtype=object) @ (rows[others[own]] - rows[chosen[own]]))
-
-        return self.shape.none_negative(totals, doubts, exact)
 
 
 def whole_part(lists: ProofLists) -> Part:
@@ -135,14 +116,14 @@ def narrowed(lists: ProofLists, part: Part, shape: Box) -> Part:
 def _survivors(lists: ProofLists, part: Part) -> BoolArray:
     """Return which of the rows [n] of a part are left inside its box."""
     scores, errors = part.scores(lists), lists.errors(part.shape.points)
-    rows, sizes = np.arange(len(part.rows)), part.sizes
+    rows, sizes, doubt = np.arange(len(part.rows)), part.sizes, float(errors.sum())
     best = np.repeat(_winners(lists, part, scores[0], float(errors[0])), sizes)
-    beaten = _beaten(lists, part, errors, scores.take(best, axis=1) - scores, best, rows)
+    beaten = _beaten(lists, part, doubt, scores.take(best, axis=1) - scores, best, rows)
     left = np.flatnonzero(~beaten)
     firsts = left[np.searchsorted(left, part.starts)]
     first = np.repeat(firsts, sizes)
     beaten[firsts] = np.logical_or.reduceat(
-        _beaten(lists, part, errors, scores - scores.take(first, axis=1), rows, first), part.starts
+        _beaten(lists, part, doubt, scores - scores.take(first, axis=1), rows, first), part.starts
     )
     return ~beaten
 
@@ -164,14 +145,18 @@ def _winners(lists: ProofLists, part: Part, scores: FloatArray, error: float) ->
 
 
 def _beaten(
-    lists: ProofLists, part: Part, errors: FloatArray, leads: FloatArray, winners: IntArray, losers: IntArray
+    lists: ProofLists, part: Part, doubt: float, leads: FloatArray, winners: IntArray, losers: IntArray
 ) -> BoolArray:
     """Return for pairs of hypotheses [p] whether the first, another one, is as good as the second everywhere inside.
 
-    errors [d]: how far the leads [d, p] of the first ones at the rays may be from the true ones.
+    leads [d, p]: of the first ones at the rays; doubt: how far the least inside may be from the true one.
     """
     leads[0, winners == losers] = -np.inf
-    return part.shape.none_negative(leads, errors[:, None], lambda a: _lead(lists, part, winners[a], losers[a]))
+    margins = leads[0] - np.abs(leads[1:]).sum(axis=0)
+    beaten: BoolArray = margins >= doubt
+    for k in checked(np.flatnonzero(~beaten & ~(margins < -doubt)).tolist(), 10):
+        beaten[k] = part.shape.is_nonnegative(_lead(lists, part, winners[k], losers[k]))
+    return beaten
 
 
 def _lead(lists: ProofLists, part: Part, winner: int, loser: int) -> Whole:
@@ -198,7 +183,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, Iterat
         left = priced(lists, left, record["at"])
     costs = left.costs(lists)
     target = left.price.target
-    others = left.price.of(left.fixed.tolist()) + int(costs[left.starts].sum())
+    others = left.least(costs)
     charges = _charges(lists, left, met, costs, record) if attainable else None
     bound = inf if charges is None else others + sum(amount for amount, _ in charges)
     if charges is None or bound >= target:
@@ -291,7 +276,9 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
     if 0 in sizes or -1 in chosen or min(multipliers, default=1) < 1 or any(map(eq, chosen, others)):
         raise CertificateError("a core compares choices with other hypotheses of their lists, positive times each")
     ends = [0, *accumulate(sizes)]
-    if entries and not part.balanced(lists, chosen, others, multipliers, ends[:-1]).all():
+    differences = np.array(multipliers, dtype=object)[:, None] * (lists.whole[others] - lists.whole[chosen])
+    sums = np.add.reduceat(differences, ends[:-1]) if entries else ()
+    if not all(part.shape.is_nonnegative(own) for own in checked(sums, 10)):
         raise CertificateError("the multipliers of a core do not balance its differences")
     return [dict(zip(numbers[start:end], chosen[start:end], strict=True)) for start, end in pairwise(ends)]
 

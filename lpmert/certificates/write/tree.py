@@ -60,8 +60,8 @@ def grow_selections(lists: ProofLists, root: Part, feasible: Feasibility, add: C
 class _Work:
     """One node while its record is put together; new witnesses are added to those given.
 
-    alive: the rows left of every open list, in order of cost; cost: theirs at the node's prices; fixed: the cost of all
-    that is settled; target: what closes it. left: what cores can still charge to each list.
+    alive: the rows left of every open list, in order of cost; cost: theirs at the node's prices; bound: what all
+    selections cost at least; target: what closes it. left: what cores can still charge to each list.
     """
 
     def __init__(self, lists: ProofLists, feasible: Feasibility, part: Part, witnesses: list[Choices]) -> None:
@@ -73,17 +73,6 @@ class _Work:
         self._cores: list[list[int]] = []
         self._left: dict[int, int] = {}
         self._charged: set[int] = set()
-
-    def _see(self, part: Part) -> None:
-        rows, numbers = part.rows.tolist(), self._lists.numbers[part.rows[part.starts]].tolist()
-        self._cost = dict(zip(rows, part.costs(self._lists).tolist(), strict=True))
-        lists = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
-        self._alive: dict[int, tuple[int, ...]] = {
-            s: tuple(rows[a:b])
-            for s, (a, b) in lists
-            if s not in part.chosen  # as limits are
-        }
-        self._fixed, self._target = part.price.of(part.fixed.tolist()), part.price.target
 
     @property
     def _cheapest(self) -> dict[int, int]:
@@ -115,26 +104,25 @@ class _Work:
 
     def _weigh(self) -> list[int]:
         """Set the bound and return the sums whose prices it is at, none where it needs no prices or the node closes."""
-        lists, part = self._lists, self._part
-        self._see(part)
-        at: list[int] = []
+        lists = self._lists
+        points: list[tuple[list[int], Part]] = [([], self._part)]
         self._shut = False
         if lists.claim.several:
-            low, high = part.box(lists)
+            low, high = self._part.box(lists)
             self._shut = not may_undercut(lists, low, high)
             middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-            for _ in range(0 if self._shut else _MOST_POINTS):
-                new = point(lists, part, self._worth(self._cheapest) if at else middle)
-                if new == at:
-                    break
-                try:
-                    self._see(priced(lists, part, new))
-                except CertificateError:
-                    at = []
-                    self._see(part)
-                    break
-                at = new
-        self._bound = self._fixed + sum(self._cost[row] for row in self._cheapest.values())
+            points += () if self._shut else _at_prices(lists, self._part, middle)
+        at, part = points[-1]
+        rows, numbers = part.rows.tolist(), lists.numbers[part.rows[part.starts]].tolist()
+        ends = zip(numbers, pairwise([*part.starts.tolist(), len(rows)]), strict=True)
+        self._alive: dict[int, tuple[int, ...]] = {
+            s: tuple(rows[a:b])
+            for s, (a, b) in ends
+            if s not in part.chosen  # as limits are
+        }
+        costs = part.costs(lists)
+        self._cost = dict(zip(rows, costs.tolist(), strict=True))
+        self._bound, self._target = part.least(costs), part.price.target
         return at
 
     @property
@@ -218,12 +206,8 @@ class _Work:
 
     def _undercuts(self) -> bool:
         """Whether the cheapest choices do: prices are no more than a bound of what several sums lose."""
-        worth = self._worth(self._cheapest)
+        worth = (self._part.fixed + self._lists.worth[:, [*self._cheapest.values()]].sum(axis=1)).tolist()
         return not self._lists.claim.several or may_undercut(self._lists, worth, worth)
-
-    def _worth(self, cheapest: Choices) -> list[int]:
-        worth: list[int] = (self._part.fixed + self._lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
-        return worth
 
     def _branch(self) -> int:
         """Return the list with the fewest hypotheses within the slack, weighted by how cheap they are."""
@@ -242,6 +226,22 @@ class _Work:
         if answer.selection is not None:
             self._witnesses.append(answer.selection)
         return answer
+
+
+def _at_prices(lists: ProofLists, part: Part, worth: Sequence[int]) -> Iterator[tuple[list[int], Part]]:
+    """Yield sums at which prices can be taken, and the part at these: sums of this worth, then the cheapest ones."""
+    seen: list[list[int]] = []
+    while len(seen) < _MOST_POINTS:
+        at = point(lists, part, worth)
+        if at in seen:
+            return
+        seen.append(at)
+        try:
+            weighed = priced(lists, part, at)
+        except CertificateError:
+            return
+        yield at, weighed
+        worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
 
 
 def point(lists: ProofLists, part: Part, worth: Sequence[int]) -> list[int]:
@@ -330,8 +330,8 @@ def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:
 
 def _closed_by_cores(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, Record | None]:
     """Return what the hypotheses of a box cost [n], and the record that closes it at once, if there is one."""
-    whole = lists.worth[0][part.rows]
-    needed = lists.target - int(part.fixed[0] + whole[part.starts].sum())
+    whole = part.costs(lists)
+    needed = lists.target - part.least(whole)
     costs = whole.astype(np.float64)
     if needed <= 0:
         return costs, {}
@@ -352,24 +352,11 @@ def _closed_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tupl
         return costs, {}
     if not len(part.starts):
         return costs, None
-    worth = lists.worth[:, part.rows]
-    values = scores[0]
-    seen: list[list[int]] = []
-    for _ in range(_MOST_POINTS):
-        at = point(lists, part, part.fixed + worth[:, first_best(values, part.starts)].sum(axis=1))
-        if at in seen:
-            break
-        seen.append(at)
-        try:
-            weighed = priced(lists, part, at)
-        except CertificateError:
-            break
-        all_costs = weighed.costs(lists)
-        least = int(np.minimum.reduceat(all_costs, part.starts).sum())
-        if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
+    centre = part.fixed + lists.worth[:, part.rows[first_best(scores[0], part.starts)]].sum(axis=1)
+    for at, weighed in _at_prices(lists, part, centre.tolist()):
+        if weighed.least(weighed.costs(lists)) >= weighed.price.target:
             return costs, {"at": at}
-        costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
-        values = -all_costs.astype(np.float64)
+        costs = (np.array(weighed.price.slopes[:-1]) @ lists.worth[:-1, part.rows]).astype(np.float64)
     return costs, None
 
 
@@ -435,21 +422,12 @@ def box_conflicts(lists: ProofLists, part: Part, scores: FloatArray, needed: int
 def _multipliers(first: FloatArray, second: FloatArray) -> IntArray:
     """Return for pairs of gains [p, d] small multipliers [p, 2] whose sum is nowhere negative; or 0 and 0."""
     even = np.abs(second[:, 1:]).sum(axis=1) / np.abs(first[:, 1:]).sum(axis=1)
-    found = np.zeros((len(first), 2), dtype=np.int64)
-    left = np.arange(len(first))
-    shares = np.array([1.0, _SHARE, 1.0 / _SHARE])
-    for bits in _BITS:
-        scale = float(1 << bits)
-        ratio = even[left, None] * shares
-        p = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, ratio * scale, scale)))
-        q = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, scale, scale / ratio)))
-        total = p[:, :, None] * first[left, None] + q[:, :, None] * second[left, None]
-        margin = total[:, :, 0] - np.abs(total[:, :, 1:]).sum(axis=2)
-        holds = (margin >= 0.0) & (p < 2.0**60) & (q < 2.0**60)
-        some = np.flatnonzero(holds.any(axis=1))
-        which = holds.argmax(axis=1)[some]
-        found[left[some], 0], found[left[some], 1] = p[some, which], q[some, which]
-        left = np.delete(left, some)
-        if not len(left):
-            break
-    return found // np.maximum(1, np.gcd(found[:, 0], found[:, 1]))[:, None]
+    ratio = even[:, None] * np.tile([1.0, _SHARE, 1.0 / _SHARE], len(_BITS))
+    scale = np.repeat(np.ldexp(1.0, _BITS), 3)
+    p = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, ratio * scale, scale)))
+    q = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, scale, scale / ratio)))
+    total = p[:, :, None] * first[:, None] + q[:, :, None] * second[:, None]
+    holds = (total[:, :, 0] >= np.abs(total[:, :, 1:]).sum(axis=2)) & (np.maximum(p, q) < 2.0**60)
+    which = np.arange(len(first)), holds.argmax(axis=1)  # of the fewest bits
+    found = np.where(holds.any(axis=1), [p[which], q[which]], 0.0).astype(np.int64)
+    return np.asarray((found // np.maximum(1, np.gcd(*found))).T)
