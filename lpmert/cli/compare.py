@@ -15,8 +15,8 @@ from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page
 from lpmert.cli.reports import compared_report, tuned_report
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import HeldOut, Search, Sources, Start, WeightsOut, command, progress_of
+from lpmert.cli.running import Output, delivering, exit_code, naming, say
+from lpmert.cli.search import HeldOut, OneSearch, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.quoting import duration, visible
@@ -55,7 +55,7 @@ class _Compared(Sources, _Methods):
 
 
 @command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
-def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
+def compare(search: OneSearch, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -84,10 +84,10 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
-    limits = Limits(seconds, search.node_limit, search.gap, search.target)
+    limits = Limits(seconds, **search.stops)
     named_weights = values.by_name(compared.weights, "--weights")
 
-    with logging_to_stderr(out), delivering(out) as deliver:
+    with delivering(out) as deliver:
         known = None if compared.optimum is None else Result.load(compared.optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
@@ -109,8 +109,8 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     cv=compared.cv,
                     repeat=compared.repeat,
                     groups=compared.of(data),
-                    on_stage=None if out.quiet else Stages(),
-                    on_run=None if out.quiet else partial(_print_run, unit, there),
+                    on_stage=Stages(out),
+                    on_run=partial(_print_run, out, unit, there),
                     callback=callback,
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
@@ -126,10 +126,10 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     return code
 
 
-def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
+def _print_run(out: Output, unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
     there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
-    say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
+    out.say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,9 @@ class _Estimated(Sources):
 @command(
     "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output) -> int:
+def tune(
+    search: OneSearch, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
+) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
     The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
@@ -153,13 +155,10 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    weights.beside(out)
-    averaging, search = search.for_method("average")
-    from lpmert.api import problem_of
     from lpmert.unseen.tune import tune as tune_weights
 
-    files = (out, weights.weights_out, page.report)
-    with logging_to_stderr(out), delivering(*files, renews=[weights.updated]) as deliver:
+    averaging, search = search.for_method("average")
+    with weights.delivering(out, page.report) as deliver:
         data, others, there = held_out.read(search, out)
         arguments, unit = search.arguments(data), search.unit(data)
         weights.check(data.names)
@@ -173,18 +172,12 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
                     quick=estimated.quick,
                     averaging=cast("Averaging", averaging),
                     callback=callback,
-                    on_stage=None if out.quiet else Stages(),
+                    on_stage=Stages(out),
                     **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
-            print_outcome(tuned.optimum, out, shown=not out.as_json and out.output is None)
-
-            def text() -> str:
-                problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
-                return weights.text(tuned.names, tuned.weights, problem)
-
+            print_outcome(tuned.optimum, out, shown=weights.beside_report(out))
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
-            deliver(tuned.to_json, weights.report(text, report))
-            weights.save(text, out)
+            deliver(tuned.to_json, report, lambda: weights.text(tuned.names, tuned.weights, search.problem(data)))
         drawn = page.write(tuned, data, arguments["metric"], search, out)
     return drawn or exit_code(tuned.optimum.status, stop)

@@ -21,7 +21,7 @@ from lpmert.cli.options import argument, command, memory_limit, option, time_lim
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.report import Picture
 from lpmert.cli.reports import looped_report
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
+from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
 from lpmert.cli.search import WeightsOut
 from lpmert.quoting import listed, number, quoted, shortened
 from lpmert.system.interrupts import Interrupts
@@ -80,17 +80,13 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
 
     The exit code is 3 if a limit ended the loop.
     """
-    weights.beside(out)
     from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
     folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
-    with (
-        logging_to_stderr(out),
-        delivering(out, weights.weights_out, drawn.picture, renews=[weights.updated]) as deliver,
-    ):
+    with weights.delivering(out, drawn.picture) as deliver:
         found = read_config(own.config)
         names = ("iterations", "time_limit", "memory_limit", "seed", "jobs")
         given = {name: value for name in names if (value := getattr(own, name)) is not None}
@@ -102,7 +98,7 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
                     **{**found.arguments, **given},
                     folder=None if own.forget else folder,
                     resume=own.resume,
-                    on_iteration=None if out.quiet else _table(),
+                    on_iteration=_table(out),
                 )
             except LpmertError as error:  # of a loop that was stopped before it had any weights to give
                 if not stop.pressed:
@@ -112,13 +108,12 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
         for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
             out.say(line)
         text = partial(weights.text, looped.names, looped.weights, None)
-        deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
-        weights.save(text, out)
+        deliver(looped.to_json, partial(looped_report, looped), text)
         drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 
 
-def _table() -> Callable[[Iteration], None]:
+def _table(out: Quiet) -> Callable[[Iteration], None]:
     rows = count()
 
     def show(one: Iteration) -> None:
@@ -126,10 +121,10 @@ def _table() -> Callable[[Iteration], None]:
         if next(rows) % _HEADER_EVERY == 0:
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
             what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
-            say(f"{'Iter':>4} {what} {_HEAD}")
+            out.say(f"{'Iter':>4} {what} {_HEAD}")
         angle = "" if one.angle is None else f"{one.angle:.2f}"
         rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
-        say(
+        out.say(
             f"{one.number:>4} {_cost(unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
             f"{_cost(unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
             f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"

@@ -10,11 +10,10 @@ import click
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.reading import Given, Reading, sizes
-from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr
+from lpmert.cli.running import Quiet, Short, delivering
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
-from lpmert.system.files import writing_later
 
 _OF_BOTH = ("segment", "text")
 """Flags that readers and writers take."""
@@ -44,6 +43,7 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     help of an option names its formats. docs/formats.md describes all of them.
     """
     from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+    from lpmert.system.files import writing_later
 
     for name, called in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:
@@ -107,7 +107,7 @@ def rerank(lists: _Lists, out: Short) -> None:
     """
     import lpmert
 
-    with logging_to_stderr(out, warnings=True), delivering(out) as deliver:
+    with delivering(out, warnings=True) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")

@@ -31,44 +31,23 @@ if TYPE_CHECKING:
     from lpmert.configurable import Option
 
 
-_GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "Find weights": {
-        "solve": ("solve", "Find the weights with the least loss, and prove it."),
-        "tune": ("compare", "Find weights for unseen lists, and estimate their loss there."),
-        "rank": ("rank", "Find the weights that rank judged documents best, and prove it."),
-        "train": ("solve", "Train weights for huge numbers of features."),
-    },
-    "Judge and use weights": {
-        "check": ("solve", "Show how far given weights are from the least loss."),
-        "evaluate": ("solve", "Show what given weights cost, without a search."),
-        "compare": ("compare", "Compare methods, or weights of other tools, on the same lists."),
-        "rerank": ("lists", "Print the best hypothesis of each list; no losses are needed."),
-    },
-    "Questions beyond one answer": {
-        "subsets": ("sensitivity", "Find the best 1, 2, ... features, each set proved."),
-        "ranges": ("sensitivity", "Show the range of each weight among near-optimal weights."),
-        "leave-one-out": ("sensitivity", "Find what each list costs at the optimum of all others."),
-        "pareto": ("sensitivity", "Find all best pairs of the loss and a second sum."),
-    },
-    "With a decoder": {
-        "loop": ("decoder", "Tune a decoder's weights with the decoder in the loop."),
-        "mert": ("decoder", "Tune weights, as a replacement for Moses' mert."),
-    },
+_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Find weights": {"solve": "solve", "tune": "compare", "rank": "rank", "train": "solve"},
+    "Judge and use weights": {"check": "solve", "evaluate": "solve", "compare": "compare", "rerank": "lists"},
+    "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
+    "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
     "Proofs, pages, files": {
-        "verify": ("solve", "Check a certificate without trusting any search."),
-        "report": ("report", "Write a page about results, with pictures of the error surface."),
-        "convert": ("lists", "Convert lists between formats, or lattices to lists."),
-        "methods": ("main", "List the methods, or the options of one of them."),
-        "schema": ("main", "Print the JSON Schema of what other commands write."),
+        **{"verify": "solve", "report": "report", "convert": "lists"},
+        **dict.fromkeys(("methods", "schema"), "main"),
     },
 }
-COMMANDS = {name: told for group in _GROUPS.values() for name, told in group.items()}
-"""In which modules commands are, and what they do: help and other commands import none of these."""
+COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
+"""In which modules commands are: other commands do not import them."""
 
 
 _OUT_OF_MEMORY = (
-    "out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) or "
-    "hypotheses"
+    "error: out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) "
+    "or hypotheses"
 )
 
 
@@ -81,7 +60,7 @@ class Program(options.Command, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"lpmert.cli.{COMMANDS[cmd_name][0]}")
+        module = import_module(f"lpmert.cli.{COMMANDS[cmd_name]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
@@ -90,10 +69,11 @@ class Program(options.Command, click.Group):
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, group in _GROUPS.items():
+            found = [(name, self.get_command(ctx, name)) for name in group]
             with formatter.section(heading):
-                formatter.write_dl([(name, text) for name, (_, text) in group.items()])
+                formatter.write_dl([(name, one.get_short_help_str()) for name, one in found if one is not None])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command that the first word names; an error suggests those that are spelt alike."""
@@ -128,23 +108,20 @@ class Program(options.Command, click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            say("lpmert: interrupted")
-            ctx.exit(ExitCode.INTERRUPTED)
+            _end(ctx, "interrupted", ExitCode.INTERRUPTED)
         except OSError as error:
             from lpmert.errors import reason_of
 
             reason = reason_of(error)
-            _fail(ctx, f"{error.filename}: {reason}" if error.filename else reason)
+            _end(ctx, f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}")
         except MemoryError:
-            _fail(ctx, _OUT_OF_MEMORY)
+            _end(ctx, _OUT_OF_MEMORY)
         except lpmert.CertificateError as error:
-            say(f"lpmert: certificate refused: {error}")
-            ctx.exit(ExitCode.REFUSED)
+            _end(ctx, f"certificate refused: {error}", ExitCode.REFUSED)
         except lpmert.LimitError as error:
-            say(f"lpmert: stopped by a limit: {error}")
-            ctx.exit(ExitCode.STOPPED)
+            _end(ctx, f"stopped by a limit: {error}", ExitCode.STOPPED)
         except lpmert.LpmertError as error:
-            _fail(ctx, str(error))
+            _end(ctx, f"error: {error}")
 
 
 @contextmanager
@@ -156,9 +133,9 @@ def _short_messages() -> Iterator[None]:
         raise
 
 
-def _fail(ctx: click.Context, message: str) -> NoReturn:
-    say(f"lpmert: error: {shortened(message, LONGEST_MESSAGE)}")
-    ctx.exit(ExitCode.FAILED)
+def _end(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
+    say(f"lpmert: {message}")
+    ctx.exit(code)
 
 
 @click.group(
@@ -200,18 +177,18 @@ def methods(what: _What) -> None:
 
     if what.method is not None and what.metric is not None:
         raise click.UsageError("Name a method, or a metric with --metric, not both.")
-    content: dict[str, Any]
     formatter = click.HelpFormatter(max_width=100)
+    content: dict[str, Any]
     if what.metric is not None:
-        content = _metric(what.metric)
-        _write(formatter, what.metric, content)
-        if "texts" in content:
-            formatter.write("\n")
-            _write(formatter, what.metric, content["texts"])
+        from lpmert.configurable import parameters
+
+        made = _metrics(what.metric)
+        content, *texts = (_described("metric", what.metric, one, parameters(one), formatter) for one in made)
+        if texts:
+            content["texts"] = texts[0]
     elif what.method is not None:
-        chosen = method_of(what.method)
-        content = _described("method", chosen.name, chosen, chosen.options())
-        _write(formatter, what.method, content)
+        method = method_of(what.method)
+        content = _described("method", method.name, method, method.options(), formatter)
     else:
         known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
         content = {name: " ".join(text.split()) for name, text in known.items()}
@@ -219,35 +196,29 @@ def methods(what: _What) -> None:
     put(json.dumps(content, indent=2) if what.as_json else formatter.getvalue().rstrip())
 
 
-def _metric(name: str) -> dict[str, Any]:
-    """Return what a name stands for: a metric of counts, of texts, or the first and as `texts` the second."""
-    from lpmert.configurable import parameters
+def _metrics(name: str) -> list[Any]:
+    """Return what a name stands for: a metric of counts, of texts, or both."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    made = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
-    made += [TEXT_METRICS[name]] if name in TEXT_METRICS else []
-    first, *others = (_described("metric", name, one, parameters(one)) for one in made)
-    return {**first, "texts": others[0]} if others else first
+    of_counts = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
+    return of_counts + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
 
 
-def _described(kind: str, name: str, of: Any, options: Iterable[Option]) -> dict[str, Any]:
+def _described(
+    kind: str, name: str, of: Any, options: Iterable[Option], formatter: click.HelpFormatter
+) -> dict[str, Any]:
+    """Write what something is and its options, and return the same for JSON."""
     made = of if inspect.isclass(of) or inspect.isroutine(of) else type(of)
-    stated = {
-        one.name: {"default": one.default, "value": one.allowed, "choices": list(one.choices), "help": one.help}
-        for one in options
-    }
-    place = f"{made.__module__}:{made.__qualname__}"
-    return {kind: name, "class": place, "description": _description(of), "options": stated}
-
-
-def _write(formatter: click.HelpFormatter, name: str, content: dict[str, Any]) -> None:
-    formatter.write(f"{name} ({content['class']})\n\n{content['description']}\n\n")
-    rows = [
-        (f"{option}={_text(one['default'])}", f"{one['help']} ({one['value']})" if one["help"] else one["value"])
-        for option, one in content["options"].items()
-    ]
+    place, text = f"{made.__module__}:{made.__qualname__}", _description(of)
+    formatter.write(f"{name} ({place})\n\n{text}\n\n")
+    rows, stated = [], {}
+    for one in options:
+        rows.append((f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})" if one.help else one.allowed))
+        stated[one.name] = {"default": one.default, "value": one.allowed, "choices": one.choices, "help": one.help}
     if rows:
         formatter.write_dl(rows)
+    formatter.write("\n")
+    return {kind: name, "class": place, "description": text, "options": stated}
 
 
 def _description(of: Any) -> str:

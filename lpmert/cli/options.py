@@ -154,7 +154,9 @@ def command(
                 raise click.exceptions.Exit(code)
 
         settings["params"] = [one for own in stated.values() for one in own]
-        return cls(function.__name__, callback=run, help=getdoc(function), example=example, **settings)
+        text = getdoc(function) or ""
+        short = " ".join(text.partition("\n\n")[0].split())
+        return cls(function.__name__, callback=run, help=text, short_help=short, example=example, **settings)
 
     return made
 

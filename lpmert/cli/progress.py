@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from lpmert.cli.reports import short_count, width_of
-from lpmert.cli.running import say
+from lpmert.cli.running import Quiet, say
 from lpmert.findings import LOSS
 from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
@@ -235,13 +235,13 @@ STAGE_SECONDS = 1.0
 
 
 class Stages:
-    """Says from time to time how far a stage is.
+    """Says from time to time how far a stage is, unless the command is quiet.
 
     slower: the remaining parts take at least as long as those done, so that an estimate of the time left makes sense.
     """
 
-    def __init__(self, *, slower: bool = False) -> None:
-        self._slower = slower
+    def __init__(self, out: Quiet, *, slower: bool = False) -> None:
+        self._out, self._slower = out, slower
         self._began = self._said = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
@@ -252,4 +252,4 @@ class Stages:
             whole = "" if parts is None else f" of {parts:,}"
             if self._slower and parts is not None and 0 < done < parts:
                 whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"
-            say(f"{stage}: {done:,}{whole}")
+            self._out.say(f"{stage}: {done:,}{whole}")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
 from lpmert.cli.solve import line_counter, verified_json
 from lpmert.quoting import counted, duration
 from lpmert.system.interrupts import Interrupts
@@ -122,7 +121,7 @@ class _Settings:
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
 def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> int:
-    """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
+    """Find the weights of retrievers' scores that rank the documents in DATA best, and prove it.
 
     DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
     named by its file, or by you with NAME=FILE; --qrels has the grades. Or DATA is one file with everything: LETOR's or
@@ -151,12 +150,10 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
-    try:
+    with values.refusing("--metric"):
         metric = RankingMetric.of(best.metric.lower())
-    except lpmert.MetricError as error:
-        raise click.BadParameter(f"{error}.", param_hint="--metric") from error
     writes = (drawn.picture, page.report, settings.certificate)
-    with logging_to_stderr(out), delivering(out, *writes) as deliver:
+    with delivering(out, *writes) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
@@ -183,7 +180,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 other=None if other is None else other.of_features(lists.names),
                 compare=best.compare,
                 folds=best.cv,
-                on_stage=None if out.quiet else Stages(),
+                on_stage=Stages(out),
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
             found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))

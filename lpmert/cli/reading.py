@@ -180,7 +180,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         alone = ["=" in file and not os.path.exists(file) for file in self.data]
         if self.format == "scores" or (self.format is None and all(alone)):
-            return values.by_name(map(values.FILE_BY_NAME, self.data), "DATA")
+            return values.by_name(map(values.file_by_name, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> NBest:
@@ -391,7 +391,7 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
     """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.configurable import with_parameters
 
-    with values.refusing(f"--metric {name}"):
+    with values.refusing("--set", f"lpmert methods --metric {name}"):
         return with_parameters(metric, settings, f"metric {quoted(name)}")
 
 

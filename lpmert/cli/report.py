@@ -68,7 +68,7 @@ class Page:
         from lpmert.reporting.page import drawing, page_of
 
         with naming(lists.name), drawing(None, 0.0) as stop:
-            on_stage = None if out.quiet else Stages()
+            on_stage = Stages(out)
             made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
         return _write(self.report, made, stop, out)
 
@@ -123,7 +123,7 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> int:
             return data, summed
 
         with drawing(about.time_limit, started) as stop:
-            pairs, on_stage = about.surface or None, None if out.quiet else Stages()
+            pairs, on_stage = about.surface or None, Stages(out)
             made = page_of(found, read, weights, about.scale, pairs, lists.name, on_stage)
         return _write(about.output, made, stop, out)
 

@@ -141,19 +141,23 @@ def exit_code(status: Status | None, stop: Interrupts, complete: bool = True) ->
 
 
 @contextmanager
-def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
-    """Open the file for the outcome before the search, so that an unwritable place fails at once.
+def delivering(
+    out: ToFile, *others: str | None, renews: Sequence[str | None] = (), warnings: bool = False
+) -> Iterator[Deliver]:
+    """Open the file for the outcome before the search, so that an unwritable place fails at once; log to stderr.
 
     None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
     those which the outcome `renews`.
 
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
     `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
+
+    warnings: whether the log has those of results, which no report shows.
     """
     from lpmert.system.files import atomic_writer, check_place, writing_later
 
     later = (None if one in renews else one for one in (out.output, *others))
-    with writing_later(*later), ExitStack() as stack:
+    with _logging_to_stderr(out, warnings=warnings), writing_later(*later), ExitStack() as stack:
         for other in others:
             if other is not None:
                 check_place(other)
@@ -207,8 +211,7 @@ def naming(data: str) -> Iterator[None]:
 
 
 @contextmanager
-def logging_to_stderr(out: Quiet, *, warnings: bool = False) -> Iterator[None]:
-    """Write the log of the package to stderr; warnings: include those of results, if no report shows them."""
+def _logging_to_stderr(out: Quiet, *, warnings: bool) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if out.quiet else level)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, sizes
-from lpmert.cli.running import Output, Quiet, naming, put
+from lpmert.cli.running import Output, Quiet, delivering, naming, put
 from lpmert.cli.settings import read_toml, values_of
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
@@ -73,10 +73,7 @@ class _How:
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
     time_limit: float | None = time_limit("none; compare, tune: 60")
-    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     jobs: int = option("N", "Workers, which affect only the time.", default=1)
-    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
-    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
     memory_limit: int | None = memory_limit("the process")
     backend: str = option(
         "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
@@ -92,11 +89,6 @@ class Search(_How, Where, Question):
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
-
-    @property
-    def of_one(self) -> dict[str, Any]:
-        """Limits of a single search, which mean nothing where there are many."""
-        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
     @property
     def wide(self) -> bool:
@@ -124,21 +116,46 @@ class Search(_How, Where, Question):
         return configured(name, texts), replace(self, options=tuple(one for one in self.options if one not in own))
 
     def arguments(self, data: Data) -> dict[str, Any]:
-        """Return what `minimize` and `check` both take of lists, apart from the callback."""
+        """Return what all functions that search take of lists, apart from callbacks."""
         with naming(self.name):
             metric = self.summed_metric(data)
-        limits = ("ties", "time_limit", "node_limit", "gap", "target", "memory_limit", "jobs", "seed")
         return {
             "metric": metric,
             "method": configured(self.method, self.method_settings),
             "region": self.region(data.names),
-            "backend": self.backend,
-            **{name: getattr(self, name) for name in limits},
+            **{name: getattr(self, name) for name in ("ties", "time_limit", "memory_limit", "jobs", "backend", "seed")},
         }
+
+    def problem(self, data: Data) -> AnyProblem | None:
+        """Return what weights are judged by; `None` where several searches answer."""
+        from lpmert.api import problem_of
+
+        if self.wide:
+            return None
+        return problem_of(data, self.summed_metric(data), self.ties, self.region(data.names))
 
 
 @dataclass(frozen=True)
-class ScaledSearch(Search):
+class OneSearch(Search):
+    """A search that may stop before its proof; many searches end by their time alone."""
+
+    heading = "Search"
+
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
+    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
+
+    @property
+    def stops(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
+
+    def arguments(self, data: Data) -> dict[str, Any]:
+        """Return what `minimize`, `check` and `tune` take of lists, apart from callbacks."""
+        return super().arguments(data) | self.stops
+
+
+@dataclass(frozen=True)
+class ScaledSearch(OneSearch):
     """A search whose weights are wanted in a scale."""
 
     heading = "Output"
@@ -162,7 +179,7 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
     twice = repeated(name for name, _ in settings)
     if twice is not None:
         raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
-    with values.refusing(method):
+    with values.refusing("--set", f"lpmert methods {method}"):
         return method_of(method).configured(dict(settings))
 
 
@@ -234,6 +251,9 @@ class HeldOut:
             return data, held_out_like(others, data), aside.unit(others)
 
 
+Both = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
+"""Takes functions that return an outcome as JSON, as a report, and its weights as text."""
+
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
@@ -281,14 +301,30 @@ class WeightsOut:
 
         return None if self.updated is None else read_weights(self.updated)
 
-    def beside(self, out: Output) -> None:
-        """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""
+    def beside_report(self, out: Output) -> bool:
+        """Whether it is the report that goes to stdout."""
+        return not (self.to_stdout or out.as_json or out.output)
+
+    @contextmanager
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Both]:
+        """Do as `running.delivering`; what it yields takes the text of the weights, too, and puts it in its place.
+
+        Raises `click.UsageError` where the outcome and the weights would go to stdout both.
+        """
         if self.to_stdout and out.as_json and out.output is None:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
+        with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-    def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
-        """Return the function whose text goes to stdout: the weights or the report."""
-        return (lambda: text().removesuffix("\n")) if self.to_stdout else report
+            def both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
+                from lpmert.system.files import write_text
+
+                deliver(json, (lambda: text().removesuffix("\n")) if self.to_stdout else report)
+                if self.weights_out is not None:
+                    write_text(self.weights_out, text())
+                elif self.to_stdout and out.output is not None:
+                    put(text().removesuffix("\n"))
+
+            yield both
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
@@ -317,15 +353,6 @@ class WeightsOut:
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
         scaled = self.form == UPDATE
         return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
-
-    def save(self, text: Callable[[], str], out: Output) -> None:
-        """Write a text to the file for weights, if there is one, or to stdout if no report went there."""
-        from lpmert.system.files import write_text
-
-        if self.weights_out is not None:
-            write_text(self.weights_out, text())
-        elif self.to_stdout and out.output is not None:
-            put(text().removesuffix("\n"))
 
 
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})

@@ -5,24 +5,26 @@ How many features are needed, how sure weights and losses are, and the loss agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import flag
 from lpmert.cli.report import Picture
 from lpmert.cli.reports import grid, joined, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
+from lpmert.cli.running import Output, delivering, exit_code, naming
 from lpmert.cli.search import Search, command
 from lpmert.quoting import number, shortened, visible
 from lpmert.reporting.tables import bound
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lpmert.budgets import Front
     from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
@@ -75,14 +77,11 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
     """
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        with Interrupts() as stop, naming(search.name):
-            found = _searched(data, sizes.at_most, arguments, out)
-        deliver(found.to_json, lambda: _subsets_report(found, unit))
-        drawn.write(lambda: pictures.subsets(found, unit))
-    open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
-    return exit_code(next(open_ones, None), stop, found.complete)
+    def results(found: Subsets) -> list[Result]:
+        return [one.result for one in found.subsets]
+
+    find = partial(_searched, at_most=sizes.at_most, out=out)
+    return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
@@ -98,14 +97,8 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
-        with Interrupts() as stop, naming(search.name):
-            found = near_optimal(data, **arguments, **own, on_stage=None if out.quiet else Stages())
-        deliver(found.to_json, lambda: _ranges_report(found, unit))
-        drawn.write(lambda: pictures.ranges(found, unit))
-    return exit_code(found.optimum.status, stop, found.complete)
+    find = partial(near_optimal, **vars(near), on_stage=Stages(out))
+    return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
@@ -117,12 +110,8 @@ def leave_one_out(search: Search, out: Output) -> int:
     """
     from lpmert.unseen.leave_one_out import leave_one_out
 
-    with logging_to_stderr(out), delivering(out) as deliver:
-        data, arguments, unit = _read(search, out)
-        with Interrupts() as stop, naming(search.name):
-            found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
-        deliver(found.to_json, lambda: _left_out_report(found, unit))
-    return exit_code(found.optimum.status, stop, found.complete)
+    find = partial(leave_one_out, on_stage=Stages(out))
+    return _answered(search, out, find, _optimum, _left_out_report)
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
@@ -133,46 +122,53 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> int:
     smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
     as for `lpmert solve`.
     """
-    from lpmert import budgets
+    from lpmert.budgets import pareto
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        arguments = _of_first(arguments)
+    name = second.second
+
+    def find(data: Any, **arguments: Any) -> Front:
+        unit, numbers = search.unit(data), numbers_of(data, name, search)
 
         def on_point(point: Result) -> None:
-            out.say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
+            out.say(f"{name} {number(point.sums[name])}: {unit.name} {unit.text(point.loss)}")
 
+        return pareto(data, numbers, name=name, points=second.points, on_point=on_point, **_of_first(arguments))
+
+    return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
+
+
+def _answered(
+    search: Search,
+    out: Output,
+    find: Callable[..., Any],
+    results: Callable[[Any], Iterable[Result]],
+    report: Callable[[Any, Unit], str],
+    drawn: Picture | None = None,
+    draw: Callable[[Any, Unit], Figure] | None = None,
+) -> int:
+    """Read the lists, find the answer, deliver and draw it, and return the exit code; results: those it rests on."""
+    with delivering(out, drawn and drawn.picture) as deliver:
+        data = search.load(out)[0]
+        arguments, unit = search.arguments(data), search.unit(data)
         with Interrupts() as stop, naming(search.name):
-            numbers = numbers_of(data, second.second, search)
-            own: dict[str, Any] = {"name": second.second, "points": second.points, "on_point": on_point}
-            found = budgets.pareto(data, numbers, **arguments, **own)
-        deliver(found.to_json, lambda: _front_report(found, unit))
-        drawn.write(lambda: pictures.front(found, unit))
-    return exit_code(None, stop, found.complete)
+            found = find(data, **arguments)
+        deliver(found.to_json, partial(report, found, unit))
+        if drawn is not None and draw is not None:
+            drawn.write(partial(draw, found, unit))
+    open_ones = (one.status for one in results(found) if not one.status.proved)
+    return exit_code(next(open_ones, None), stop, found.complete)
 
 
-def _read(search: Search, out: Output) -> tuple[Any, dict[str, Any], Unit]:
-    """Return the lists, what many searches take together, and the unit of losses.
-
-    Raises `click.UsageError` for limits of a single search.
-    """
-    for name, value in search.of_one.items():
-        if value is not None:
-            raise click.UsageError(f"{flag(name)} is for one search; --time-limit ends this command.")
-    data = search.load(out)[0]
-    return data, _of_many(search.arguments(data)), search.unit(data)
-
-
-def _of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in ("gap", "target", "node_limit")}
+def _optimum(found: NearOptimal | LeftOut) -> list[Result]:
+    return [found.optimum]
 
 
 def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
     """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
     from lpmert.errors import LimitError
 
-    found = _searched(data, at_most, _of_many(arguments), out)
+    found = _searched(data, at_most, out, **arguments)
     if not found.subsets:
         raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
@@ -180,11 +176,10 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
 
 
-def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:
+def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> Subsets:
     from lpmert.subsets import best_subsets
 
-    own: dict[str, Any] = {**arguments, "ties": counted_ties(arguments["ties"])}
-    return best_subsets(data, **own, at_most=at_most, on_stage=None if out.quiet else Stages())
+    return best_subsets(data, at_most=at_most, ties=counted_ties(ties), on_stage=Stages(out), **arguments)
 
 
 def counted_ties(ties: str) -> str | None:
@@ -198,7 +193,7 @@ def best_within(
     """Return the best weights within a budget; raises `LimitError` where none were met in time."""
     from lpmert.budgets import within_budget
 
-    (column, most), own = budget, _of_first(_of_many(arguments))
+    (column, most), own = budget, _of_first(arguments)
     return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 

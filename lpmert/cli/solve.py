@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Given, Question, Reading, flag, paths_of, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
-from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
+from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
@@ -68,7 +68,7 @@ class Few:
 def solve(
     search: ScaledSearch, few: Few, start: Start, weights: WeightsOut, proof: Proof, page: Page, out: Output
 ) -> int:
-    """Find the weights with the least loss on the lists or lattices in DATA.
+    """Find the weights with the least loss on the lists or lattices in DATA, and prove it.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
     pooled by list, and - is stdin. Options say what a file does not, such as which columns are features; see the help
@@ -92,7 +92,7 @@ def solve(
     if few.at_most is not None and proof.certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
-        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.of_one}
+        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.stops}
         for name, value in own.items():
             if value is not None:
                 raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
@@ -103,31 +103,18 @@ def solve(
         from lpmert.api import minimize
 
         weights.check(data.names)
+        many = {name: value for name, value in arguments.items() if name not in search.stops}
         if few.at_most is not None:
-            return best_with(data, few.at_most, arguments, out)
+            return best_with(data, few.at_most, many, out)
         if few.budget is not None:
-            return best_within(data, few.budget, search, arguments, callback)
+            return best_within(data, few.budget, search, many, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         told = None if search.wide else callback  # several searches tell nothing before the end
         result = minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
         return replace(result, whole=_whole(data, result, search, arguments))
 
-    def text(data: Data, result: Result) -> str:
-        from lpmert.api import problem_of
-
-        if search.wide:  # where rounding could leave the region
-            return weights.text(result.names, result.weights, None)
-        problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        return weights.text(result.names, result.weights, problem)
-
-    def finish(data: Data, result: Result, stop: Interrupts) -> None:
-        weights.save(partial(text, data, result), out)
-        _certify(proof, few, search, out, data, result, stop)
-
-    renews = [weights.updated, start.initial_weights]
-    writes = (weights.weights_out, proof.certificate, proof.checkpoint)
-    weights.beside(out)
-    return _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    files = weights.delivering(out, proof.certificate, proof.checkpoint, page.report, renews=[start.initial_weights])
+    return _run(search, page, out, found, weights, files, partial(_certify, proof, few, search, out))
 
 
 _MOST_NUMBERS = 10_000_000
@@ -180,7 +167,7 @@ def _certify(
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
         left = _left(search, result)
-        on_stage = None if out.quiet else Stages(slower=True)
+        on_stage = Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
                 lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
@@ -202,7 +189,8 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
 
         return check_weights(data, given.of(data.names), callback=callback, **arguments)
 
-    return _run(search, page, out, found)
+    weights = WeightsOut()
+    return _run(search, page, out, found, weights, weights.delivering(out, page.report))
 
 
 def _run(
@@ -210,28 +198,26 @@ def _run(
     page: Page,
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
+    weights: WeightsOut,
+    files: AbstractContextManager[Both],
     finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
-    writes: Sequence[str | None] = (),
-    renews: Sequence[str | None] = (),
-    text: Callable[[Data, Result], str] | None = None,
 ) -> int:
     """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
-    with logging_to_stderr(out):
-        with delivering(out, page.report, *writes, renews=renews) as deliver:
-            data, seconds = search.load(out)
-            # wrong usage is told before the table of progress begins
-            arguments, unit = search.arguments(data), search.unit(data)
-            with Interrupts() as stop:
-                progress = progress_of(out, search.time_limit, unit)
-                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
-                    outcome = find(data, callback, arguments)
-                outcome, result = _with_more(outcome, search, data, seconds, unit)
-                print_outcome(outcome, out, shown=text is None and not out.as_json and out.output is None)
-                report = partial(_report, outcome, data, out.verbose > 0)
-                deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
+    with files as deliver:
+        data, seconds = search.load(out)
+        # wrong usage is told before the table of progress begins
+        arguments, unit = search.arguments(data), search.unit(data)
+        with Interrupts() as stop:
+            progress = progress_of(out, search.time_limit, unit)
+            with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
+                outcome = find(data, callback, arguments)
+            outcome, result = _with_more(outcome, search, data, seconds, unit)
+            print_outcome(outcome, out, shown=weights.beside_report(out))
+            report = partial(_report, outcome, data, out.verbose > 0)
+            deliver(outcome.to_json, report, lambda: weights.text(result.names, result.weights, search.problem(data)))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
+            drawn = page.write(outcome, data, arguments["metric"], search, out)
     return drawn or exit_code(result.status, stop)
 
 
@@ -304,8 +290,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     from lpmert.findings import plain
     from lpmert.result import SCHEMA
 
-    logged = logging_to_stderr(out, warnings=True)
-    with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
+    with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
         data = lists.read_whole()
         out.say(f"{lists.name}: {sizes(data)}")
         weights = given.of(data.names).of_features(data.names).tolist()
@@ -437,7 +422,7 @@ def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
     from lpmert.errors import DataError
     from lpmert.system.files import lines
 
-    stages, n_lines = Stages(), None
+    stages, n_lines = Stages(out), None
     if Path(certificate).is_file() and not out.quiet:
         with suppress(DataError):  # which is told where it is met again
             n_lines = sum(1 for _ in lines(certificate))

@@ -129,29 +129,10 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def backend(text: str) -> str:
-    from lpmert.errors import MethodError
     from lpmert.workers import checked_backend
 
-    try:
+    with refusing():
         return checked_backend(text)
-    except MethodError as error:
-        raise click.BadParameter(f"{error}.") from error
-
-
-def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
-    """Return a function from NAME=VALUE to name and value."""
-
-    def parse(text: str) -> tuple[str, Value]:
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value):
-            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
-        return name.strip(), convert(value)
-
-    parse.__name__ = f"NAME={kind}"
-    return parse
-
-
-FILE_BY_NAME = named(str, "FILE")
 
 
 def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
@@ -179,41 +160,35 @@ def _finite_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _named(text: str, mark: str, convert: Callable[[str], Value | None], what: str) -> tuple[str, Value]:
-    """Return a name and a value with a mark between them; convert: returns `None` for no such value."""
-    name, _, given = text.rpartition(mark)
-    value = convert(given)
-    if not name.strip() or value is None:
-        raise click.BadParameter(f"{quoted(text)} is not {what}.")
-    return name.strip(), value
+def _text(text: str) -> str | None:
+    return text.strip() or None
 
 
-def _several(mark: str, convert: Callable[[str], Value | None], what: str) -> Callable[[str], dict[str, Value]]:
-    """Return a function to values by name from texts as `_named` takes them, with a comma between any two."""
+def _named(
+    convert: Callable[[str], Value | None], what: str, mark: str = "=", *, in_value: bool = False
+) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value; convert: returns `None` for no such value.
 
-    def parse(text: str) -> dict[str, Value]:
-        found: dict[str, Value] = {}
-        for name, value in (_named(part, mark, convert, what) for part in text.split(",")):
-            if name in found:
-                raise click.BadParameter(f"{quoted(name)} is given twice.")
-            found[name] = value
-        return found
+    in_value: whether it is the value, rather than the name, that may have the mark in it.
+    """
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, _, given = text.partition(mark) if in_value else text.rpartition(mark)
+        value = convert(given)
+        if not name.strip() or value is None:
+            raise click.BadParameter(f"{quoted(text)} is not {what}.")
+        return name.strip(), value
 
     return parse
 
 
-pairs = _several("=", _finite_number, "a name with a number, such as ac=1,lm=0.5")
-roles = _several("=", lambda name: name.strip() or None, "a role with a feature, such as acoustic=am")
-bounds = _several(":", _range, "a feature with its limits, such as lm:0.. or ctc:0..1")
+def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[str, Value]]:
+    """Return a function to values by name from texts with a comma between any two."""
+    return lambda text: by_name(map(one, text.split(",")), quoted(text))
 
 
-def scale(text: str) -> tuple[str, float]:
-    what = "a feature with a weight other than 0, such as am=1"
-    return _named(text, "=", lambda given: _finite_number(given) or None, what)
-
-
-def budget(text: str) -> tuple[str, float]:
-    return _named(text, "=", _finite_number, "a column with the largest sum that it may have: words=900")
+file_by_name = _named(lambda given: given or None, "NAME=FILE", in_value=True)
+pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0.5"))
 
 
 def linear(text: str) -> Linear:
@@ -247,14 +222,17 @@ def scores_by_name(text: str) -> dict[str, float]:
 
 
 @contextmanager
-def refusing(see: str) -> Iterator[None]:
-    """Turn an error about an option of a method or metric into wrong usage; see: what `lpmert methods` shows."""
+def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
+    """Turn an error about the value of an option into wrong usage; option: `None` while it is parsed.
+
+    see: where the values that it may have are shown.
+    """
     from lpmert.errors import LpmertError
 
     try:
         yield
     except LpmertError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods {see}`.", param_hint="--set") from error
+        raise click.BadParameter(f"{error}.{see and f' See `{see}`.'}", param_hint=option) from error
 
 
 @contextmanager
@@ -279,10 +257,13 @@ OF_FORM: Mapping[str, Any] = {
     **dict.fromkeys(("A,B,C", "WORD,WORD"), column_names),
     **dict.fromkeys(("SECONDS", "X"), seconds),
     **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
-    **{"A=1,B=0.5": pairs, "A:0..,B:0..1": bounds, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name},
-    **{"NAME=W": scale, "COLUMN=MOST": budget, "ROLE=FEATURE,...": roles, "NAME=FILE": FILE_BY_NAME},
-    "NAME=VALUE": named(str.strip, "VALUE, such as restarts=20"),
-    "NAME=WEIGHTS": named(str, "WEIGHTS"),
-    "NAME=WORD,WORD": named(column_names, "WORD,WORD"),
+    **{"A=1,B=0.5": pairs, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name, "NAME=FILE": file_by_name},
+    "A:0..,B:0..1": _several(_named(_range, "a feature with its limits, such as lm:0.. or ctc:0..1", ":")),
+    "ROLE=FEATURE,...": _several(_named(_text, "a role with a feature, such as acoustic=am")),
+    "NAME=W": _named(lambda given: _finite_number(given) or None, "a feature with a weight other than 0: am=1"),
+    "COLUMN=MOST": _named(_finite_number, "a column with the largest sum that it may have: words=900"),
+    "NAME=VALUE": _named(_text, "NAME=VALUE, such as restarts=20", in_value=True),
+    "NAME=WEIGHTS": _named(lambda given: given or None, "NAME=WEIGHTS", in_value=True),
+    "NAME=WORD,WORD": _named(lambda given: column_names(given) if given else None, "NAME=WORD,WORD", in_value=True),
 }
 """What values mean, by what stands for them in the help."""

@@ -349,7 +349,7 @@ REFUSED = [  # command lines, in which DATA is lists with their columns; exit co
         ("--write names --json", 2, "both go to stdout"),
         ("--roles acoustic=lm", 2, "--roles is for the settings of toolkits"),
     ]),
-    *((f"{command} DATA --gap 1%", 2, "--gap is for one search") for command in ("subsets", "ranges", "leave-one-out")),
+    *((f"{command} DATA --gap 1%", 2, "No such option") for command in ("subsets", "ranges", "leave-one-out")),
     ("ranges DATA --slack some", 1, "0 or more, or a share of the optimum such as 1%"),
     ("check DATA --weights '{\"am\": 1, \"lm\": \"x\"}'", 2, "Invalid value for --weights: the weight of 'lm' is 'x'"),
     ("evaluate DATA --weights 1,0 --set restarts=2", 2, "--set 'restarts': no method searches here"),
