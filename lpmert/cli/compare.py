@@ -4,7 +4,7 @@ weights for lists that nobody has seen yet, beside the optimum, with what either
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -29,33 +29,29 @@ if TYPE_CHECKING:
     from lpmert.unseen.averaging import Averaging
 
 
-@dataclass(frozen=True)
-class _Methods:
-    heading = "What to compare"
+_UNSEEN = "Unseen lists"
 
+
+@command(
+    "compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5",
+    heading="What to compare",
+)
+def compare(
+    search: OneSearch,
+    start: Start,
+    sources: Sources,
+    held_out: HeldOut,
+    out: Output,
     methods: tuple[str, ...] | None = option(
         "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
-    )
-    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=())
-    seeds: int = option("N", "Runs of each random method.", default=SEEDS)
-    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True)
-    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True)
-
-
-@dataclass(frozen=True)
-class _Compared(Sources, _Methods):
-    heading = "Unseen lists"
-
-    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS)
-    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True)
-
-    def __post_init__(self) -> None:
-        if self.source is not None and self.cv is None:
-            raise click.UsageError("--source needs --cv.")
-
-
-@command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
-def compare(search: OneSearch, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
+    ),
+    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
+    seeds: int = option("N", "Runs of each random method.", default=SEEDS),
+    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True),
+    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
+    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS, group=_UNSEEN),
+    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True, group=_UNSEEN),
+) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -80,15 +76,17 @@ def compare(search: OneSearch, compared: _Compared, start: Start, held_out: Held
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.result import Limits, Result
 
+    if sources.source is not None and cv is None:
+        raise click.UsageError("--source needs --cv.")
     chosen: dict[str, Method] = {}
-    for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
+    for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
     limits = Limits(seconds, **search.stops)
-    named_weights = values.by_name(compared.weights, "--weights")
+    named_weights = values.by_name(weights, "--weights")
 
     with delivering(out) as deliver:
-        known = None if compared.optimum is None else Result.load(compared.optimum)
+        known = None if optimum is None else Result.load(optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
@@ -98,17 +96,17 @@ def compare(search: OneSearch, compared: _Compared, start: Start, held_out: Held
                 comparison = compare_methods(
                     data,
                     list(chosen.values()),
-                    seeds=compared.seeds,
+                    seeds=seeds,
                     held_out=others,
                     weights=given,
                     initial_weights=start.weights(data.names),
                     optimum=arguments["method"] if known is None else known,
                     optimum_limits=limits,
-                    time_limit=compared.run_time_limit,
+                    time_limit=run_time_limit,
                     memory_limit=search.memory_limit,
-                    cv=compared.cv,
-                    repeat=compared.repeat,
-                    groups=compared.of(data),
+                    cv=cv,
+                    repeat=repeat,
+                    groups=sources.of(data),
                     on_stage=Stages(out),
                     on_run=partial(_print_run, out, unit, there),
                     callback=callback,
@@ -132,19 +130,19 @@ def _print_run(out: Output, unit: Unit, held_out: Unit | None, name: str, run: R
     out.say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
 
 
-@dataclass(frozen=True)
-class _Estimated(Sources):
-    heading = "Unseen lists"
-
-    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5)
-    quick: bool = option("", "Average without cross-validation.", default=False)
-
-
 @command(
-    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
+    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt",
+    heading=_UNSEEN,
 )
 def tune(
-    search: OneSearch, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
+    search: OneSearch,
+    sources: Sources,
+    held_out: HeldOut,
+    weights: WeightsOut,
+    page: Page,
+    out: Output,
+    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5),
+    quick: bool = option("", "Average without cross-validation.", default=False),
 ) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
@@ -167,16 +165,16 @@ def tune(
                 tuned = tune_weights(
                     data,
                     held_out=others,
-                    groups=estimated.of(data),
-                    folds=estimated.cv,
-                    quick=estimated.quick,
+                    groups=sources.of(data),
+                    folds=cv,
+                    quick=quick,
                     averaging=cast("Averaging", averaging),
                     callback=callback,
                     on_stage=Stages(out),
                     **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
-            print_outcome(tuned.optimum, out, shown=weights.beside_report(out))
+            print_outcome(tuned.optimum, tuned.optimum.warnings, out, shown=weights.beside_report(out))
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, report, lambda: weights.text(tuned.names, tuned.weights, search.problem(data)))
         drawn = page.write(tuned, data, arguments["metric"], search, out)

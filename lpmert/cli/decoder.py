@@ -46,27 +46,21 @@ _WIDTH = 10
 _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
 
 
-@dataclass(frozen=True)
-class _Loop:
-    heading = "Loop"
-
-    config: str = argument("CONFIG")
-    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]")
-    forget: bool = option("", "Keep nothing on disk.", default=False)
-    resume: bool = option("", "Continue the loop in that folder.", default=False)
-    iterations: int | None = option("N", "At most N decodings.")
-    time_limit: float | None = time_limit()
-    memory_limit: int | None = memory_limit("process and decoder")
-    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True)
-    jobs: int | None = option("N", "Threads of each search.")
-
-    def __post_init__(self) -> None:
-        if self.forget and (self.resume or self.folder is not None):
-            raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
-
-
-@command("loop mert.toml --iterations 10 --weights-out weights.txt")
-def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
+@command("loop mert.toml --iterations 10 --weights-out weights.txt", heading="Loop")
+def loop(
+    weights: WeightsOut,
+    drawn: Picture,
+    out: Output,
+    config: str = argument("CONFIG"),
+    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]"),
+    forget: bool = option("", "Keep nothing on disk.", default=False),
+    resume: bool = option("", "Continue the loop in that folder.", default=False),
+    iterations: int | None = option("N", "At most N decodings."),
+    time_limit: float | None = time_limit(),
+    memory_limit: int | None = memory_limit("process and decoder"),
+    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True),
+    jobs: int | None = option("N", "Threads of each search."),
+) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
@@ -80,24 +74,26 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
 
     The exit code is 3 if a limit ended the loop.
     """
+    if forget and (resume or folder is not None):
+        raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
     from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
-    folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
+    limits = {"time_limit": time_limit, "memory_limit": memory_limit}
+    given = {"iterations": iterations, "seed": seed, "jobs": jobs, **limits}
     with weights.delivering(out, drawn.picture) as deliver:
-        found = read_config(own.config)
-        names = ("iterations", "time_limit", "memory_limit", "seed", "jobs")
-        given = {name: value for name in names if (value := getattr(own, name)) is not None}
+        found = read_config(config)
+        arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}
         with found.closing, Interrupts() as stop:
             try:
                 looped = run(
                     found.decoder,
                     found.weights,
-                    **{**found.arguments, **given},
-                    folder=None if own.forget else folder,
-                    resume=own.resume,
+                    **arguments,
+                    folder=None if forget else folder or Path(config).with_suffix(".loop"),
+                    resume=resume,
                     on_iteration=_table(out),
                 )
             except LpmertError as error:  # of a loop that was stopped before it had any weights to give

@@ -26,14 +26,13 @@ class _Source(Reading):
     data: tuple[str, ...] = argument("IN...", nargs=-1)
 
 
-@dataclass(frozen=True)
-class _Target:
-    target: str = argument("OUT")
-    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS))
-
-
 @command("convert nbest.moses lists.tsv --references dev.en")
-def convert(source: _Source, to: _Target, out: Quiet) -> None:
+def convert(
+    source: _Source,
+    out: Quiet,
+    target: str = argument("OUT"),
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS)),
+) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
     Lattices become lists of their N best hypotheses (--n-best N --scales am=1,lm=12) with different words; the best of
@@ -48,14 +47,14 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     for name, called in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:
             raise click.UsageError(f"{called} applies to texts, with --references.")
-    kind = to.to or format_of_target(to.target)
+    kind = to or format_of_target(target)
     format = format_by_name(kind)
     writer_of(format, kind)
     writing = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in format.writer_options}
-    with writing_later(to.target):
+    with writing_later(target):
         nbest = source.read(unused=writing)
-    write(nbest, to.target, kind, **writing)
-    out.say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+    write(nbest, target, kind, **writing)
+    out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")

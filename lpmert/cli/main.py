@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -159,15 +158,12 @@ def main(ctx: click.Context) -> None:
         ctx.color = False
 
 
-@dataclass(frozen=True)
-class _What:
-    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC)
-    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
-
-
 @command("methods cells")
-def methods(what: _What) -> None:
+def methods(
+    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False),
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC),
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False),
+) -> None:
     """List all methods, or describe METHOD and its options.
 
     `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
@@ -175,25 +171,25 @@ def methods(what: _What) -> None:
     """
     from lpmert.api import method_of
 
-    if what.method is not None and what.metric is not None:
+    if method is not None and metric is not None:
         raise click.UsageError("Name a method, or a metric with --metric, not both.")
     formatter = click.HelpFormatter(max_width=100)
     content: dict[str, Any]
-    if what.metric is not None:
+    if metric is not None:
         from lpmert.configurable import parameters
 
-        made = _metrics(what.metric)
-        content, *texts = (_described("metric", what.metric, one, parameters(one), formatter) for one in made)
+        made = _metrics(metric)
+        content, *texts = (_described("metric", metric, one, parameters(one), formatter) for one in made)
         if texts:
             content["texts"] = texts[0]
-    elif what.method is not None:
-        method = method_of(what.method)
-        content = _described("method", method.name, method, method.options(), formatter)
+    elif method is not None:
+        chosen = method_of(method)
+        content = _described("method", chosen.name, chosen, chosen.options(), formatter)
     else:
         known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
         content = {name: " ".join(text.split()) for name, text in known.items()}
         formatter.write_dl(list(content.items()))
-    put(json.dumps(content, indent=2) if what.as_json else formatter.getvalue().rstrip())
+    put(json.dumps(content, indent=2) if as_json else formatter.getvalue().rstrip())
 
 
 def _metrics(name: str) -> list[Any]:
@@ -233,14 +229,9 @@ def _text(default: Any) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-@dataclass(frozen=True)
-class _Document:
-    kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
-
-
 @command("schema check")
-def schema(document: _Document) -> None:
+def schema(kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)) -> None:
     """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison, tuning or ranking."""
     from lpmert.result_schema import schema_of
 
-    put(json.dumps(schema_of(document.kind), indent=2))
+    put(json.dumps(schema_of(kind), indent=2))

@@ -17,6 +17,7 @@ from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
     from rich.text import Text
 
     from lpmert.findings import Unit
@@ -33,6 +34,13 @@ STANDING_SECONDS = 60.0
 HEADER_LINES = 20
 _WIDTH = 12
 """Of the columns of figures."""
+SHOW_CURSOR = b"\n\033[?25h"
+BAR_WIDTH = 40
+"""Columns of the bar, where the terminal has so many to spare."""
+_LEAST_BAR = 8
+HOW_TO_STOP = "Ctrl-C stops and keeps the best"
+STAGE_SECONDS = 1.0
+"""Least time between two lines about a stage."""
 
 
 def header(unit: Unit = LOSS, *, narrow: bool = False) -> str:
@@ -94,28 +102,36 @@ class ProgressLog:
         before: str = "first weights",
         unit: Unit = LOSS,
     ) -> None:
-        self._unit = unit
+        self._time_limit, self._before, self._unit = time_limit, before, unit
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
-        self._live = LiveView(time_limit, before, unit) if (sys.stderr.isatty() if live is None else live) else None
-        self._lines = 0
-        self._last_line = -math.inf
-        self._next_line = LINE_SECONDS
+        self._lines, self._last_line, self._next_line = 0, -math.inf, LINE_SECONDS
         self._source = ""
+        self._first: Progress | None = None
         self._unprinted: Progress | None = None
+        self._closing = ExitStack()
+        self._live: Live | None = None
+        if sys.stderr.isatty() if live is None else live:
+            from rich.console import Console
+            from rich.live import Live
+
+            # no refresh thread: it would only wait for compiled code that holds the interpreter
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def __enter__(self) -> ProgressLog:
         if self._live is not None:
+            from rich.text import Text
+
+            self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+            self._closing.callback(_stop, self._live)
             self._live.start()
+            _show(self._live, Text(self._before, style="cyan", no_wrap=True))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close a table that was begun with its last line, and take the live view away."""
-        try:
+        with self._closing:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
-        finally:
-            if self._live is not None:
-                self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
         self._source = progress.source or self._source
@@ -126,8 +142,11 @@ class ProgressLog:
         if progress.seconds >= self._standing:
             self._standing = 2 * progress.seconds
             say(standing(progress, self._unit))
+        if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
+            self._first = progress
         if self._live is not None:
-            self._live.show(progress)
+            width = self._live.console.width
+            _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
     def _print(self, progress: Progress) -> None:
         narrow = width_of(sys.stderr) < len(header(self._unit))
@@ -137,54 +156,19 @@ class ProgressLog:
         self._lines += 1
         self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
-        self._source = ""
-        self._unprinted = None
+        self._source, self._unprinted = "", None
 
 
-SHOW_CURSOR = b"\n\033[?25h"
-BAR_WIDTH = 40
-"""Columns of the bar, where the terminal has so many to spare."""
-_LEAST_BAR = 8
-HOW_TO_STOP = "Ctrl-C stops and keeps the best"
+def _show(live: Live, picture: RenderableType) -> None:
+    try:
+        live.update(picture, refresh=live.is_started)
+    except OSError:  # the terminal is gone
+        _stop(live)
 
 
-class LiveView:
-    """A few lines at the bottom of the terminal, gone at the end: phase, bound and incumbent, counts, how to stop."""
-
-    def __init__(self, time_limit: float | None, before: str, unit: Unit) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._time_limit, self._before, self._unit = time_limit, before, unit
-        self._first: Progress | None = None
-        self._closing = ExitStack()
-        # no refresh thread: it would only wait for compiled code that holds the interpreter
-        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-
-    def start(self) -> None:
-        """Begin, with what comes before the first report of a search."""
-        from rich.text import Text
-
-        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
-        self._live.start()
-        self._update(Text(self._before, style="cyan", no_wrap=True))
-
-    def stop(self) -> None:
-        with suppress(OSError):
-            self._live.stop()
-        self._closing.close()
-
-    def show(self, progress: Progress) -> None:
-        if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
-            self._first = progress
-        self._update(picture(progress, self._first, self._time_limit, self._live.console.width, self._unit))
-
-    def _update(self, picture: RenderableType) -> None:
-        try:
-            self._live.update(picture, refresh=self._live.is_started)
-        except OSError:  # the terminal is gone
-            with suppress(OSError):
-                self._live.stop()
+def _stop(live: Live) -> None:
+    with suppress(OSError):
+        live.stop()
 
 
 def picture(
@@ -228,10 +212,6 @@ def _closing_in(progress: Progress, first: Progress, columns: int, unit: Unit) -
         text.append("━" * left, "green").append("─" * (width - left - right), "dim").append("━" * right, "yellow")
         text.append(" ")
     return text.append(best, "yellow").append(gap, "default")
-
-
-STAGE_SECONDS = 1.0
-"""Least time between two lines about a stage."""
 
 
 class Stages:

@@ -366,12 +366,8 @@ def sizes(data: Data) -> str:
 
     if isinstance(data, NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
-    return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
-
-
-def paths_of(lattices: WordGraphs) -> str:
-    """Return how many links lattices have, and how many paths the one with the most."""
-    return f"{lattices.n_links:,} links, up to 10^{float(lattices.log10_paths.max()):.0f} paths each"
+    paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
+    return f"{data.n_lists:,} {type(data).__name__.lower()}, {data.n_links:,} links, {paths}"
 
 
 def flag(name: str) -> str:

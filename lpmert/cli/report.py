@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lpmert.cli import values
-from lpmert.cli.options import argument, option, time_limit
+from lpmert.cli.options import argument, option, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from lpmert.findings import Outcome
     from lpmert.reporting.page import Page as MadePage
     from lpmert.system.interrupts import Interrupts
-
-
-@dataclass(frozen=True)
-class _Results:
-    results: tuple[str, ...] = argument("RESULT...", nargs=-1)
-    output: str = option("-o --output FILE", "Where the page goes.", required=True)
-    weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
-    )
-    surface: tuple[tuple[str, str], ...] = option(
-        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
-    )
-    time_limit: float | None = time_limit()
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
 
 
 @dataclass(frozen=True)
@@ -93,7 +79,20 @@ class Picture:
 
 
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
-def report(about: _Results, lists: _Lists, out: Quiet) -> int:
+def report(
+    lists: _Lists,
+    out: Quiet,
+    results: tuple[str, ...] = argument("RESULT...", nargs=-1),
+    output: str = option("-o --output FILE", "Where the page goes.", required=True),
+    weights: tuple[tuple[str, str], ...] = option(
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
+    ),
+    surface: tuple[tuple[str, str], ...] = option(
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
+    ),
+    time_limit: float | None = time_limit(),
+    scale: tuple[str, float] | None = scale(),
+) -> int:
     """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
 
     The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
@@ -108,11 +107,11 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> int:
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    weights = values.by_name(about.weights, "--weights")
-    if not lists.data and (lists.flags or lists.format or about.surface):
+    own_weights = values.by_name(weights, "--weights")
+    if not lists.data and (lists.flags or lists.format or surface):
         raise click.UsageError("options about lists need the lists: give --data.")
-    with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
-        found = documents(about.results)
+    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
+        found = documents(results)
 
         def read() -> tuple[Any, Any]:
             if not lists.data:
@@ -122,10 +121,9 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> int:
             out.say(f"{lists.name}: {sizes(data)}")
             return data, summed
 
-        with drawing(about.time_limit, started) as stop:
-            pairs, on_stage = about.surface or None, Stages(out)
-            made = page_of(found, read, weights, about.scale, pairs, lists.name, on_stage)
-        return _write(about.output, made, stop, out)
+        with drawing(time_limit, started) as stop:
+            made = page_of(found, read, own_weights, scale, surface or None, lists.name, Stages(out))
+        return _write(output, made, stop, out)
 
 
 def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:

@@ -150,21 +150,17 @@ _OF_RANGE = 2
 Facts = list[tuple[str, str | Mapping[str, str]]]
 
 
-def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> str:
-    """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings.
-
-    paths: how many there are in the lattices.
-    """
+def result_report(result: Result, *, verbose: bool = False) -> str:
+    """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings."""
     unit = result.unit or LOSS
     told = [*figures(result, unit), *bound(result, unit)]
     told += [(name, number(value)) for name, value in result.sums.items()]
-    table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
+    costs = joined(labelled(told), warned(result))
     good = result.status.proved and not result.warnings
-    facts = labelled(_facts(result, paths, verbose))
-    return joined(side_by_side(table), facts, labelled(told), warned(result), verdict_line(result.message, good))
+    return joined(_weights({"weight": result}, result, verbose), costs, verdict_line(result.message, good))
 
 
-def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
+def check_report(check: Check, *, verbose: bool = False) -> str:
     """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
@@ -174,12 +170,11 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
         ("search", best.message),
     ]
-    decimals = decimals_of(best)
-    found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist(), decimals)
-    table = [_feature_column(best), column("these weights", check.weights.tolist(), decimals), found, *_ranges(best)]
+    weights = {"these weights": check, "better weights" if check.excess > 0 else "weights found": best}
+    costs = joined(labelled(told), warned(check))
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
-    facts, verdict = labelled(_facts(best, paths, verbose)), check_verdict(check.to_dict(), unit)
-    return joined(side_by_side(table), facts, labelled(told), warned(check), verdict_line(verdict, good))
+    verdict = verdict_line(check_verdict(check.to_dict(), unit), good)
+    return joined(_weights(weights, best, verbose), costs, verdict)
 
 
 def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
@@ -264,23 +259,24 @@ def _more(losses: float, whole: float, unit: Unit) -> str:
     return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
 
 
-def _feature_column(result: Result) -> list[str]:
-    return ["feature", *(f"{name} (free)" if name in result.free else name for name in result.names)]
-
-
-def _ranges(result: Result) -> list[list[str]]:
-    if result.cell is None:
-        return []
-    ends, decimals = result.cell.ranges, decimals_of(result)
-    return [column("may fall to", ends[:, 0].tolist(), decimals), column("may rise to", ends[:, 1].tolist(), decimals)]
+def _weights(shown: Mapping[str, Result | Check], best: Result, verbose: bool) -> str:
+    """Return weights by their headings, how far the best may move, and what limits them; verbose: also how they were
+    found.
+    """
+    columns = {heading: of.weights.tolist() for heading, of in shown.items()}
+    if best.cell is not None:
+        columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
+    names = ["feature", *(f"{name} (free)" if name in best.free else name for name in best.names)]
+    decimals = decimals_of(best)
+    table = side_by_side([names, *(column(heading, numbers, decimals) for heading, numbers in columns.items())])
+    return joined(table, labelled(_facts(best, verbose)))
 
 
 def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:
     return {phase: f"{seconds:.3f}" for phase, seconds in by_phase.items()}
 
 
-def _facts(result: Result, paths: str, verbose: bool) -> Facts:
-    """Return what limits the weights; verbose: also how they were found."""
+def _facts(result: Result, verbose: bool) -> Facts:
     facts: Facts = []
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
@@ -289,8 +285,6 @@ def _facts(result: Result, paths: str, verbose: bool) -> Facts:
     if result.whole:
         whole = ", ".join(f"{visible(name)} {value}" for name, value in result.whole.items())
         facts.append(("in whole numbers", f"{whole}: the choices are as good"))
-    if verbose and paths:
-        facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
     if verbose:
         facts += [
             ("inside by", {label: number(distance) for label, distance in result.region.items()}),

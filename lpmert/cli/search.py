@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from lpmert.cli import options, values
-from lpmert.cli.options import memory_limit, option, time_limit
+from lpmert.cli.options import memory_limit, option, scale, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
@@ -160,7 +160,7 @@ class ScaledSearch(OneSearch):
 
     heading = "Output"
 
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
+    scale: tuple[str, float] | None = scale()
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""

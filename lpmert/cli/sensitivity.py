@@ -6,7 +6,7 @@ How many features are needed, how sure weights and losses are, and the loss agai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,36 +40,15 @@ _MOST_LISTS = 20
 """Lists that are shown one by one."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    heading = "Sets of features"
-
-    at_most: int | None = option("K", "At most K features.  [default: all]")
-
-
-@dataclass(frozen=True)
-class _Near:
-    """Which weights count as near the optimum, and in what scale."""
-
-    heading = "Near-optimal weights"
-
-    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%")
-    relative_to: str | None = option(
-        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
-    )
-    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False)
-
-
-@dataclass(frozen=True)
-class _Second:
-    heading = "Second sum"
-
-    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points.  [default: all]")
-
-
-@command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
+@command(
+    "subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2", heading="Sets of features"
+)
+def subsets(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    at_most: int | None = option("K", "At most K features.  [default: all]"),
+) -> int:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
@@ -80,12 +59,24 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
     def results(found: Subsets) -> list[Result]:
         return [one.result for one in found.subsets]
 
-    find = partial(_searched, at_most=sizes.at_most, out=out)
+    find = partial(_searched, at_most=at_most, out=out)
     return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
 
 
-@command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
+@command(
+    "ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am",
+    heading="Near-optimal weights",
+)
+def ranges(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%"),
+    relative_to: str | None = option(
+        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
+    ),
+    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False),
+) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
@@ -97,7 +88,7 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
 
-    find = partial(near_optimal, **vars(near), on_stage=Stages(out))
+    find = partial(near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
@@ -114,8 +105,17 @@ def leave_one_out(search: Search, out: Output) -> int:
     return _answered(search, out, find, _optimum, _left_out_report)
 
 
-@command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
-def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> int:
+@command(
+    "pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5",
+    heading="Second sum",
+)
+def pareto(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True),
+    points: int | None = option("N", "At most N points.  [default: all]"),
+) -> int:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
     Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
@@ -125,15 +125,13 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> int:
     from lpmert.budgets import pareto
     from lpmert.reporting import pictures
 
-    name = second.second
-
     def find(data: Any, **arguments: Any) -> Front:
-        unit, numbers = search.unit(data), numbers_of(data, name, search)
+        unit, numbers = search.unit(data), numbers_of(data, second, search)
 
         def on_point(point: Result) -> None:
-            out.say(f"{name} {number(point.sums[name])}: {unit.name} {unit.text(point.loss)}")
+            out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return pareto(data, numbers, name=name, points=second.points, on_point=on_point, **_of_first(arguments))
+        return pareto(data, numbers, name=second, points=points, on_point=on_point, **_of_first(arguments))
 
     return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
 

@@ -17,7 +17,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Given, Question, Reading, flag, paths_of, sizes
+from lpmert.cli.reading import Given, Question, Reading, flag, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
 from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, naming, say
@@ -29,7 +29,7 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.findings import Unit
+    from lpmert.findings import Diagnostic, Unit
     from lpmert.ranking import VerifiedRanking
     from lpmert.result import Callback, Check, Result
 
@@ -114,7 +114,7 @@ def solve(
         return replace(result, whole=_whole(data, result, search, arguments))
 
     files = weights.delivering(out, proof.certificate, proof.checkpoint, page.report, renews=[start.initial_weights])
-    return _run(search, page, out, found, weights, files, partial(_certify, proof, few, search, out))
+    return _run(search, page, out, found, result_report, weights, files, partial(_certify, proof, few, search, out))
 
 
 _MOST_NUMBERS = 10_000_000
@@ -190,7 +190,7 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
         return check_weights(data, given.of(data.names), callback=callback, **arguments)
 
     weights = WeightsOut()
-    return _run(search, page, out, found, weights, weights.delivering(out, page.report))
+    return _run(search, page, out, found, check_report, weights, weights.delivering(out, page.report))
 
 
 def _run(
@@ -198,6 +198,7 @@ def _run(
     page: Page,
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
+    report: Callable[..., str],
     weights: WeightsOut,
     files: AbstractContextManager[Both],
     finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
@@ -212,9 +213,9 @@ def _run(
             with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                 outcome = find(data, callback, arguments)
             outcome, result = _with_more(outcome, search, data, seconds, unit)
-            print_outcome(outcome, out, shown=weights.beside_report(out))
-            report = partial(_report, outcome, data, out.verbose > 0)
-            deliver(outcome.to_json, report, lambda: weights.text(result.names, result.weights, search.problem(data)))
+            print_outcome(result, outcome.warnings, out, shown=weights.beside_report(out))
+            shown = partial(report, outcome, verbose=out.verbose > 0)
+            deliver(outcome.to_json, shown, lambda: weights.text(result.names, result.weights, search.problem(data)))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, arguments["metric"], search, out)
@@ -227,16 +228,16 @@ def _with_more(
     """Return an outcome and its result with rates, units, and the time for reading."""
     from lpmert.result import Result
 
-    result = outcome if isinstance(outcome, Result) else outcome.optimum
+    result, check = (outcome, None) if isinstance(outcome, Result) else (outcome.optimum, outcome)
     result = replace(
-        _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
+        _scaled(result, search, data, check),
         seconds={"read": seconds, **result.seconds},
         rates={**result.rates, **search.rates(data, result.loss)},
         unit=unit,
     )
-    if isinstance(outcome, Result):
+    if check is None:
         return result, result
-    return replace(outcome, optimum=result, rates={**outcome.rates, **search.rates(data, outcome.loss)}), result
+    return replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)}), result
 
 
 def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
@@ -260,22 +261,11 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(outcome: Result | Check, out: Output, *, shown: bool) -> None:
+def print_outcome(result: Result, warnings: Sequence[Diagnostic], out: Output, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
-    from lpmert.result import Result
-
-    result = outcome if isinstance(outcome, Result) else outcome.optimum
-    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
+    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
     for line in [""] if shown else told:
         out.say(line)
-
-
-def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
-    from lpmert.model.nbest import NBest
-    from lpmert.result import Result
-
-    how: dict[str, Any] = {"verbose": verbose, "paths": "" if isinstance(data, NBest) else paths_of(data)}
-    return result_report(outcome, **how) if isinstance(outcome, Result) else check_report(outcome, **how)
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
@@ -349,25 +339,15 @@ def train(lists: _Training, out: ToFile) -> None:
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
 
 
-@dataclass(frozen=True)
-class _Claim:
-    """The certificate."""
-
-    certificate: str = argument("CERTIFICATE")
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """How long the check may take."""
-
-    heading = "Limits"
-
-    time_limit: float | None = time_limit()
-    memory_limit: int | None = memory_limit("process")
-
-
-@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
-def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
+@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors", heading="Limits")
+def verify(
+    *,
+    certificate: str = argument("CERTIFICATE"),
+    lists: Question,
+    time_limit: float | None = time_limit(),
+    memory_limit: int | None = memory_limit("process"),
+    out: Short,
+) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
@@ -375,16 +355,17 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
     """
     with naming(lists.name), delivering(out) as deliver:
-        with Allowance(limits.memory_limit).enforced():
+        with Allowance(memory_limit).enforced():
             data = lists.read_whole()
-            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(claim.certificate, data, lists)}
+            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(certificate, data, lists)}
         found = lpmert.verify(
-            claim.certificate,
+            certificate,
             data,
             **of_data,
             ties=lists.ties,
-            **vars(limits),
-            on_line=line_counter(claim.certificate, out),
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            on_line=line_counter(certificate, out),
         )
         deliver(partial(verified_json, found), partial(_verified_report, found))
 

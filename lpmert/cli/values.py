@@ -44,10 +44,6 @@ class Registered(NameType):
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
         self.registry, self.name, self.others = registry, registry.kind, others
 
-    def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return what stands for the value in the help: there are too many names to list them."""
-        return "NAME"
-
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if ":" in value:
             if os.getcwd() not in sys.path:
