@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
@@ -73,27 +74,24 @@ def compare(
     `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need; without, the
     default is `--methods och,average,nelder-mead`.
     """
-    from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.result import Limits, Result
-
     if sources.source is not None and cv is None:
         raise click.UsageError("--source needs --cv.")
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
-    limits = Limits(seconds, **search.stops)
+    limits = lpmert.Limits(seconds, **search.stops)
     named_weights = values.by_name(weights, "--weights")
 
     with delivering(out) as deliver:
-        known = None if optimum is None else Result.load(optimum)
+        known = None if optimum is None else lpmert.Result.load(optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
         given = {name: values.parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
-                comparison = compare_methods(
+                comparison = lpmert.compare(
                     data,
                     list(chosen.values()),
                     seeds=seeds,
@@ -153,8 +151,6 @@ def tune(
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    from lpmert.unseen.tune import tune as tune_weights
-
     averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
         data, others, there = held_out.read(search, out)
@@ -162,7 +158,7 @@ def tune(
         weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, search.time_limit, unit, "averages") as callback:
-                tuned = tune_weights(
+                tuned = lpmert.tune(
                     data,
                     held_out=others,
                     groups=sources.of(data),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
@@ -30,12 +31,7 @@ if TYPE_CHECKING:
     from lpmert.errors import FloatArray
     from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
-    from lpmert.looping.loop import Iteration
     from lpmert.metrics.base import Metric
-    from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
-    from lpmert.model.region import Region
-    from lpmert.result import Result
     from lpmert.search.method import Method
     from lpmert.system.deadline import Deadline
 
@@ -77,8 +73,6 @@ def loop(
     if forget and (resume or folder is not None):
         raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
     from lpmert.cli.loop_file import read_config
-    from lpmert.errors import LpmertError
-    from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
@@ -88,7 +82,7 @@ def loop(
         arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}
         with found.closing, Interrupts() as stop:
             try:
-                looped = run(
+                looped = lpmert.loop(
                     found.decoder,
                     found.weights,
                     **arguments,
@@ -96,7 +90,7 @@ def loop(
                     resume=resume,
                     on_iteration=_table(out),
                 )
-            except LpmertError as error:  # of a loop that was stopped before it had any weights to give
+            except lpmert.LpmertError as error:  # of a loop that was stopped before it had any weights to give
                 if not stop.pressed:
                     raise
                 say(f"lpmert: {error}")
@@ -109,10 +103,10 @@ def loop(
     return exit_code(None, stop, looped.finished)
 
 
-def _table(out: Quiet) -> Callable[[Iteration], None]:
+def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
     rows = count()
 
-    def show(one: Iteration) -> None:
+    def show(one: lpmert.Iteration) -> None:
         unit, fits = one.unit, one.consistency
         if next(rows) % _HEADER_EVERY == 0:
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
@@ -217,7 +211,6 @@ def mert(options: _Options) -> int:
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
     from lpmert.formats.weights import read_weights
-    from lpmert.model.problem import Problem
     from lpmert.system.deadline import Deadline
     from lpmert.system.files import writing_later
 
@@ -229,47 +222,43 @@ def mert(options: _Options) -> int:
         starts = [_start(read_weights(path), nbest.names) for path in options.ifile]
     region = _region(options, nbest.names, starts[0])
     with naming(", ".join(options.scfile)):
-        problem = Problem(nbest, metric, region=region)
+        problem = lpmert.Problem(nbest, metric, region=region)
     with Interrupts() as stop:
-        result = _searched(options, problem, starts, region, clock)
+        result = _searched(options, problem, starts, clock)
         _deliver(problem, result, {} if region is None else region.fixed)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
 def _searched(
-    options: _Options, problem: Problem, starts: Sequence[FloatArray], region: Region | None, clock: Deadline
-) -> Result:
+    options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
+) -> lpmert.Result:
     """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
-    from lpmert.api import minimize
-    from lpmert.methods.heuristic.och import Och
-    from lpmert.result import Status
 
-    def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> Result:
+    def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
-            return minimize(
+            return lpmert.minimize(
                 problem.nbest,
                 metric=problem.metric,
                 method=method,
                 initial_weights=_best(problem, starts),
-                region=region,
+                region=problem.region,
                 time_limit=time_limit,
                 jobs=options.threads,
                 seed=options.seed,
                 callback=callback,
             )
 
-    local = search(Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
+    local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
     say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
-    if local.status is Status.INTERRUPTED:
+    if local.status is lpmert.Status.INTERRUPTED:
         return local
     return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
-def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> None:
+def _deliver(problem: lpmert.Problem, result: lpmert.Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
 
-    from lpmert.errors import DataError
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
@@ -286,16 +275,15 @@ def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> No
             path=WEIGHTS_FILE,
         )
         write_text(WEIGHTS_FILE, text)
-    except DataError:
+    except lpmert.DataError:
         _report(problem, result, weights)
         put(" ".join(map(number_text, weights.tolist())))
         raise
     _report(problem, result, written)
 
 
-def _lists(options: _Options) -> NBest:
+def _lists(options: _Options) -> lpmert.NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
-    from lpmert.errors import DataError
     from lpmert.formats.mert_data import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import read_text
@@ -306,16 +294,16 @@ def _lists(options: _Options) -> NBest:
     nbest = data.nbest
     if data.score_type != options.sctype:
         trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
-        raise DataError(trouble, path=options.scfile[0])
+        raise lpmert.DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
     if width != len(columns) and (options.sctype, width) != ("TER", 2):  # the rate was not always among them
         there = f"which has {len(columns)} ({listed(columns)})"
         trouble = f"{width} columns of {options.sctype}, {there}; extract them again"
-        raise DataError(trouble, path=options.scfile[0])
+        raise lpmert.DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
         names = ", ".join(nbest.names[: data.n_dense])
         trouble = f"{data.n_dense} features ({names}), but -d says {options.dimensions}"
-        raise DataError(trouble, path=options.ffile[0])
+        raise lpmert.DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
         # mert-moses.pl writes an empty file where no sparse feature has a weight
         given = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
@@ -328,7 +316,7 @@ def _lists(options: _Options) -> NBest:
     return nbest
 
 
-def _scored(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> tuple[NBest, str | Metric]:
+def _scored(nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]) -> tuple[lpmert.NBest, str | Metric]:
     """Return lists and the metric whose loss is 1 less Moses' score."""
     from lpmert.formats.text import Place
     from lpmert.metrics.ratio import Chrf, LinearFraction
@@ -355,9 +343,8 @@ def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
     return file.of_features(names)
 
 
-def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Region | None:
+def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
     """Return the limits that -o and -P set."""
-    from lpmert.model.region import Region
 
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
@@ -365,16 +352,16 @@ def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Regio
     free = names if options.optimize is None else options.optimize
     fixed = {name: float(weight) for name, weight in zip(names, start, strict=True) if name not in free}
     bounds = {name: (0.0, None) for name in options.positive or () if name in free}
-    return Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
+    return lpmert.Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
 
 
-def _best(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
+def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
     """Return the weights with the least loss of those that are not all 0 and within the limits."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 
-def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
+def _scaled(result: lpmert.Result, fixed: Mapping[int, float]) -> FloatArray:
     """Return the weights, scaled so that those that are fixed have just the values that they are fixed at."""
     given = next(((result.names[place], value) for place, value in fixed.items() if value), None)
     weights = result.weights.copy() if given is None else result.scaled_to(*given)
@@ -382,7 +369,7 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
     return weights
 
 
-def _report(problem: Problem, result: Result, written: FloatArray) -> None:
+def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray) -> None:
     import numpy as np
 
     from lpmert.formats.text import number_text

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.reading import Given, Reading, sizes
@@ -41,7 +42,7 @@ def convert(
     Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
     help of an option names its formats. docs/formats.md describes all of them.
     """
-    from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+    from lpmert.formats.detect import format_by_name, format_of_target, writer_of
     from lpmert.system.files import writing_later
 
     for name, called in (("metric", "--metric"), ("options", "--set")):
@@ -53,7 +54,7 @@ def convert(
     writing = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in format.writer_options}
     with writing_later(target):
         nbest = source.read(unused=writing)
-    write(nbest, target, kind, **writing)
+    lpmert.write(nbest, target, kind, **writing)
     out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
@@ -104,8 +105,6 @@ def rerank(lists: _Lists, out: Short) -> None:
     --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
     everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
     """
-    import lpmert
-
     with delivering(out, warnings=True) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:

@@ -9,6 +9,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+import lpmert
 from lpmert.cli.reports import short_count, width_of
 from lpmert.cli.running import Quiet, say
 from lpmert.findings import LOSS
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lpmert.findings import Unit
-    from lpmert.result import Progress
 
 LINE_SECONDS = 1.0
 """Least time between two lines of the progress table."""
@@ -52,7 +52,7 @@ def header(unit: Unit = LOSS, *, narrow: bool = False) -> str:
     return f"src    nodes     open | {unit.bound:>12} {name:>12}     gap |       LPs    time"
 
 
-def progress_line(progress: Progress, source: str, unit: Unit = LOSS, *, narrow: bool = False) -> str:
+def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS, *, narrow: bool = False) -> str:
     """Return one line of the progress table, aligned with its `header`."""
     bound, loss, gap = _figures(progress, unit)
     if narrow:
@@ -63,7 +63,7 @@ def progress_line(progress: Progress, source: str, unit: Unit = LOSS, *, narrow:
     )
 
 
-def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
+def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
     """Return the bound, the best loss and the gap in the unit: a share of the loss, or where that is not shown, the
     difference.
     """
@@ -74,7 +74,7 @@ def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
     return unit.least(bound, loss), unit.short(loss), gap
 
 
-def standing(progress: Progress, unit: Unit = LOSS) -> str:
+def standing(progress: lpmert.Progress, unit: Unit = LOSS) -> str:
     """Return how a search stands, and how to stop it."""
     bound, loss, gap = _figures(progress, unit)
     stands = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
@@ -106,8 +106,8 @@ class ProgressLog:
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
         self._lines, self._last_line, self._next_line = 0, -math.inf, LINE_SECONDS
         self._source = ""
-        self._first: Progress | None = None
-        self._unprinted: Progress | None = None
+        self._first: lpmert.Progress | None = None
+        self._unprinted: lpmert.Progress | None = None
         self._closing = ExitStack()
         self._live: Live | None = None
         if sys.stderr.isatty() if live is None else live:
@@ -133,7 +133,7 @@ class ProgressLog:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: lpmert.Progress) -> None:
         self._source = progress.source or self._source
         self._unprinted = progress
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
@@ -148,7 +148,7 @@ class ProgressLog:
             width = self._live.console.width
             _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
-    def _print(self, progress: Progress) -> None:
+    def _print(self, progress: lpmert.Progress) -> None:
         narrow = width_of(sys.stderr) < len(header(self._unit))
         if self._lines % HEADER_LINES == 0:
             say(header(self._unit, narrow=narrow))
@@ -172,7 +172,7 @@ def _stop(live: Live) -> None:
 
 
 def picture(
-    progress: Progress, first: Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
+    progress: lpmert.Progress, first: lpmert.Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
 ) -> RenderableType:
     """Return where a search stands in a few lines of at most so many columns; first: its first report with a bound."""
     from rich.console import Group
@@ -193,7 +193,7 @@ def picture(
     return Group(*lines)
 
 
-def _closing_in(progress: Progress, first: Progress, columns: int, unit: Unit) -> Text:
+def _closing_in(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> Text:
     """Return the bar from the first bound to the first incumbent; what neither has passed is still open."""
     from rich.text import Text
 

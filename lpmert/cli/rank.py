@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, option, time_limit
 from lpmert.cli.progress import Stages
@@ -57,20 +58,20 @@ class _Documents:
 
     def read(self) -> Any:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
-        from lpmert.formats.judged import named_runs, read_judged
+        from lpmert.formats.judged import named_runs
 
         how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
         how["normalise"] = self.how
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return read_judged(self.data[0], **how)
+            return lpmert.read_judged(self.data[0], **how)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
         runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
-        return read_judged(runs, qrels=self.qrels, **how)
+        return lpmert.read_judged(runs, qrels=self.qrels, **how)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,6 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     from lpmert.fusion import fuse
     from lpmert.ranking import RankingMetric, certify, verify
     from lpmert.reporting import pictures
-    from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
     with values.refusing("--metric"):
@@ -182,8 +182,8 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 folds=best.cv,
                 on_stage=Stages(out),
             )
-        if stop.pressed and found.result.status is Status.TIME_LIMIT:
-            found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
+        if stop.pressed and found.result.status is lpmert.Status.TIME_LIMIT:
+            found = replace(found, result=replace(found.result, status=lpmert.Status.INTERRUPTED))
         if best.cv is not None and found.unseen is None:
             out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
         settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)

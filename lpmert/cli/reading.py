@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
-    from lpmert.model.nbest import NBest
 
-    Data = NBest | WordGraphs
+    Data = lpmert.NBest | WordGraphs
 
 TIES = ("first", "best", "worst")
 COUNTED = ("loss", "gain", "statistics")
@@ -183,21 +183,19 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             return values.by_name(map(values.file_by_name, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
-    def read(self, unused: Collection[str] = ()) -> NBest:
+    def read(self, unused: Collection[str] = ()) -> lpmert.NBest:
         """Return the lists; flags in `unused` may be left over.
 
         Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
         """
-        from lpmert.errors import DataError
         from lpmert.formats.columns import COLUMN, ColumnsNeeded
-        from lpmert.formats.detect import read
 
         kind, options, rest = self.plan
         for name in rest:
             if name not in unused:
                 raise click.UsageError(f"{flag(name)} does not apply to reading {kind}.")
         try:
-            nbest = read(self.source, kind, **options)
+            nbest = lpmert.read(self.source, kind, **options)
         except ColumnsNeeded as error:
             no_features = [f"{name} ({why})" for name, why in error.no_features.items()]
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
@@ -208,7 +206,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             if "metric" in suggestion and self.metric is not None:  # which may not take these statistics
                 del suggestion["metric"]
                 suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
-            told = DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
+            told = lpmert.DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
             told.path = error.path  # which the message names already
             raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
@@ -224,26 +222,23 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
         if not self.whole:
             return self.read()
-        from lpmert.formats.lattices import load_lattices
-
         kind, options, rest = self.plan
         options = {name: value for name, value in options.items() if name != "metric"}
         for name in (*rest, *(name for name in ("scales", "loss", "statistics") if name in options)):
             raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({kind}).")
         if self.deduplicate:
             raise click.UsageError("--deduplicate does not apply to whole lattices.")
-        return load_lattices(self.source, format=self.format, **options)
+        return lpmert.load_lattices(self.source, format=self.format, **options)
 
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
-        from lpmert.model.nbest import NBest
 
         of_texts = "references" in self.flags
-        if isinstance(data, NBest) and (of_texts or self.metric is None):
+        if isinstance(data, lpmert.NBest) and (of_texts or self.metric is None):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, NBest) else self.plan[1].get("metric", "wer")
+            found = self.metric if isinstance(data, lpmert.NBest) else self.plan[1].get("metric", "wer")
         if of_texts or not self.metric_settings:
             return found
         if self.metric is None:
@@ -255,9 +250,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def described(self, data: Data) -> str:
         """Return the names of the features and, of lists, what they cost."""
         from lpmert.formats.detect import format_by_name
-        from lpmert.model.nbest import NBest
 
-        if not isinstance(data, NBest):
+        if not isinstance(data, lpmert.NBest):
             costs = ""
         elif "references" in self.flags:
             costs = f"; {self.metric or format_by_name(self.plan[0]).metric} counted against the references"
@@ -270,10 +264,9 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Return the unit in which users know the loss."""
         from lpmert.metrics.contract import check_statistics, metric_of
         from lpmert.metrics.ratio import rates_of, unit_of
-        from lpmert.model.nbest import NBest
 
         counted = self._counted(data)
-        if counted is not None or not isinstance(data, NBest):
+        if counted is not None or not isinstance(data, lpmert.NBest):
             return LOSS if counted is None else counted[0]
         with naming(self.name):
             metric = metric_of(self.summed_metric(data), data.statistic_names)
@@ -294,9 +287,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         from lpmert.formats.detect import format_by_name
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
-        from lpmert.model.nbest import NBest
 
-        if isinstance(data, NBest) and self.summed_metric(data) != "loss":
+        if isinstance(data, lpmert.NBest) and self.summed_metric(data) != "loss":
             return None
         kind, options, _ = self.plan
         metric: Any = options.get("metric") or format_by_name(kind).metric
@@ -305,7 +297,11 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
             given: Any = options["references"]
             settings = {name: options.get(name, False) for name in ("partial", "by_position")}
-            own = references_by_list(data.list_ids, given, **settings) if isinstance(data, NBest) else data.references
+            own = (
+                references_by_list(data.list_ids, given, **settings)
+                if isinstance(data, lpmert.NBest)
+                else data.references
+            )
             length = reference_length(metric, own)
         return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
 
@@ -362,9 +358,8 @@ def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
 
 def sizes(data: Data) -> str:
     """Return how many lists and hypotheses there are, or how many lattices, links and paths."""
-    from lpmert.model.nbest import NBest
 
-    if isinstance(data, NBest):
+    if isinstance(data, lpmert.NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
     return f"{data.n_lists:,} {type(data).__name__.lower()}, {data.n_links:,} links, {paths}"

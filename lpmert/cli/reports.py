@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+import lpmert
 from lpmert.findings import LOSS, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
-    from lpmert.looping.loop import Looped
-    from lpmert.model.evaluation import Evaluation
-    from lpmert.result import Check, Result
-    from lpmert.unseen.tune import Tuned
 
 
 _LABEL_WIDTH = 13
@@ -150,7 +147,7 @@ _OF_RANGE = 2
 Facts = list[tuple[str, str | Mapping[str, str]]]
 
 
-def result_report(result: Result, *, verbose: bool = False) -> str:
+def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
     """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings."""
     unit = result.unit or LOSS
     told = [*figures(result, unit), *bound(result, unit)]
@@ -160,7 +157,7 @@ def result_report(result: Result, *, verbose: bool = False) -> str:
     return joined(_weights({"weight": result}, result, verbose), costs, verdict_line(result.message, good))
 
 
-def check_report(check: Check, *, verbose: bool = False) -> str:
+def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
@@ -177,7 +174,7 @@ def check_report(check: Check, *, verbose: bool = False) -> str:
     return joined(_weights(weights, best, verbose), costs, verdict)
 
 
-def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
+def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return what given weights cost, as text; nothing was searched."""
     told = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
     return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told))
@@ -190,7 +187,7 @@ def compared_report(content: Mapping[str, Any]) -> str:
     return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, content["proved"]))
 
 
-def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
+def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
     weights = [
@@ -205,7 +202,7 @@ def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
     return joined(side_by_side(weights), *parts, verdict_line(tuned_verdict(content), True))
 
 
-def looped_report(looped: Looped) -> str:
+def looped_report(looped: lpmert.Looped) -> str:
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
     rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
     if best.held_out_unit is not None:
@@ -223,12 +220,12 @@ def looped_report(looped: Looped) -> str:
     return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
 
 
-def warned(of: Result | Check) -> str:
+def warned(of: lpmert.Result | lpmert.Check) -> str:
     lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in of.warnings]
     return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
 
 
-def decimals_of(result: Result) -> int:
+def decimals_of(result: lpmert.Result) -> int:
     """Return as many decimals as its weights need: some beyond the narrowest range in which one may move."""
     if any(one.code == "digits" for one in result.warnings):
         return SHOWN_DECIMALS
@@ -245,7 +242,7 @@ def verdict_line(text: str, good: bool) -> str:
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
-def _excess(check: Check, unit: Unit) -> str:
+def _excess(check: lpmert.Check, unit: Unit) -> str:
     best = check.optimum
     least = _more(check.excess, best.loss, unit)
     if best.lower_bound is None or best.lower_bound >= best.loss:
@@ -259,7 +256,7 @@ def _more(losses: float, whole: float, unit: Unit) -> str:
     return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
 
 
-def _weights(shown: Mapping[str, Result | Check], best: Result, verbose: bool) -> str:
+def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Result, verbose: bool) -> str:
     """Return weights by their headings, how far the best may move, and what limits them; verbose: also how they were
     found.
     """
@@ -276,7 +273,7 @@ def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:
     return {phase: f"{seconds:.3f}" for phase, seconds in by_phase.items()}
 
 
-def _facts(result: Result, verbose: bool) -> Facts:
+def _facts(result: lpmert.Result, verbose: bool) -> Facts:
     facts: Facts = []
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))

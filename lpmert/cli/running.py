@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 
 if TYPE_CHECKING:
-    from lpmert.result import Status
     from lpmert.system.interrupts import Interrupts
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
@@ -128,14 +128,13 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-def exit_code(status: Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
+def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
     """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late.
 
     complete: whether a run of many searches made all of them.
     """
-    from lpmert.result import Status
 
-    if stop.pressed or status is Status.INTERRUPTED:
+    if stop.pressed or status is lpmert.Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
     return ExitCode.FINISHED if complete and (status is None or status.finished) else ExitCode.STOPPED
 
@@ -164,7 +163,6 @@ def delivering(
         file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
 
         def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
-            from lpmert.errors import DataError
 
             if file is None:
                 _to_stdout(json() if out.as_json else report(), quiet=out.quiet)
@@ -173,12 +171,12 @@ def delivering(
             try:
                 with stack.pop_all():
                     file.write(text + "\n")
-            except DataError as error:
+            except lpmert.DataError as error:
                 try:
                     _to_stdout(text, quiet=False)
                 except OSError as second:
-                    raise DataError(f"{error}; {second.filename}: {second.strerror}") from second
-                raise DataError(f"{error}; what it should hold is on standard output") from error
+                    raise lpmert.DataError(f"{error}; {second.filename}: {second.strerror}") from second
+                raise lpmert.DataError(f"{error}; what it should hold is on standard output") from error
 
         yield deliver
 
@@ -198,16 +196,15 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
 @contextmanager
 def naming(data: str) -> Iterator[None]:
     """Let errors about lists say which file they come from, where they do not name another."""
-    from lpmert.errors import DataError, MetricError
 
     try:
         yield
-    except DataError as error:
+    except lpmert.DataError as error:
         if error.path is not None:
             raise
-        raise DataError(str(error), path=data) from error
-    except MetricError as error:
-        raise MetricError(f"{data}: {error}") from error
+        raise lpmert.DataError(str(error), path=data) from error
+    except lpmert.MetricError as error:
+        raise lpmert.MetricError(f"{data}: {error}") from error
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.core import ParameterSource
 
+import lpmert
 from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, scale, time_limit
 from lpmert.cli.progress import ProgressLog
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.problem import Problem as ListProblem
-    from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
 
-    AnyProblem = ListProblem | LatticeProblem
+    AnyProblem = lpmert.Problem | LatticeProblem
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,21 @@ class Where:
     fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
     bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.")
     nonnegative: bool = option("", "No weight below 0.", default=False)
-    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
+    linear: tuple[lpmert.Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
     total: float | None = option("W", "Sum of all weights.", rare=True)
     cosine: float | None = option("C", "Least cosine with the weights of --around; below 0 in solve only.", rare=True)
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
-    def region(self, names: Sequence[str]) -> Region | None:
+    def region(self, names: Sequence[str]) -> lpmert.Region | None:
         """Return where the weights of these features may lie; `None` for everywhere."""
         if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
-        from lpmert.model.region import Region
 
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
         if self.around is not None:
             around = values.parse_weights(self.around, names, "--around").of_features(names)
             limits["around"] = dict(zip(names, around.tolist(), strict=True))
-        return Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
+        return lpmert.Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
 
 
 @dataclass(frozen=True)
@@ -396,13 +394,12 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
 
 def _read(path: str) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
-    from lpmert.errors import DataError
 
     document = read_toml(path)
     found = values_of(document, options_by_key(Question, Where, HeldOut), path)
     if "data" not in document:
-        raise DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
+        raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]
     if len(both) > 1:
-        raise DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
+        raise lpmert.DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
     return found

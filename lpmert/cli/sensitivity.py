@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Picture
@@ -25,13 +26,9 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lpmert.budgets import Front
     from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
-    from lpmert.rashomon import NearOptimal, RashomonSet
-    from lpmert.result import Callback, Result
-    from lpmert.subsets import Subsets
-    from lpmert.unseen.leave_one_out import LeftOut
+    from lpmert.result import Callback
 
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
@@ -56,7 +53,7 @@ def subsets(
     """
     from lpmert.reporting import pictures
 
-    def results(found: Subsets) -> list[Result]:
+    def results(found: lpmert.Subsets) -> list[lpmert.Result]:
         return [one.result for one in found.subsets]
 
     find = partial(_searched, at_most=at_most, out=out)
@@ -85,10 +82,9 @@ def ranges(
     --cones divides the set of all near-optimal weights into cones, inside of these ranges, and shows how large it is,
     and which lists choose the same throughout.
     """
-    from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
 
-    find = partial(near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out))
+    find = partial(lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
@@ -99,9 +95,7 @@ def leave_one_out(search: Search, out: Output) -> int:
     The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-    from lpmert.unseen.leave_one_out import leave_one_out
-
-    find = partial(leave_one_out, on_stage=Stages(out))
+    find = partial(lpmert.leave_one_out, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _left_out_report)
 
 
@@ -122,16 +116,15 @@ def pareto(
     smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
     as for `lpmert solve`.
     """
-    from lpmert.budgets import pareto
     from lpmert.reporting import pictures
 
-    def find(data: Any, **arguments: Any) -> Front:
+    def find(data: Any, **arguments: Any) -> lpmert.Front:
         unit, numbers = search.unit(data), numbers_of(data, second, search)
 
-        def on_point(point: Result) -> None:
+        def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return pareto(data, numbers, name=second, points=points, on_point=on_point, **_of_first(arguments))
+        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **_of_first(arguments))
 
     return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
 
@@ -140,7 +133,7 @@ def _answered(
     search: Search,
     out: Output,
     find: Callable[..., Any],
-    results: Callable[[Any], Iterable[Result]],
+    results: Callable[[Any], Iterable[lpmert.Result]],
     report: Callable[[Any, Unit], str],
     drawn: Picture | None = None,
     draw: Callable[[Any, Unit], Figure] | None = None,
@@ -158,26 +151,23 @@ def _answered(
     return exit_code(next(open_ones, None), stop, found.complete)
 
 
-def _optimum(found: NearOptimal | LeftOut) -> list[Result]:
+def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
     return [found.optimum]
 
 
-def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
+def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
-    from lpmert.errors import LimitError
 
     found = _searched(data, at_most, out, **arguments)
     if not found.subsets:
-        raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
+        raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
     spare = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
 
 
-def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> Subsets:
-    from lpmert.subsets import best_subsets
-
-    return best_subsets(data, at_most=at_most, ties=counted_ties(ties), on_stage=Stages(out), **arguments)
+def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> lpmert.Subsets:
+    return lpmert.best_subsets(data, at_most=at_most, ties=counted_ties(ties), on_stage=Stages(out), **arguments)
 
 
 def counted_ties(ties: str) -> str | None:
@@ -187,12 +177,10 @@ def counted_ties(ties: str) -> str | None:
 
 def best_within(
     data: Any, budget: tuple[str, float], search: Search, arguments: Mapping[str, Any], callback: Callback | None
-) -> Result:
+) -> lpmert.Result:
     """Return the best weights within a budget; raises `LimitError` where none were met in time."""
-    from lpmert.budgets import within_budget
-
     (column, most), own = budget, _of_first(arguments)
-    return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
+    return lpmert.within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 
 def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,11 +198,11 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
     return replace(search, loss=column, **others).read().statistics[:, 0]
 
 
-def _loss(result: Result, unit: Unit) -> list[str]:
+def _loss(result: lpmert.Result, unit: Unit) -> list[str]:
     return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
 
 
-def _subsets_report(found: Subsets, unit: Unit) -> str:
+def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
     rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss(one.result, unit)] for one in found.subsets]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
@@ -226,7 +214,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
 
-def _ranges_report(found: NearOptimal, unit: Unit) -> str:
+def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
     rows = [
         [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
         for one in found.ranges
@@ -241,7 +229,7 @@ def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     return joined(table, figures, set_lines, verdict_line(verdict, found.complete))
 
 
-def _cones_lines(cones: RashomonSet, n_lists: int) -> str:
+def _cones_lines(cones: lpmert.RashomonSet, n_lists: int) -> str:
     """Return how large the set is, what it leaves as it is, and its middle as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
     lines = [
@@ -257,7 +245,7 @@ def _end(value: float) -> str:
     return f"{value:.4g}".replace("inf", "any")
 
 
-def _left_out_report(found: LeftOut, unit: Unit) -> str:
+def _left_out_report(found: lpmert.LeftOut, unit: Unit) -> str:
     """Return which lists cost more when they are left out, and what all cost as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
@@ -280,7 +268,7 @@ def _either(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _front_report(found: Front, unit: Unit) -> str:
+def _front_report(found: lpmert.Front, unit: Unit) -> str:
     rows = [[number(one.sums[found.second]), *_loss(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import click
 
+import lpmert
 from lpmert.quoting import quoted
 
 _FILES = ("FILE", "DATA...", "NAME=FILE")
@@ -24,25 +25,23 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Return the document in a file; raises `DataError`."""
     import tomllib
 
-    from lpmert.errors import DataError
     from lpmert.system.files import read_text
 
     try:
         return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
-        raise DataError(f"not TOML: {error}", path=path) from error
+        raise lpmert.DataError(f"not TOML: {error}", path=path) from error
 
 
 def check_keys(table: Any, known: Collection[str], path: str | Path, where: str = "") -> None:
     """Raise `DataError` for what is no table, and for keys other than these; where: the table, with a dot."""
-    from lpmert.errors import DataError
 
     if not isinstance(table, dict):
-        raise DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
+        raise lpmert.DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
     for key in table:
         if key not in known:
             there = ", ".join(known)
-            raise DataError(f"no key {quoted(where + key)}; there are {there}", path=path)
+            raise lpmert.DataError(f"no key {quoted(where + key)}; there are {there}", path=path)
 
 
 def values_of(
@@ -52,7 +51,6 @@ def values_of(
 
     Raises `DataError`, which names file and key, for a key that is unknown and a value that an option cannot have.
     """
-    from lpmert.errors import DataError, LpmertError
 
     check_keys(table, known, path, where)
     found = dict[str, Any]()
@@ -61,9 +59,9 @@ def values_of(
         one = known[key]
         try:
             found[one.name or ""] = one.type_cast_value(ctx, _given(key, value, one, Path(path).parent))
-        except (click.UsageError, LpmertError, ValueError) as error:  # no path holds a null character
+        except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # no path holds a null character
             reason = error.message if isinstance(error, click.UsageError) else str(error)
-            raise DataError(f"{where}{key}: {reason}", path=path) from error
+            raise lpmert.DataError(f"{where}{key}: {reason}", path=path) from error
     return found
 
 

@@ -29,9 +29,9 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.findings import Diagnostic, Unit
+    from lpmert.findings import Unit
     from lpmert.ranking import VerifiedRanking
-    from lpmert.result import Callback, Check, Result
+    from lpmert.result import Callback
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,7 @@ def solve(
     if search.cosine and proof.certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
-        from lpmert.api import minimize
-
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
         weights.check(data.names)
         many = {name: value for name, value in arguments.items() if name not in search.stops}
         if few.at_most is not None:
@@ -110,7 +108,7 @@ def solve(
             return best_within(data, few.budget, search, many, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         told = None if search.wide else callback  # several searches tell nothing before the end
-        result = minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
+        result = lpmert.minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
         return replace(result, whole=_whole(data, result, search, arguments))
 
     files = weights.delivering(out, proof.certificate, proof.checkpoint, page.report, renews=[start.initial_weights])
@@ -121,35 +119,32 @@ _MOST_NUMBERS = 10_000_000
 """Numbers in the features of lists, above which whole weights take seconds and are left out."""
 
 
-def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
+def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
     memory for the search.
     """
-    from lpmert.model.nbest import NBest
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
-    from lpmert.whole import whole_weights
 
     proved = result.status.proved and not search.wide
-    if proved and isinstance(data, NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
+    if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
         own = {name: arguments[name] for name in ("metric", "ties", "region")}
         limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return whole_weights(data, result, **own) or {}
+            return lpmert.whole_weights(data, result, **own) or {}
     return {}
 
 
-def _left(search: ScaledSearch, result: Result) -> float | None:
+def _left(search: ScaledSearch, result: lpmert.Result) -> float | None:
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
 def _certify(
-    proof: Proof, few: Few, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts
+    proof: Proof, few: Few, search: ScaledSearch, out: Output, data: Data, result: lpmert.Result, stop: Interrupts
 ) -> None:
     """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
 
     Ctrl-C ends this alone: the outcome has been delivered.
     """
-    import lpmert
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
     if proof.certificate is None:
@@ -184,10 +179,8 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     for `lpmert solve`.
     """
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
-        from lpmert.api import check as check_weights
-
-        return check_weights(data, given.of(data.names), callback=callback, **arguments)
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
+        return lpmert.check(data, given.of(data.names), callback=callback, **arguments)
 
     weights = WeightsOut()
     return _run(search, page, out, found, check_report, weights, weights.delivering(out, page.report))
@@ -197,11 +190,11 @@ def _run(
     search: ScaledSearch,
     page: Page,
     out: Output,
-    find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
+    find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
     files: AbstractContextManager[Both],
-    finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
+    finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
     """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
     with files as deliver:
@@ -223,12 +216,11 @@ def _run(
 
 
 def _with_more(
-    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
-) -> tuple[Result | Check, Result]:
+    outcome: lpmert.Result | lpmert.Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
+) -> tuple[lpmert.Result | lpmert.Check, lpmert.Result]:
     """Return an outcome and its result with rates, units, and the time for reading."""
-    from lpmert.result import Result
 
-    result, check = (outcome, None) if isinstance(outcome, Result) else (outcome.optimum, outcome)
+    result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
     result = replace(
         _scaled(result, search, data, check),
         seconds={"read": seconds, **result.seconds},
@@ -240,7 +232,7 @@ def _with_more(
     return replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)}), result
 
 
-def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
+def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:
     """Return a result in the scale of --scale or of checked weights; unscaled if rounding would change its loss."""
     factor = 1.0
     if search.scale is not None:
@@ -254,14 +246,12 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
         factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
     if factor == 1.0:
         return result
-    from lpmert.api import evaluate
-
     scaled = result.times(factor)
-    found = evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
+    found = lpmert.evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(result: Result, warnings: Sequence[Diagnostic], out: Output, *, shown: bool) -> None:
+def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], out: Output, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
     told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
     for line in [""] if shown else told:
@@ -275,7 +265,6 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
     list, counted from 0; for lattices, that is the best path.
     """
-    import lpmert
     from lpmert.api import evaluated, problem_of
     from lpmert.findings import plain
     from lpmert.result import SCHEMA
@@ -373,9 +362,8 @@ def verify(
 def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
     """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
     from lpmert.certificates.format import CertificateReader
-    from lpmert.errors import CertificateError
 
-    with suppress(CertificateError):  # which is told with its place when all is checked
+    with suppress(lpmert.CertificateError):  # which is told with its place when all is checked
         for column in CertificateReader(certificate).header().budget:
             numbers = numbers_of(data, column, lists)
             return None if isinstance(numbers, str) else numbers
@@ -400,11 +388,10 @@ def _verified_report(found: lpmert.Verified) -> str:
 
 def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
     """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
-    from lpmert.errors import DataError
     from lpmert.system.files import lines
 
     stages, n_lines = Stages(out), None
     if Path(certificate).is_file() and not out.quiet:
-        with suppress(DataError):  # which is told where it is met again
+        with suppress(lpmert.DataError):  # which is told where it is met again
             n_lines = sum(1 for _ in lines(certificate))
     return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)

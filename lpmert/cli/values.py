@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+import lpmert
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
-    from lpmert.model.region import Linear
 
     NameType = click.ParamType[str]
 else:
@@ -187,14 +187,13 @@ file_by_name = _named(lambda given: given or None, "NAME=FILE", in_value=True)
 pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0.5"))
 
 
-def linear(text: str) -> Linear:
-    from lpmert.model.region import Linear
+def linear(text: str) -> lpmert.Linear:
 
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
         raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
-    return Linear(pairs(coefficients), *limits)
+    return lpmert.Linear(pairs(coefficients), *limits)
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
@@ -223,22 +222,20 @@ def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
 
     see: where the values that it may have are shown.
     """
-    from lpmert.errors import LpmertError
 
     try:
         yield
-    except LpmertError as error:
+    except lpmert.LpmertError as error:
         raise click.BadParameter(f"{error}.{see and f' See `{see}`.'}", param_hint=option) from error
 
 
 @contextmanager
 def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
     """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
-    from lpmert.errors import DataError
 
     try:
         yield
-    except DataError as error:
+    except lpmert.DataError as error:
         if error.path != option:
             raise
         message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
