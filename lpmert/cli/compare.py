@@ -20,14 +20,12 @@ from lpmert.cli.running import Output, delivering, exit_code, naming, say
 from lpmert.cli.search import HeldOut, OneSearch, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
+from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Run
-    from lpmert.findings import Unit
-    from lpmert.search.method import Method
-    from lpmert.unseen.averaging import Averaging
 
 
 _UNSEEN = "Unseen lists"
@@ -76,7 +74,7 @@ def compare(
     """
     if sources.source is not None and cv is None:
         raise click.UsageError("--source needs --cv.")
-    chosen: dict[str, Method] = {}
+    chosen: dict[str, lpmert.methods.Method] = {}
     for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
@@ -164,7 +162,7 @@ def tune(
                     groups=sources.of(data),
                     folds=cv,
                     quick=quick,
-                    averaging=cast("Averaging", averaging),
+                    averaging=cast("lpmert.methods.Averaging", averaging),
                     callback=callback,
                     on_stage=Stages(out),
                     **arguments,

@@ -24,16 +24,14 @@ from lpmert.cli.report import Picture
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
 from lpmert.cli.search import WeightsOut
+from lpmert.findings import Unit
 from lpmert.quoting import listed, number, quoted, shortened
+from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
-    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
-    from lpmert.metrics.base import Metric
-    from lpmert.search.method import Method
-    from lpmert.system.deadline import Deadline
 
 
 _HEADER_EVERY = 20
@@ -211,7 +209,6 @@ def mert(options: _Options) -> int:
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
     from lpmert.formats.weights import read_weights
-    from lpmert.system.deadline import Deadline
     from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
@@ -235,7 +232,7 @@ def _searched(
 ) -> lpmert.Result:
     """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
 
-    def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
+    def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
             return lpmert.minimize(
                 problem.nbest,
@@ -316,10 +313,12 @@ def _lists(options: _Options) -> lpmert.NBest:
     return nbest
 
 
-def _scored(nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]) -> tuple[lpmert.NBest, str | Metric]:
+def _scored(
+    nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]
+) -> tuple[lpmert.NBest, str | lpmert.metrics.Metric]:
     """Return lists and the metric whose loss is 1 less Moses' score."""
     from lpmert.formats.text import Place
-    from lpmert.metrics.ratio import Chrf, LinearFraction
+    from lpmert.metrics import Chrf, LinearFraction
 
     if score_type == "BLEU":
         return nbest, "bleu"

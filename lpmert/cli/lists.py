@@ -70,13 +70,11 @@ class _Lists(Given, Reading):
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
 
-    def for_format(self, kind: str) -> dict[str, Any]:
+    def for_format(self) -> dict[str, Any]:
         """Return the flags; in tables, features are by default those that the weights name, and texts the answers."""
-        from lpmert.formats.detect import format_by_name
         from lpmert.formats.weights import given_weights
 
-        flags = super().for_format(kind)
-        takes = format_by_name(kind).reader_options
+        flags, takes = super().for_format(), self.in_format.reader_options
         if not any(flags.get(name) for name in _MEASURED):
             flags["references"] = False
         if "features" in takes and "features" not in flags:
@@ -89,7 +87,7 @@ class _Lists(Given, Reading):
             if "text" in takes:
                 flags["text"] = self.vote
             elif self.vote != "text":
-                raise click.UsageError(f"--vote must be text: {kind} has no columns, and texts are the answers.")
+                raise click.UsageError(f"--vote must be text: {self.kind} has no columns, and texts are the answers.")
         return flags
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import lpmert
 from lpmert.cli.reports import short_count, width_of
 from lpmert.cli.running import Quiet, say
-from lpmert.findings import LOSS
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from lpmert.findings import Unit
 
 LINE_SECONDS = 1.0
 """Least time between two lines of the progress table."""

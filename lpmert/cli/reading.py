@@ -15,12 +15,12 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
-from lpmert.findings import LOSS
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
-    from lpmert.findings import Unit
+    from lpmert.formats.format import Format
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
 
@@ -147,7 +147,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """
         own = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
-        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
+        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.kind == "mert" else ())):
             if name in self.flags:
                 remedy = "make one file of each with `lpmert convert`."
                 raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
@@ -190,12 +190,12 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """
         from lpmert.formats.columns import COLUMN, ColumnsNeeded
 
-        kind, options, rest = self.plan
+        options, rest = self.plan
         for name in rest:
             if name not in unused:
-                raise click.UsageError(f"{flag(name)} does not apply to reading {kind}.")
+                raise click.UsageError(f"{flag(name)} does not apply to reading {self.kind}.")
         try:
-            nbest = lpmert.read(self.source, kind, **options)
+            nbest = lpmert.read(self.source, self.kind, **options)
         except ColumnsNeeded as error:
             no_features = [f"{name} ({why})" for name, why in error.no_features.items()]
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
@@ -212,20 +212,31 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return nbest.deduplicate() if self.deduplicate else nbest
 
     @cached_property
-    def whole(self) -> bool:
-        """Whether these are lattices to be used with all their paths."""
+    def kind(self) -> str:
+        """The name of the format."""
+        from lpmert.formats.detect import detect
+
+        return self.format or detect(self.source)
+
+    @cached_property
+    def in_format(self) -> Format:
         from lpmert.formats.detect import format_by_name
 
-        return "n_best" not in self.flags and format_by_name(self.plan[0]).graphs is not None
+        return format_by_name(self.kind)
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are lattices to be used with all their paths."""
+        return "n_best" not in self.flags and self.in_format.graphs is not None
 
     def read_whole(self) -> Data:
         """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
         if not self.whole:
             return self.read()
-        kind, options, rest = self.plan
+        options, rest = self.plan
         options = {name: value for name, value in options.items() if name != "metric"}
         for name in (*rest, *(name for name in ("scales", "loss", "statistics") if name in options)):
-            raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({kind}).")
+            raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({self.kind}).")
         if self.deduplicate:
             raise click.UsageError("--deduplicate does not apply to whole lattices.")
         return lpmert.load_lattices(self.source, format=self.format, **options)
@@ -238,7 +249,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(data, lpmert.NBest) and (of_texts or self.metric is None):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, lpmert.NBest) else self.plan[1].get("metric", "wer")
+            found = self.metric if isinstance(data, lpmert.NBest) else self.plan[0].get("metric", "wer")
         if of_texts or not self.metric_settings:
             return found
         if self.metric is None:
@@ -249,12 +260,10 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def described(self, data: Data) -> str:
         """Return the names of the features and, of lists, what they cost."""
-        from lpmert.formats.detect import format_by_name
-
         if not isinstance(data, lpmert.NBest):
             costs = ""
         elif "references" in self.flags:
-            costs = f"; {self.metric or format_by_name(self.plan[0]).metric} counted against the references"
+            costs = f"; {self.metric or self.in_format.metric} counted against the references"
         else:
             what = "loss" if len(data.statistic_names) == 1 else "statistics"
             costs = f"; {what} {listed(data.statistic_names)}"
@@ -284,14 +293,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Return the unit of losses that were counted against references, and the length of these if it is known."""
         if "references" not in self.flags:
             return None
-        from lpmert.formats.detect import format_by_name
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
 
         if isinstance(data, lpmert.NBest) and self.summed_metric(data) != "loss":
             return None
-        kind, options, _ = self.plan
-        metric: Any = options.get("metric") or format_by_name(kind).metric
+        options, _ = self.plan
+        metric: Any = options.get("metric") or self.in_format.metric
         metric = _text_metric(metric) if isinstance(metric, str) else metric
         length = None
         if isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
@@ -305,27 +313,23 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             length = reference_length(metric, own)
         return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
 
-    def for_format(self, kind: str) -> dict[str, Any]:  # noqa: ARG002
-        """Return the flags that count where the lists are in a format."""
+    def for_format(self) -> dict[str, Any]:
+        """Return the flags that count where the lists are in this format."""
         return dict(self.flags)
 
     @cached_property
-    def plan(self) -> tuple[str, dict[str, Any], list[str]]:
-        """The format, the arguments of its reader, and the flags that it does not take."""
-        from lpmert.formats.detect import detect, format_by_name
-
-        kind = self.format or detect(self.source)
-        known = format_by_name(kind).reader_options
-        given = self.for_format(kind)
+    def plan(self) -> tuple[dict[str, Any], list[str]]:
+        """The arguments of the format's reader, and the flags that it does not take."""
+        known, given = self.in_format.reader_options, self.for_format()
         settings = given.pop("settings", {})
         if settings:
-            name = given.get("metric") or format_by_name(kind).metric
+            name = given.get("metric") or self.in_format.metric
             given["metric"] = _configured(_text_metric(name), name, settings)
         options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
             if needed and name not in options:
-                raise click.UsageError(f"{flag(name)} is needed for reading {kind}.")
-        return kind, options, [name for name in given if name not in options]
+                raise click.UsageError(f"{flag(name)} is needed for reading {self.kind}.")
+        return options, [name for name in given if name not in options]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
 from lpmert.cli.settings import read_toml, values_of
+from lpmert.findings import Unit
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
@@ -33,10 +34,8 @@ from lpmert.system.memory import Allowance
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.errors import FloatArray
-    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.search.method import Method
 
     AnyProblem = lpmert.Problem | LatticeProblem
 
@@ -107,7 +106,7 @@ class Search(_How, Where, Question):
         out.say(self.described(data))
         return data, took
 
-    def for_method(self, name: str) -> tuple[Method, Self]:
+    def for_method(self, name: str) -> tuple[lpmert.methods.Method, Self]:
         """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
         own = [one for one in self.options if one[0].startswith(f"{name}.")]
         texts = [(option.removeprefix(f"{name}."), value) for option, value in own]
@@ -168,7 +167,7 @@ class ScaledSearch(OneSearch):
         return super().arguments(data)
 
 
-def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
+def configured(method: str, settings: Sequence[tuple[str, str]]) -> lpmert.methods.Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.api import method_of
 

@@ -19,6 +19,7 @@ from lpmert.cli.report import Picture
 from lpmert.cli.reports import grid, joined, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, naming
 from lpmert.cli.search import Search, command
+from lpmert.findings import Unit
 from lpmert.quoting import number, shortened, visible
 from lpmert.reporting.tables import bound
 from lpmert.system.interrupts import Interrupts
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lpmert.cli.reading import Reading
-    from lpmert.findings import Unit
     from lpmert.result import Callback
 
 

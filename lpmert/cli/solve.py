@@ -23,28 +23,16 @@ from lpmert.cli.reports import check_report, column, evaluation_report, result_r
 from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, naming, say
 from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
+from lpmert.findings import Unit
 from lpmert.registry import METHODS
+from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.findings import Unit
     from lpmert.ranking import VerifiedRanking
     from lpmert.result import Callback
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Files that a search writes besides its result."""
-
-    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.")
-    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True)
-    resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
-
-    def __post_init__(self) -> None:
-        if self.resume and self.checkpoint is None:
-            raise click.UsageError("--resume needs --checkpoint.")
 
 
 @dataclass(frozen=True)
@@ -66,7 +54,15 @@ class Few:
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
-    search: ScaledSearch, few: Few, start: Start, weights: WeightsOut, proof: Proof, page: Page, out: Output
+    search: ScaledSearch,
+    few: Few,
+    start: Start,
+    weights: WeightsOut,
+    page: Page,
+    out: Output,
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`."),
+    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True),
+    resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True),
 ) -> int:
     """Find the weights with the least loss on the lists or lattices in DATA, and prove it.
 
@@ -89,14 +85,16 @@ def solve(
     (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
     --weights-out; without it, to stdout instead of the report.
     """
-    if few.at_most is not None and proof.certificate is not None and search.ties == "best":
+    if resume and checkpoint is None:
+        raise click.UsageError("--resume needs --checkpoint.")
+    if few.at_most is not None and certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
-        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.stops}
+        own = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
         for name, value in own.items():
             if value is not None:
                 raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
-    if search.cosine and proof.certificate is not None:
+    if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
@@ -106,13 +104,14 @@ def solve(
             return best_with(data, few.at_most, many, out)
         if few.budget is not None:
             return best_within(data, few.budget, search, many, callback)
-        keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
+        keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         told = None if search.wide else callback  # several searches tell nothing before the end
         result = lpmert.minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
         return replace(result, whole=_whole(data, result, search, arguments))
 
-    files = weights.delivering(out, proof.certificate, proof.checkpoint, page.report, renews=[start.initial_weights])
-    return _run(search, page, out, found, result_report, weights, files, partial(_certify, proof, few, search, out))
+    files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
+    prove = partial(_certify, certificate, few, search, out)
+    return _run(search, page, out, found, result_report, weights, files, prove)
 
 
 _MOST_NUMBERS = 10_000_000
@@ -123,8 +122,6 @@ def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: d
     """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
     memory for the search.
     """
-    from lpmert.system.deadline import Deadline, OutOfTime, heeding
-
     proved = result.status.proved and not search.wide
     if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
         own = {name: arguments[name] for name in ("metric", "ties", "region")}
@@ -139,15 +136,13 @@ def _left(search: ScaledSearch, result: lpmert.Result) -> float | None:
 
 
 def _certify(
-    proof: Proof, few: Few, search: ScaledSearch, out: Output, data: Data, result: lpmert.Result, stop: Interrupts
+    path: str | None, few: Few, search: ScaledSearch, out: Output, data: Data, result: lpmert.Result, stop: Interrupts
 ) -> None:
     """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
 
     Ctrl-C ends this alone: the outcome has been delivered.
     """
-    from lpmert.system.deadline import Deadline, OutOfTime, heeding
-
-    if proof.certificate is None:
+    if path is None:
         return
     with stop, Deadline(stop=lambda: stop.pressed).running(), heeding():
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
@@ -161,11 +156,10 @@ def _certify(
             column, most = few.budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
-        left = _left(search, result)
-        on_stage = Stages(out, slower=True)
+        left, on_stage = _left(search, result), Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+                lpmert.certify(data, result, path, time_limit=left, on_stage=on_stage, **settings)
                 return
         say("no certificate written: interrupted")
 
