@@ -42,20 +42,16 @@ STAGE_SECONDS = 1.0
 """Least time between two lines about a stage."""
 
 
-def header(unit: Unit = LOSS, *, narrow: bool = False) -> str:
-    """Return the heading of the progress table; narrow: for terminals with fewer columns than it has."""
+def header(unit: Unit = LOSS) -> str:
+    """Return the heading of the progress table."""
     name = visible(unit.name)
     name = name if len(name) <= _WIDTH else "best"
-    if narrow:
-        return f"  {unit.bound:>10} {name[-10:]:>10}     gap    time"
     return f"src    nodes     open | {unit.bound:>12} {name:>12}     gap |       LPs    time"
 
 
-def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS, *, narrow: bool = False) -> str:
+def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> str:
     """Return one line of the progress table, aligned with its `header`."""
     bound, loss, gap = _figures(progress, unit)
-    if narrow:
-        return f"{source:1} {bound:>10} {loss:>10} {gap:>7} {duration(progress.seconds):>7}"
     return (
         f" {source:1} {short_count(progress.nodes):>9} {short_count(progress.open_nodes):>8} "
         f"| {bound:>12} {loss:>12} {gap:>7} | {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
@@ -148,11 +144,11 @@ class ProgressLog:
             _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
     def _print(self, progress: lpmert.Progress) -> None:
-        narrow = width_of(sys.stderr) < len(header(self._unit))
-        if self._lines % HEADER_LINES == 0:
-            say(header(self._unit, narrow=narrow))
-        say(progress_line(progress, self._source, self._unit, narrow=narrow))
-        self._lines += 1
+        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal has the live view alone
+            if self._lines % HEADER_LINES == 0:
+                say(header(self._unit))
+            say(progress_line(progress, self._source, self._unit))
+            self._lines += 1
         self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
         self._source, self._unprinted = "", None

@@ -16,7 +16,7 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
-from lpmert.cli.solve import line_counter, verified_json
+from lpmert.cli.solve import verified_json
 from lpmert.quoting import counted, duration
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
@@ -138,8 +138,8 @@ def rank(
         if len(lists.names) == 1 and not signed:
             say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
         if verify is not None:
-            counter = line_counter(verify, out)
-            verified = ranking.verify(verify, lists, str(judged_by), time_limit=time_limit, on_line=counter)
+            on_line = partial(Stages(out), "lines checked", parts=None)
+            verified = ranking.verify(verify, lists, str(judged_by), time_limit=time_limit, on_line=on_line)
             table = side_by_side([["feature", *verified.weights], ["weight", *map(repr, verified.weights.values())]])
             verdict = verdict_line(str(verified), verified.proved)
             deliver(partial(verified_json, verified), lambda: joined(table, verdict))

@@ -26,7 +26,7 @@ from lpmert.cli.reading import COUNTED, Question, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
 from lpmert.cli.settings import read_toml, values_of
 from lpmert.findings import Unit
-from lpmert.quoting import listed, quoted, repeated
+from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -173,11 +173,8 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> lpmert.metho
 
     if not settings:
         return method_of(method)
-    twice = repeated(name for name, _ in settings)
-    if twice is not None:
-        raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
     with values.refusing("--set", f"lpmert methods {method}"):
-        return method_of(method).configured(dict(settings))
+        return method_of(method).configured(values.by_name(settings, "--set"))
 
 
 def progress_of(

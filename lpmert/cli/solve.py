@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,7 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Given, Question, Reading, flag, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
-from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, naming, say
 from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import Unit
@@ -348,7 +347,7 @@ def verify(
             ties=lists.ties,
             time_limit=time_limit,
             memory_limit=memory_limit,
-            on_line=line_counter(certificate, out),
+            on_line=partial(Stages(out), "lines checked", parts=None),
         )
         deliver(partial(verified_json, found), partial(_verified_report, found))
 
@@ -378,14 +377,3 @@ def _verified_report(found: lpmert.Verified) -> str:
             terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, verdict_line(str(found), found.proved)])
-
-
-def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
-    """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
-    from lpmert.system.files import lines
-
-    stages, n_lines = Stages(out), None
-    if Path(certificate).is_file() and not out.quiet:
-        with suppress(lpmert.DataError):  # which is told where it is met again
-            n_lines = sum(1 for _ in lines(certificate))
-    return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)
