@@ -344,7 +344,6 @@ def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
 
 def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
     """Return the limits that -o and -P set."""
-
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
             raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")

@@ -9,9 +9,9 @@ import inspect
 import json
 import os
 import sys
+from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,8 +40,17 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("methods", "schema"), "main"),
     },
 }
-COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
-"""In which modules commands are: other commands do not import them."""
+
+
+class _Commands(UserDict[str, Any]):
+    """Commands by name; other commands do not import the modules that they are in."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"lpmert.cli.{self.data[name]}"), name.replace("-", "_"))
+        return command
+
+
+COMMANDS = _Commands({name: module for group in _GROUPS.values() for name, module in group.items()})
 
 
 _OUT_OF_MEMORY = (
@@ -53,33 +62,15 @@ _OUT_OF_MEMORY = (
 class Program(options.Command, click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"lpmert.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        return command
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for heading, group in _GROUPS.items():
-            found = [(name, self.get_command(ctx, name)) for name in group]
             with formatter.section(heading):
-                formatter.write_dl([(name, one.get_short_help_str()) for name, one in found if one is not None])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the command that the first word names; an error suggests those that are spelt alike."""
-        alike = get_close_matches(args[0], COMMANDS)
-        if alike and args[0] not in COMMANDS and not ctx.resilient_parsing:  # of completion, words may be unfinished
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
-        return super().resolve_command(ctx, args)
+                formatter.write_dl([(name, COMMANDS[name].get_short_help_str()) for name in group])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line, and keep them for messages that repeat it."""
@@ -139,6 +130,7 @@ def _end(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> 
 
 @click.group(
     cls=Program,
+    commands=COMMANDS,
     example="solve dev.tsv --segment utterance --features am,lm --loss errors",
     lists_once=False,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},

@@ -362,7 +362,6 @@ def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
 
 def sizes(data: Data) -> str:
     """Return how many lists and hypotheses there are, or how many lattices, links and paths."""
-
     if isinstance(data, lpmert.NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"

@@ -133,7 +133,6 @@ def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = T
 
     complete: whether a run of many searches made all of them.
     """
-
     if stop.pressed or status is lpmert.Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
     return ExitCode.FINISHED if complete and (status is None or status.finished) else ExitCode.STOPPED
@@ -196,7 +195,6 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
 @contextmanager
 def naming(data: str) -> Iterator[None]:
     """Let errors about lists say which file they come from, where they do not name another."""
-
     try:
         yield
     except lpmert.DataError as error:

@@ -390,7 +390,6 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
 
 def _read(path: str) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
-
     document = read_toml(path)
     found = values_of(document, options_by_key(Question, Where, HeldOut), path)
     if "data" not in document:

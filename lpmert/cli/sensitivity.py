@@ -157,7 +157,6 @@ def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
 
 def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
-
     found = _searched(data, at_most, out, **arguments)
     if not found.subsets:
         raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")

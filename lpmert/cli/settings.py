@@ -35,7 +35,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 def check_keys(table: Any, known: Collection[str], path: str | Path, where: str = "") -> None:
     """Raise `DataError` for what is no table, and for keys other than these; where: the table, with a dot."""
-
     if not isinstance(table, dict):
         raise lpmert.DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
     for key in table:
@@ -51,7 +50,6 @@ def values_of(
 
     Raises `DataError`, which names file and key, for a key that is unknown and a value that an option cannot have.
     """
-
     check_keys(table, known, path, where)
     found = dict[str, Any]()
     ctx = cast(click.Context, click.get_current_context(silent=True))  # for messages only

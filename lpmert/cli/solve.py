@@ -212,7 +212,6 @@ def _with_more(
     outcome: lpmert.Result | lpmert.Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
 ) -> tuple[lpmert.Result | lpmert.Check, lpmert.Result]:
     """Return an outcome and its result with rates, units, and the time for reading."""
-
     result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
     result = replace(
         _scaled(result, search, data, check),

@@ -222,7 +222,6 @@ def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
 
     see: where the values that it may have are shown.
     """
-
     try:
         yield
     except lpmert.LpmertError as error:
@@ -232,7 +231,6 @@ def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
 @contextmanager
 def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
     """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
-
     try:
         yield
     except lpmert.DataError as error:
