@@ -4,6 +4,7 @@ weights for lists that nobody has seen yet, beside the optimum, with what either
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -44,7 +45,7 @@ def compare(
     methods: tuple[str, ...] | None = option(
         "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
     ),
-    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
+    weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
     seeds: int = option("N", "Runs of each random method.", default=SEEDS),
     optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True),
     run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
@@ -79,14 +80,13 @@ def compare(
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
     limits = lpmert.Limits(seconds, **search.stops)
-    named_weights = values.by_name(weights, "--weights")
 
     with delivering(out) as deliver:
         known = None if optimum is None else lpmert.Result.load(optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
-        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
+        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
                 comparison = lpmert.compare(

@@ -9,8 +9,8 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, option
-from lpmert.cli.reading import Given, Reading, sizes
+from lpmert.cli.options import argument, given_weights, option
+from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import Quiet, Short, delivering
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
@@ -63,9 +63,10 @@ _MEASURED = ("references", "statistics_file", "last_field", "losses")
 
 
 @dataclass(frozen=True)
-class _Lists(Given, Reading):
+class _Lists(Reading):
     """Lists that need no losses, and what picks from them."""
 
+    weights: str = given_weights()
     vote: str | None = option(
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
@@ -108,7 +109,7 @@ def rerank(lists: _Lists, out: Short) -> None:
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         out.say(f"{lists.name}: {sizes(data)}")
-        given = lists.of(data.names)
+        given = values.parse_weights(lists.weights, data.names, "--weights")
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)

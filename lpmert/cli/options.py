@@ -25,7 +25,8 @@ _FIRST_COLUMN = 25
 
 
 def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:
-    """Return the default of what is an option: a flag where its default is `False`, repeated where it is ().
+    """Return the default of what is an option: a flag where its default is `False`, repeated where it is (), and then
+    values by name where they are NAME=VALUE.
 
     spec: how it is written, if not by its name, and what stands for its value: `-o --output FILE`; type: by default
     what that stands for. rare: shown by `--help-all` and in manual pages alone, as are all options of a class that is
@@ -39,6 +40,8 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
         settings["is_flag"] = True
     if default == () and isinstance(default, tuple):
         settings |= {"multiple": True, "help": f"{help}  [repeatable]"}
+        if form.startswith("NAME="):
+            settings["callback"] = lambda _, option, pairs: values.by_name(pairs, option.opts[-1])
     if settings.get("required"):
         del settings["default"]
     return field(default=default, kw_only=True, metadata={_STATED: (flags, rare, settings)})
@@ -173,6 +176,10 @@ def command(
 
 def time_limit(default: str = "none") -> Any:
     return option("SECONDS", f"Maximum time.  [default: {default}]")
+
+
+def given_weights() -> Any:
+    return option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True, group="Data")
 
 
 def scale() -> Any:

@@ -21,7 +21,6 @@ from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
     from lpmert.formats.format import Format
-    from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
 
     Data = lpmert.NBest | WordGraphs
@@ -35,7 +34,7 @@ ARGUMENTS = "lpmert.arguments"
 _NAMED_FILES = 4
 """With more files than these, messages name only the first."""
 
-_OF_METRIC = "metric."
+_METRIC = "metric"
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """Options that `read` handles for readers without them."""
 
@@ -55,7 +54,7 @@ class _Columns:
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
     metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", values.METRIC)
-    options: tuple[tuple[str, str], ...] = option(
+    options: Mapping[str, str] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
         default=(), rare=True
     )  # fmt: skip
@@ -81,7 +80,7 @@ class _Formats:
     last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
     text_file: str | None = option("FILE", "Scores: file of the texts.")
-    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", default=())
+    losses: Mapping[str, str] = option("NAME=FILE", "Scores: files of statistics.", default=())
     separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
@@ -93,7 +92,7 @@ class _Lattices:
     scales: dict[str, float] | None = option(
         "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them."
     )
-    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
+    counts: Mapping[str, tuple[str, ...]] = option(
         "NAME=WORD,WORD", "Feature that counts these words, which then are not part of the text.", default=()
     )
     silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.")
@@ -113,7 +112,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             ways = "--loss (one column, lower is better), --gain (one column, higher is better)"
             raise click.UsageError(f"Pass one of {ways} and --statistics (the columns of the metric).")
         if self.method_settings and not hasattr(self, "method"):
-            trouble = f"--set {quoted(self.method_settings[0][0])}: no method searches here"
+            trouble = f"--set {quoted(next(iter(self.method_settings)))}: no method searches here"
             raise click.UsageError(f"{trouble}; an option of the metric is metric.NAME=VALUE.")
         _refuse_twice_stdin(self.inputs)
 
@@ -121,24 +120,24 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def flags(self) -> Mapping[str, Any]:
         """The flags that are set, and with references the metric on texts and its settings."""
         given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
-        found = {name: value for name, value in given.items() if value not in (None, False, ())}
-        found |= {name: values.by_name(found[name], flag(name)) for name in ("losses", "counts") if name in found}
+        found = {name: value for name, value in given.items() if value not in (None, False, (), {})}
         if "references" in found:
             if len(self.references) == 1:
                 found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
-            if self.metric_settings:
-                found["settings"] = values.by_name(self.metric_settings, "--set")
+            if self.settings_for(_METRIC):
+                found["settings"] = self.settings_for(_METRIC)
         return found
 
-    @property
-    def metric_settings(self) -> list[tuple[str, str]]:
-        return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
+    def settings_for(self, name: str) -> dict[str, str]:
+        """Return what --set says of one method or the metric, NAME.OPTION=VALUE."""
+        start = f"{name}."
+        return {key.removeprefix(start): text for key, text in self.options.items() if key.startswith(start)}
 
     @property
-    def method_settings(self) -> list[tuple[str, str]]:
-        return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
+    def method_settings(self) -> dict[str, str]:
+        return {key: text for key, text in self.options.items() if not key.startswith(f"{_METRIC}.")}
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
         """Return the same for another file with references of its own.
@@ -250,13 +249,14 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
             found = self.metric if isinstance(data, lpmert.NBest) else self.plan[0].get("metric", "wer")
-        if of_texts or not self.metric_settings:
+        settings = self.settings_for(_METRIC)
+        if of_texts or not settings:
             return found
         if self.metric is None:
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
         from lpmert.registry import METRICS
 
-        return _configured(METRICS.find(self.metric), self.metric, values.by_name(self.metric_settings, "--set"))
+        return _configured(METRICS.find(self.metric), self.metric, settings)
 
     def described(self, data: Data) -> str:
         """Return the names of the features and, of lists, what they cost."""
@@ -340,18 +340,6 @@ class Question(Reading):
         "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
         default=TIES[0], rare=True
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Given:
-    """Weights to judge or to use."""
-
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
-
-    def of(self, names: Sequence[str]) -> WeightsFile:
-        return values.parse_weights(self.weights, names, "--weights")
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:

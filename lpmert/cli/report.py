@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli import values
 from lpmert.cli.options import argument, option, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
@@ -84,7 +83,7 @@ def report(
     out: Quiet,
     results: tuple[str, ...] = argument("RESULT...", nargs=-1),
     output: str = option("-o --output FILE", "Where the page goes.", required=True),
-    weights: tuple[tuple[str, str], ...] = option(
+    weights: Mapping[str, str] = option(
         "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
     ),
     surface: tuple[tuple[str, str], ...] = option(
@@ -107,7 +106,6 @@ def report(
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    own_weights = values.by_name(weights, "--weights")
     if not lists.data and (lists.flags or lists.format or surface):
         raise click.UsageError("options about lists need the lists: give --data.")
     with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
@@ -122,7 +120,7 @@ def report(
             return data, summed
 
         with drawing(time_limit, started) as stop:
-            made = page_of(found, read, own_weights, scale, surface or None, lists.name, Stages(out))
+            made = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
         return _write(output, made, stop, out)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -107,10 +107,9 @@ class Search(_How, Where, Question):
         return data, took
 
     def for_method(self, name: str) -> tuple[lpmert.methods.Method, Self]:
-        """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
-        own = [one for one in self.options if one[0].startswith(f"{name}.")]
-        texts = [(option.removeprefix(f"{name}."), value) for option, value in own]
-        return configured(name, texts), replace(self, options=tuple(one for one in self.options if one not in own))
+        """Return a method with the options meant for it, and the same without these."""
+        others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
+        return configured(name, self.settings_for(name)), replace(self, options=others)
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what all functions that search take of lists, apart from callbacks."""
@@ -167,14 +166,14 @@ class ScaledSearch(OneSearch):
         return super().arguments(data)
 
 
-def configured(method: str, settings: Sequence[tuple[str, str]]) -> lpmert.methods.Method:
+def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.api import method_of
 
     if not settings:
         return method_of(method)
     with values.refusing("--set", f"lpmert methods {method}"):
-        return method_of(method).configured(values.by_name(settings, "--set"))
+        return method_of(method).configured(settings)
 
 
 def progress_of(

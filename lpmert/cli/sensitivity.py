@@ -193,7 +193,7 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
     """Return the name of a feature or statistic of the lists, or the numbers of another column, which is read now."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
-    others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
+    others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 
 

@@ -56,7 +56,7 @@ def values_of(
     for key, value in table.items():
         one = known[key]
         try:
-            found[one.name or ""] = one.type_cast_value(ctx, _given(key, value, one, Path(path).parent))
+            found[one.name or ""] = one.process_value(ctx, _given(key, value, one, Path(path).parent))
         except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # no path holds a null character
             reason = error.message if isinstance(error, click.UsageError) else str(error)
             raise lpmert.DataError(f"{where}{key}: {reason}", path=path) from error

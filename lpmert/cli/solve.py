@@ -14,9 +14,9 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, memory_limit, option, time_limit
+from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Given, Question, Reading, flag, sizes
+from lpmert.cli.reading import Question, Reading, flag, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, naming, say
@@ -164,7 +164,7 @@ def _certify(
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
+def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_weights()) -> int:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -173,10 +173,11 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     """
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
-        return lpmert.check(data, given.of(data.names), callback=callback, **arguments)
+        given = values.parse_weights(weights, data.names, "--weights")
+        return lpmert.check(data, given, callback=callback, **arguments)
 
-    weights = WeightsOut()
-    return _run(search, page, out, found, check_report, weights, weights.delivering(out, page.report))
+    unwritten = WeightsOut()
+    return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))
 
 
 def _run(
@@ -251,7 +252,7 @@ def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], 
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: Question, given: Given, out: Short) -> None:
+def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> None:
     """Show what given weights cost on the lists or lattices in DATA, without a search.
 
     DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
@@ -264,13 +265,13 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
         data = lists.read_whole()
         out.say(f"{lists.name}: {sizes(data)}")
-        weights = given.of(data.names).of_features(data.names).tolist()
+        given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
-        found = evaluated(problem, weights)
+        found = evaluated(problem, given)
         found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
         document = {
             "schema": SCHEMA,
-            "weights": dict(zip(data.names, weights, strict=True)),
+            "weights": dict(zip(data.names, given, strict=True)),
             **plain(found),
             "list_ids": data.list_ids,
             "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
@@ -278,7 +279,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
         }
         deliver(
             partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, weights, lists.unit(data)),
+            partial(evaluation_report, found, data.names, given, lists.unit(data)),
         )
 
 
