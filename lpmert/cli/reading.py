@@ -17,7 +17,7 @@ from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
 from lpmert.findings import LOSS, Unit
 from lpmert.quoting import counted, listed, quoted
-from lpmert.registry import FORMATS
+from lpmert.registry import FORMATS, METRICS
 
 if TYPE_CHECKING:
     from lpmert.formats.format import Format
@@ -254,8 +254,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             return found
         if self.metric is None:
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
-        from lpmert.registry import METRICS
-
         return _configured(METRICS.find(self.metric), self.metric, settings)
 
     def described(self, data: Data) -> str:

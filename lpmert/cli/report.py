@@ -15,14 +15,14 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
 from lpmert.cli.search import command
+from lpmert.findings import Outcome
+from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lpmert.findings import Outcome
     from lpmert.reporting.page import Page as MadePage
-    from lpmert.system.interrupts import Interrupts
 
 
 @dataclass(frozen=True)

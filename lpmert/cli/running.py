@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 
@@ -17,9 +17,7 @@ import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
-
-if TYPE_CHECKING:
-    from lpmert.system.interrupts import Interrupts
+from lpmert.system.interrupts import Interrupts
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 """Takes functions that return the outcome as JSON and as a report."""

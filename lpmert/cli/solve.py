@@ -22,7 +22,7 @@ from lpmert.cli.reports import check_report, column, evaluation_report, result_r
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, naming, say
 from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
-from lpmert.findings import Unit
+from lpmert.findings import Unit, plain
 from lpmert.registry import METHODS
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
@@ -259,7 +259,6 @@ def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> Non
     list, counted from 0; for lattices, that is the best path.
     """
     from lpmert.api import evaluated, problem_of
-    from lpmert.findings import plain
     from lpmert.result import SCHEMA
 
     with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
@@ -301,7 +300,6 @@ def train(lists: _Training, out: ToFile) -> None:
     perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
     `lpmert check --weights` reads them.
     """
-    from lpmert.findings import plain
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
