@@ -269,47 +269,39 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
-        from lpmert.metrics.contract import check_statistics, metric_of
-        from lpmert.metrics.ratio import rates_of, unit_of
-
-        counted = self._counted(data)
-        if counted is not None or not isinstance(data, lpmert.NBest):
-            return LOSS if counted is None else counted[0]
-        with naming(self.name):
-            metric = metric_of(self.summed_metric(data), data.statistic_names)
-            check_statistics(metric, data.statistics, data.offsets)
-        return unit_of(metric, data.statistic_names, rates_of(metric, data.statistics, data.offsets, 1.0), data.n_lists)
+        return self._measured(data)[0]
 
     def rates(self, data: Data, loss: float) -> dict[str, float]:
         """Return a loss that was counted against references as a rate, where their length is known."""
         from lpmert.metrics.ratio import ERROR_RATE
 
-        counted = self._counted(data)
-        return {} if counted is None or counted[1] is None else {ERROR_RATE: loss / counted[1]}
+        length = self._measured(data)[1]
+        return {} if length is None else {ERROR_RATE: loss / length}
 
-    def _counted(self, data: Data) -> tuple[Unit, float | None] | None:
-        """Return the unit of losses that were counted against references, and the length of these if it is known."""
-        if "references" not in self.flags:
-            return None
+    def _measured(self, data: Data) -> tuple[Unit, float | None]:
+        """Return the unit of losses, and how long the references are that they were counted against, if it is known."""
         from lpmert.formats.references import references_by_list
+        from lpmert.metrics.contract import check_statistics, metric_of
+        from lpmert.metrics.ratio import rates_of, unit_of
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
 
-        if isinstance(data, lpmert.NBest) and self.summed_metric(data) != "loss":
-            return None
-        options, _ = self.plan
-        metric: Any = options.get("metric") or self.in_format.metric
-        metric = _text_metric(metric) if isinstance(metric, str) else metric
-        length = None
-        if isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
-            given: Any = options["references"]
-            settings = {name: options.get(name, False) for name in ("partial", "by_position")}
-            own = (
-                references_by_list(data.list_ids, given, **settings)
-                if isinstance(data, lpmert.NBest)
-                else data.references
-            )
+        if "references" in self.flags and (not isinstance(data, lpmert.NBest) or self.summed_metric(data) == "loss"):
+            options = self.plan[0]
+            metric = options.get("metric") or self.in_format.metric
+            metric = _text_metric(metric) if isinstance(metric, str) else metric
+            if not isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
+                return text_unit(metric, data.n_lists, None), None
+            given, how = options["references"], {name: options.get(name, False) for name in ("partial", "by_position")}
+            own = references_by_list(data.list_ids, given, **how) if isinstance(data, lpmert.NBest) else data.references
             length = reference_length(metric, own)
-        return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
+            return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
+        if not isinstance(data, lpmert.NBest):
+            return LOSS, None
+        with naming(self.name):
+            summed = metric_of(self.summed_metric(data), data.statistic_names)
+            check_statistics(summed, data.statistics, data.offsets)
+        rates = rates_of(summed, data.statistics, data.offsets, 1.0)
+        return unit_of(summed, data.statistic_names, rates, data.n_lists), None
 
     def for_format(self) -> dict[str, Any]:
         """Return the flags that count where the lists are in this format."""
