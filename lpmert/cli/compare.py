@@ -15,8 +15,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Page
-from lpmert.cli.reports import compared_report, tuned_report
+from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, naming, say
 from lpmert.cli.search import HeldOut, OneSearch, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome

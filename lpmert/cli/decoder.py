@@ -20,8 +20,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.report import Picture
-from lpmert.cli.reports import looped_report
+from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
 from lpmert.cli.search import WeightsOut
 from lpmert.findings import Unit

@@ -15,7 +15,7 @@ from typing import Any
 
 from lpmert.cli.running import naming
 from lpmert.cli.search import Where, options_by_key
-from lpmert.cli.settings import check_keys, read_toml, values_of
+from lpmert.cli.values import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights

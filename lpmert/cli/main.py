@@ -36,7 +36,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
     "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
     "Proofs, pages, files": {
-        **{"verify": "solve", "report": "report", "convert": "lists"},
+        **{"verify": "solve", "report": "reports", "convert": "lists"},
         **dict.fromkeys(("methods", "schema"), "main"),
     },
 }

@@ -10,8 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import lpmert
-from lpmert.cli.reports import short_count, width_of
-from lpmert.cli.running import Quiet, say
+from lpmert.cli.running import Quiet, say, width_of
 from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
@@ -40,6 +39,11 @@ _LEAST_BAR = 8
 HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 STAGE_SECONDS = 1.0
 """Least time between two lines about a stage."""
+
+
+def short_count(value: int) -> str:
+    """Return a count in at most eight characters, up to a million millions."""
+    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
 
 
 def header(unit: Unit = LOSS) -> str:

@@ -1,4 +1,4 @@
-"""Reports of outcomes as aligned text: the weights, what they cost, and last the verdict.
+"""Reports of outcomes, as aligned text with the verdict last, or as a page: `lpmert report`, and what others draw.
 
 Tables keep within the width of a terminal; in a file or a pipe they are written in full.
 """
@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
-from lpmert.findings import LOSS, Unit
+from lpmert.cli.options import argument, option, scale, time_limit
+from lpmert.cli.progress import Stages
+from lpmert.cli.reading import Reading, sizes
+from lpmert.cli.running import UNLIMITED, ExitCode, Quiet, naming, say, width_of, wrapped
+from lpmert.cli.search import command
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
@@ -29,21 +34,19 @@ from lpmert.reporting.tables import (
     tuned_table,
     tuned_verdict,
 )
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console, RenderableType
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
+    from lpmert.reporting.page import Page as MadePage
 
 
 _LABEL_WIDTH = 13
-_UNLIMITED = 1_000_000
-
-
-def short_count(value: int) -> str:
-    """Return a count in at most eight characters, up to a million millions."""
-    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
@@ -51,23 +54,6 @@ def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
     return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]
-
-
-def width_of(stream: TextIO) -> int:
-    """Return the columns of the terminal that a stream is, a very large number for anything else."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or _UNLIMITED if stream.isatty() else _UNLIMITED
-    except (OSError, ValueError, AttributeError):
-        return shutil.get_terminal_size().columns
-
-
-def wrapped(text: str, stream: TextIO) -> str:
-    """Return a text with its lines broken between words where a terminal would break them anywhere."""
-    width = width_of(stream)
-    return "\n".join(
-        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
 
 
 def side_by_side(columns: Sequence[Sequence[str]]) -> str:
@@ -130,7 +116,7 @@ def _console() -> Console:
 
 
 def _width(console: Console, table: RenderableType) -> int:
-    return console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum
+    return console.measure(table, options=console.options.update(max_width=UNLIMITED)).maximum
 
 
 def _text(console: Console, table: RenderableType) -> str:
@@ -294,3 +280,117 @@ def _facts(result: lpmert.Result, verbose: bool) -> Facts:
             ("work", {name.replace("_", " "): f"{count:,}" for name, count in result.counters.items()}),
         ]
     return facts
+
+
+@dataclass(frozen=True)
+class _Lists(Reading):
+    heading = "Data"
+
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page that a command writes about its own outcome."""
+
+    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn, before anything is searched."""
+        if self.report is not None:
+            from lpmert.reporting.pictures import check_installed
+
+            check_installed("jinja2", "matplotlib")
+
+    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
+        """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
+        if self.report is None:
+            return ExitCode.FINISHED
+        from lpmert.reporting.documents import documents
+        from lpmert.reporting.page import drawing, page_of
+
+        with naming(lists.name), drawing(None, 0.0) as stop:
+            on_stage = Stages(out)
+            made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
+        return _write(self.report, made, stop, out)
+
+
+@dataclass(frozen=True)
+class Picture:
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn there, before anything is searched."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import check_picture
+
+            check_picture(self.picture)
+
+    def write(self, draw: Callable[[], Figure]) -> None:
+        """Draw it, if it is wanted."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import write_picture
+
+            write_picture(draw(), self.picture)
+
+
+@command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
+def report(
+    lists: _Lists,
+    out: Quiet,
+    results: tuple[str, ...] = argument("RESULT...", nargs=-1),
+    output: str = option("-o --output FILE", "Where the page goes.", required=True),
+    weights: Mapping[str, str] = option(
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
+    ),
+    surface: tuple[tuple[str, str], ...] = option(
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
+    ),
+    time_limit: float | None = time_limit(),
+    scale: tuple[str, float] | None = scale(),
+) -> int:
+    """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
+
+    The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
+    tables of what the RESULTs say. With the lists (--data, and the options with which they were read) it also shows the
+    exact loss over any two weights and along each, which lists change between two weight vectors, with their texts side
+    by side, and the closest decisions. All RESULTs must be of the same lists. At --time-limit, and at Ctrl-C, the page
+    is written with the parts that are ready, and says which are missing; the exit code is then 3, or that of the
+    signal.
+    """
+    from lpmert.reporting.documents import documents
+    from lpmert.reporting.page import drawing, page_of
+    from lpmert.system.files import writing_later
+
+    started = time.perf_counter()
+    if not lists.data and (lists.flags or lists.format or surface):
+        raise click.UsageError("options about lists need the lists: give --data.")
+    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
+        found = documents(results)
+
+        def read() -> tuple[Any, Any]:
+            if not lists.data:
+                return None, None
+            data = lists.read_whole()
+            summed = lists.summed_metric(data)
+            out.say(f"{lists.name}: {sizes(data)}")
+            return data, summed
+
+        with drawing(time_limit, started) as stop:
+            made = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
+        return _write(output, made, stop, out)
+
+
+def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:
+    """Write a page, say how large it is or what it lacks, and return the exit code."""
+    from lpmert.system.files import write_text
+
+    write_text(path, made.text)
+    if made.missing:
+        why = "interrupted" if stop.pressed else "the time is over"
+        say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
+    else:
+        out.say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+    if stop.pressed:
+        return 128 + stop.number
+    return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

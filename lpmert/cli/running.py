@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from textwrap import fill
 from typing import TextIO
 
 import click
 
 import lpmert
 from lpmert.cli.options import option
-from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
+
+UNLIMITED = 1_000_000
+"""Columns of what is no terminal."""
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 """Takes functions that return the outcome as JSON and as a report."""
@@ -75,6 +79,23 @@ def open_streams() -> None:
         except OSError:
             os.open(os.devnull, way)  # takes the lowest number that is free
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def width_of(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream is, a very large number for anything else."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or UNLIMITED if stream.isatty() else UNLIMITED
+    except (OSError, ValueError, AttributeError):
+        return shutil.get_terminal_size().columns
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return a text with its lines broken between words where a terminal would break them anywhere."""
+    width = width_of(stream)
+    return "\n".join(
+        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
 
 
 def put(text: str) -> None:

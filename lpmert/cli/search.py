@@ -24,7 +24,6 @@ from lpmert.cli.options import memory_limit, option, scale, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
-from lpmert.cli.settings import read_toml, values_of
 from lpmert.findings import Unit
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, PROBLEM
@@ -389,8 +388,8 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
 
 def _read(path: str) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
-    document = read_toml(path)
-    found = values_of(document, options_by_key(Question, Where, HeldOut), path)
+    document = values.read_toml(path)
+    found = values.values_of(document, options_by_key(Question, Where, HeldOut), path)
     if "data" not in document:
         raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]

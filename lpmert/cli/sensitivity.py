@@ -15,8 +15,7 @@ import click
 import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Picture
-from lpmert.cli.reports import grid, joined, verdict_line
+from lpmert.cli.reports import Picture, grid, joined, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, naming
 from lpmert.cli.search import Search, command
 from lpmert.findings import Unit

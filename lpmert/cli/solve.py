@@ -17,12 +17,11 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, flag, sizes
-from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
+from lpmert.cli.reports import Page, check_report, column, evaluation_report, result_report, side_by_side, verdict_line
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, naming, say
 from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
-from lpmert.findings import Unit, plain
+from lpmert.findings import plain
 from lpmert.registry import METHODS
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
@@ -190,7 +189,7 @@ def _run(
     files: AbstractContextManager[Both],
     finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
-    """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
+    """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
     with files as deliver:
         data, seconds = search.load(out)
         # wrong usage is told before the table of progress begins
@@ -199,7 +198,17 @@ def _run(
             progress = progress_of(out, search.time_limit, unit)
             with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                 outcome = find(data, callback, arguments)
-            outcome, result = _with_more(outcome, search, data, seconds, unit)
+            result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
+            result = replace(
+                _scaled(result, search, data, check),
+                seconds={"read": seconds, **result.seconds},
+                rates={**result.rates, **search.rates(data, result.loss)},
+                unit=unit,
+            )
+            if check is None:
+                outcome = result
+            else:
+                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)})
             print_outcome(result, outcome.warnings, out, shown=weights.beside_report(out))
             shown = partial(report, outcome, verbose=out.verbose > 0)
             deliver(outcome.to_json, shown, lambda: weights.text(result.names, result.weights, search.problem(data)))
@@ -207,22 +216,6 @@ def _run(
         with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, arguments["metric"], search, out)
     return drawn or exit_code(result.status, stop)
-
-
-def _with_more(
-    outcome: lpmert.Result | lpmert.Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
-) -> tuple[lpmert.Result | lpmert.Check, lpmert.Result]:
-    """Return an outcome and its result with rates, units, and the time for reading."""
-    result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
-    result = replace(
-        _scaled(result, search, data, check),
-        seconds={"read": seconds, **result.seconds},
-        rates={**result.rates, **search.rates(data, result.loss)},
-        unit=unit,
-    )
-    if check is None:
-        return result, result
-    return replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)}), result
 
 
 def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:
