@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _GROUPS: Mapping[str, Mapping[str, str]] = {
     "Find weights": {"solve": "solve", "tune": "compare", "rank": "rank", "train": "solve"},
-    "Judge and use weights": {"check": "solve", "evaluate": "solve", "compare": "compare", "rerank": "lists"},
+    "Judge and use weights": {"check": "solve", "evaluate": "lists", "compare": "compare", "rerank": "lists"},
     "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
     "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
     "Proofs, pages, files": {
-        **{"verify": "solve", "report": "reports", "convert": "lists"},
+        **{"verify": "lists", "report": "reports", "convert": "lists"},
         **dict.fromkeys(("methods", "schema"), "main"),
     },
 }

@@ -11,11 +11,11 @@ import click
 
 import lpmert
 from lpmert.cli import values
+from lpmert.cli.lists import verified_json
 from lpmert.cli.options import argument, command, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, Picture, column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
-from lpmert.cli.solve import verified_json
 from lpmert.quoting import counted, duration
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts

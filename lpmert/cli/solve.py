@@ -1,4 +1,4 @@
-"""`lpmert solve`, `check`, `evaluate`, `train` and `verify`: the best weights, how good given ones are, and proofs."""
+"""`lpmert solve`, `check` and `train`: the best weights, how far given ones are from them, and what training finds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
+from lpmert.cli.options import given_weights, option
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Question, Reading, flag, sizes
-from lpmert.cli.reports import Page, check_report, column, evaluation_report, result_report, side_by_side, verdict_line
-from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.reading import Reading, flag, sizes
+from lpmert.cli.reports import Page, check_report, result_report
+from lpmert.cli.running import Output, ToFile, delivering, exit_code, naming, say
 from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
@@ -29,7 +29,6 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.ranking import VerifiedRanking
     from lpmert.result import Callback
 
 
@@ -244,37 +243,6 @@ def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], 
         out.say(line)
 
 
-@command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> None:
-    """Show what given weights cost on the lists or lattices in DATA, without a search.
-
-    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
-    list, counted from 0; for lattices, that is the best path.
-    """
-    from lpmert.api import evaluated, problem_of
-    from lpmert.result import SCHEMA
-
-    with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
-        data = lists.read_whole()
-        out.say(f"{lists.name}: {sizes(data)}")
-        given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
-        problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
-        found = evaluated(problem, given)
-        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
-        document = {
-            "schema": SCHEMA,
-            "weights": dict(zip(data.names, given, strict=True)),
-            **plain(found),
-            "list_ids": data.list_ids,
-            "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
-            "fingerprint": data.fingerprint,
-        }
-        deliver(
-            partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, given, lists.unit(data)),
-        )
-
-
 @dataclass(frozen=True)
 class _Training(Reading):
     """Lists, and the method that trains."""
@@ -310,61 +278,3 @@ def train(lists: _Training, out: ToFile) -> None:
         about = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
         document = {**plain(found, data.names), **about}
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
-
-
-@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors", heading="Limits")
-def verify(
-    *,
-    certificate: str = argument("CERTIFICATE"),
-    lists: Question,
-    time_limit: float | None = time_limit(),
-    memory_limit: int | None = memory_limit("process"),
-    out: Short,
-) -> None:
-    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
-
-    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
-    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
-    """
-    with naming(lists.name), delivering(out) as deliver:
-        with Allowance(memory_limit).enforced():
-            data = lists.read_whole()
-            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(certificate, data, lists)}
-        found = lpmert.verify(
-            certificate,
-            data,
-            **of_data,
-            ties=lists.ties,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-            on_line=partial(Stages(out), "lines checked", parts=None),
-        )
-        deliver(partial(verified_json, found), partial(_verified_report, found))
-
-
-def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
-    """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
-    from lpmert.certificates.format import CertificateReader
-
-    with suppress(lpmert.CertificateError):  # which is told with its place when all is checked
-        for column in CertificateReader(certificate).header().budget:
-            numbers = numbers_of(data, column, lists)
-            return None if isinstance(numbers, str) else numbers
-    return None
-
-
-def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
-    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
-    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
-
-
-def _verified_report(found: lpmert.Verified) -> str:
-    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
-    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
-    for rows, sign in stated:
-        for row in rows:
-            most = max(map(abs, row))
-            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
-            parts.append(f"where {terms} {sign} 0")
-    return "\n".join([*parts, verdict_line(str(found), found.proved)])
