@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -448,9 +447,7 @@ def test_what_is_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.group)
-def test_ours_are_registered_as_those_of_other_packages_are(registry: Registry) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][registry.group] == dict(registry.own)
+def test_every_name_of_ours_leads_somewhere(registry: Registry) -> None:
     for name in registry.own:
         assert registry.find(name) is not None
 
