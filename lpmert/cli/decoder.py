@@ -158,10 +158,6 @@ def _scorer_settings(text: str) -> dict[str, str]:
     return found
 
 
-def _files(text: str) -> list[str]:
-    return text.split(",")
-
-
 def _features(text: str) -> tuple[str, ...]:
     """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
     return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
@@ -175,9 +171,9 @@ class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
-    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
-    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
-    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
+    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", default="features.data")
+    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", default="statscore.data")
+    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", default="init.opt")
     sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
     scconfig: Mapping[str, str] = option(
         "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,

@@ -252,6 +252,7 @@ OF_FORM: Mapping[str, Any] = {
     **dict.fromkeys(("W", "C", "LOSS"), finite),
     **dict.fromkeys(("A,B,C", "WORD,WORD"), column_names),
     **dict.fromkeys(("SECONDS", "X"), seconds),
+    "FILE,...": lambda text: text.split(","),
     **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
     **{"A=1,B=0.5": pairs, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name, "NAME=FILE": file_by_name},
     "A:0..,B:0..1": _several(_named(_range, "a feature with its limits, such as lm:0.. or ctc:0..1", ":")),
