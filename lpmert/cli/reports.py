@@ -153,7 +153,8 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
         ("search", best.message),
     ]
-    weights = {"these weights": check, "better weights" if check.excess > 0 else "weights found": best}
+    weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
+    weights["better weights" if check.excess > 0 else "weights found"] = best
     costs = joined(labelled(told), warned(check))
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
     verdict = verdict_line(check_verdict(check.to_dict(), unit), good)

@@ -138,7 +138,7 @@ def _answered(
     draw: Callable[[Any, Unit], Figure] | None = None,
 ) -> int:
     """Read the lists, find the answer, deliver and draw it, and return the exit code; results: those it rests on."""
-    with delivering(out, drawn and drawn.picture) as deliver:
+    with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
         arguments, unit = search.arguments(data), search.unit(data)
         with Interrupts() as stop, naming(search.name):
