@@ -36,8 +36,8 @@ PACKAGE = "lpmert"
 class Registry:
     """What is found by name. `group` is that of the entry points; `own` says for each of our names where it is.
 
-    Ours stand in a table as well as in the package's metadata, so that they are found without a look at the disk and
-    in a source tree whose metadata are old. `error` is the exception for names that lead nowhere.
+    Ours stand in a table, so that they are found without a look at the disk. `error` is the exception for names that
+    lead nowhere.
     """
 
     kind: str
@@ -82,7 +82,7 @@ class Registry:
         """Return the entry points of other packages by name; those with a name of ours are reached as module:Name."""
         found: dict[str, list[EntryPoint]] = {}
         for one in _registered(self.group, tuple(sys.path)):
-            if _package(one) == PACKAGE:
+            if _package(one) == PACKAGE:  # development versions registered their own, too
                 continue
             if one.name in self.own:
                 logger.warning(

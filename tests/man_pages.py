@@ -8,7 +8,7 @@ from click_man.core import write_man_pages
 from shared import ROOT
 
 import lpmert
-from lpmert.cli.main import COMMANDS, main
+from lpmert.cli.main import main
 
 SHARE = ROOT / "share"
 COMPLETIONS = {
@@ -22,8 +22,6 @@ def whole_program() -> click.Group:
     with click.Context(main) as context:
         commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
     found = {name: command for name, command in commands.items() if command is not None}
-    for name, command in found.items():
-        command.short_help = COMMANDS[name][1] if name in COMMANDS else command.get_short_help_str(80)
     return click.Group("lpmert", found, help=main.help, params=main.params)
 
 

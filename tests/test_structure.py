@@ -76,7 +76,7 @@ def test_the_arrows_are_seen() -> None:
 
 def test_no_circle_of_files_even_of_types() -> None:
     arrows = _arrows(types=True)
-    assert len(arrows) > len(_arrows()) + 100
+    assert len(arrows) > len(_arrows()) + 50
     assert not _circles(arrows)
 
 

@@ -4,58 +4,53 @@ weights for lists that nobody has seen yet, beside the optimum, with what either
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Page
-from lpmert.cli.reports import compared_report, tuned_report
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import HeldOut, Search, Sources, Start, WeightsOut, command, progress_of
+from lpmert.cli.reports import Page, compared_report, tuned_report
+from lpmert.cli.running import Output, delivering, exit_code, naming, say
+from lpmert.cli.search import HeldOut, OneSearch, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
+from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Run
-    from lpmert.findings import Unit
-    from lpmert.search.method import Method
-    from lpmert.unseen.averaging import Averaging
 
 
-@dataclass(frozen=True)
-class _Methods:
-    heading = "What to compare"
+_UNSEEN = "Unseen lists"
 
+
+@command(
+    "compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5",
+    heading="What to compare",
+)
+def compare(
+    search: OneSearch,
+    start: Start,
+    sources: Sources,
+    held_out: HeldOut,
+    out: Output,
     methods: tuple[str, ...] | None = option(
         "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
-    )
-    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=())
-    seeds: int = option("N", "Runs of each random method.", default=SEEDS)
-    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True)
-    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True)
-
-
-@dataclass(frozen=True)
-class _Compared(Sources, _Methods):
-    heading = "Unseen lists"
-
-    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS)
-    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True)
-
-    def __post_init__(self) -> None:
-        if self.source is not None and self.cv is None:
-            raise click.UsageError("--source needs --cv.")
-
-
-@command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
-def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
+    ),
+    weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
+    seeds: int = option("N", "Runs of each random method.", default=SEEDS),
+    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True),
+    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
+    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS, group=_UNSEEN),
+    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True, group=_UNSEEN),
+) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -77,40 +72,38 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need; without, the
     default is `--methods och,average,nelder-mead`.
     """
-    from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.result import Limits, Result
-
-    chosen: dict[str, Method] = {}
-    for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
+    if sources.source is not None and cv is None:
+        raise click.UsageError("--source needs --cv.")
+    chosen: dict[str, lpmert.methods.Method] = {}
+    for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
-    limits = Limits(seconds, search.node_limit, search.gap, search.target)
-    named_weights = values.by_name(compared.weights, "--weights")
+    limits = lpmert.Limits(seconds, **search.stops)
 
-    with logging_to_stderr(out), delivering(out) as deliver:
-        known = None if compared.optimum is None else Result.load(compared.optimum)
+    with delivering(out) as deliver:
+        known = None if optimum is None else lpmert.Result.load(optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
-        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
+        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
-                comparison = compare_methods(
+                comparison = lpmert.compare(
                     data,
                     list(chosen.values()),
-                    seeds=compared.seeds,
+                    seeds=seeds,
                     held_out=others,
                     weights=given,
                     initial_weights=start.weights(data.names),
                     optimum=arguments["method"] if known is None else known,
                     optimum_limits=limits,
-                    time_limit=compared.run_time_limit,
+                    time_limit=run_time_limit,
                     memory_limit=search.memory_limit,
-                    cv=compared.cv,
-                    repeat=compared.repeat,
-                    groups=compared.of(data),
-                    on_stage=None if out.quiet else Stages(),
-                    on_run=None if out.quiet else partial(_print_run, unit, there),
+                    cv=cv,
+                    repeat=repeat,
+                    groups=sources.of(data),
+                    on_stage=Stages(out),
+                    on_run=partial(_print_run, out, unit, there),
                     callback=callback,
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
@@ -126,24 +119,26 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     return code
 
 
-def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
+def _print_run(out: Output, unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
     there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
-    say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
-
-
-@dataclass(frozen=True)
-class _Estimated(Sources):
-    heading = "Unseen lists"
-
-    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5)
-    quick: bool = option("", "Average without cross-validation.", default=False)
+    out.say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
 
 
 @command(
-    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
+    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt",
+    heading=_UNSEEN,
 )
-def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output) -> int:
+def tune(
+    search: OneSearch,
+    sources: Sources,
+    held_out: HeldOut,
+    weights: WeightsOut,
+    page: Page,
+    out: Output,
+    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5),
+    quick: bool = option("", "Average without cross-validation.", default=False),
+) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
     The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
@@ -153,38 +148,27 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    weights.beside(out)
     averaging, search = search.for_method("average")
-    from lpmert.api import problem_of
-    from lpmert.unseen.tune import tune as tune_weights
-
-    files = (out, weights.weights_out, page.report)
-    with logging_to_stderr(out), delivering(*files, renews=[weights.updated]) as deliver:
+    with weights.delivering(out, page.report) as deliver:
         data, others, there = held_out.read(search, out)
         arguments, unit = search.arguments(data), search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, search.time_limit, unit, "averages") as callback:
-                tuned = tune_weights(
+                tuned = lpmert.tune(
                     data,
                     held_out=others,
-                    groups=estimated.of(data),
-                    folds=estimated.cv,
-                    quick=estimated.quick,
-                    averaging=cast("Averaging", averaging),
+                    groups=sources.of(data),
+                    folds=cv,
+                    quick=quick,
+                    averaging=cast("lpmert.methods.Averaging", averaging),
                     callback=callback,
-                    on_stage=None if out.quiet else Stages(),
+                    on_stage=Stages(out),
                     **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
-            print_outcome(tuned.optimum, out, shown=not out.as_json and out.output is None)
-
-            def text() -> str:
-                problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
-                return weights.text(tuned.names, tuned.weights, problem)
-
+            print_outcome(tuned.optimum, tuned.optimum.warnings, out, shown=weights.beside_report(out))
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
-            deliver(tuned.to_json, weights.report(text, report))
-            weights.save(text, out)
+            deliver(tuned.to_json, report, lambda: weights.text(tuned.names, tuned.weights, search.problem(data)))
         drawn = page.write(tuned, data, arguments["metric"], search, out)
     return drawn or exit_code(tuned.optimum.status, stop)

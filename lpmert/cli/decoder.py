@@ -16,28 +16,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.report import Picture
-from lpmert.cli.reports import looped_report
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
+from lpmert.cli.reports import Picture, looped_report
+from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
 from lpmert.cli.search import WeightsOut
+from lpmert.findings import Unit
 from lpmert.quoting import listed, number, quoted, shortened
+from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
-    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
-    from lpmert.looping.loop import Iteration
-    from lpmert.metrics.base import Metric
-    from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
-    from lpmert.model.region import Region
-    from lpmert.result import Result
-    from lpmert.search.method import Method
-    from lpmert.system.deadline import Deadline
 
 
 _HEADER_EVERY = 20
@@ -46,27 +39,21 @@ _WIDTH = 10
 _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
 
 
-@dataclass(frozen=True)
-class _Loop:
-    heading = "Loop"
-
-    config: str = argument("CONFIG")
-    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]")
-    forget: bool = option("", "Keep nothing on disk.", default=False)
-    resume: bool = option("", "Continue the loop in that folder.", default=False)
-    iterations: int | None = option("N", "At most N decodings.")
-    time_limit: float | None = time_limit()
-    memory_limit: int | None = memory_limit("process and decoder")
-    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True)
-    jobs: int | None = option("N", "Threads of each search.")
-
-    def __post_init__(self) -> None:
-        if self.forget and (self.resume or self.folder is not None):
-            raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
-
-
-@command("loop mert.toml --iterations 10 --weights-out weights.txt")
-def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
+@command("loop mert.toml --iterations 10 --weights-out weights.txt", heading="Loop")
+def loop(
+    weights: WeightsOut,
+    drawn: Picture,
+    out: Output,
+    config: str = argument("CONFIG"),
+    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]"),
+    forget: bool = option("", "Keep nothing on disk.", default=False),
+    resume: bool = option("", "Continue the loop in that folder.", default=False),
+    iterations: int | None = option("N", "At most N decodings."),
+    time_limit: float | None = time_limit(),
+    memory_limit: int | None = memory_limit("process and decoder"),
+    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True),
+    jobs: int | None = option("N", "Threads of each search."),
+) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
@@ -80,31 +67,27 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
 
     The exit code is 3 if a limit ended the loop.
     """
-    weights.beside(out)
+    if forget and (resume or folder is not None):
+        raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
     from lpmert.cli.loop_file import read_config
-    from lpmert.errors import LpmertError
-    from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
-    folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
-    with (
-        logging_to_stderr(out),
-        delivering(out, weights.weights_out, drawn.picture, renews=[weights.updated]) as deliver,
-    ):
-        found = read_config(own.config)
-        names = ("iterations", "time_limit", "memory_limit", "seed", "jobs")
-        given = {name: value for name in names if (value := getattr(own, name)) is not None}
+    limits = {"time_limit": time_limit, "memory_limit": memory_limit}
+    given = {"iterations": iterations, "seed": seed, "jobs": jobs, **limits}
+    with weights.delivering(out, drawn.picture) as deliver:
+        found = read_config(config)
+        arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}
         with found.closing, Interrupts() as stop:
             try:
-                looped = run(
+                looped = lpmert.loop(
                     found.decoder,
                     found.weights,
-                    **{**found.arguments, **given},
-                    folder=None if own.forget else folder,
-                    resume=own.resume,
-                    on_iteration=None if out.quiet else _table(),
+                    **arguments,
+                    folder=None if forget else folder or Path(config).with_suffix(".loop"),
+                    resume=resume,
+                    on_iteration=_table(out),
                 )
-            except LpmertError as error:  # of a loop that was stopped before it had any weights to give
+            except lpmert.LpmertError as error:  # of a loop that was stopped before it had any weights to give
                 if not stop.pressed:
                     raise
                 say(f"lpmert: {error}")
@@ -112,24 +95,23 @@ def loop(own: _Loop, weights: WeightsOut, drawn: Picture, out: Output) -> int:
         for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
             out.say(line)
         text = partial(weights.text, looped.names, looped.weights, None)
-        deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
-        weights.save(text, out)
+        deliver(looped.to_json, partial(looped_report, looped), text)
         drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 
 
-def _table() -> Callable[[Iteration], None]:
+def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
     rows = count()
 
-    def show(one: Iteration) -> None:
+    def show(one: lpmert.Iteration) -> None:
         unit, fits = one.unit, one.consistency
         if next(rows) % _HEADER_EVERY == 0:
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
             what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
-            say(f"{'Iter':>4} {what} {_HEAD}")
+            out.say(f"{'Iter':>4} {what} {_HEAD}")
         angle = "" if one.angle is None else f"{one.angle:.2f}"
         rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
-        say(
+        out.say(
             f"{one.number:>4} {_cost(unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
             f"{_cost(unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
             f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
@@ -176,10 +158,6 @@ def _scorer_settings(text: str) -> dict[str, str]:
     return found
 
 
-def _files(text: str) -> list[str]:
-    return text.split(",")
-
-
 def _features(text: str) -> tuple[str, ...]:
     """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
     return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
@@ -193,9 +171,9 @@ class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
-    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
-    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
-    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
+    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", default="features.data")
+    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", default="statscore.data")
+    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", default="init.opt")
     sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
     scconfig: Mapping[str, str] = option(
         "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,
@@ -226,8 +204,6 @@ def mert(options: _Options) -> int:
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
     from lpmert.formats.weights import read_weights
-    from lpmert.model.problem import Problem
-    from lpmert.system.deadline import Deadline
     from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
@@ -238,47 +214,43 @@ def mert(options: _Options) -> int:
         starts = [_start(read_weights(path), nbest.names) for path in options.ifile]
     region = _region(options, nbest.names, starts[0])
     with naming(", ".join(options.scfile)):
-        problem = Problem(nbest, metric, region=region)
+        problem = lpmert.Problem(nbest, metric, region=region)
     with Interrupts() as stop:
-        result = _searched(options, problem, starts, region, clock)
+        result = _searched(options, problem, starts, clock)
         _deliver(problem, result, {} if region is None else region.fixed)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
 def _searched(
-    options: _Options, problem: Problem, starts: Sequence[FloatArray], region: Region | None, clock: Deadline
-) -> Result:
+    options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
+) -> lpmert.Result:
     """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
-    from lpmert.api import minimize
-    from lpmert.methods.heuristic.och import Och
-    from lpmert.result import Status
 
-    def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> Result:
+    def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
-            return minimize(
+            return lpmert.minimize(
                 problem.nbest,
                 metric=problem.metric,
                 method=method,
                 initial_weights=_best(problem, starts),
-                region=region,
+                region=problem.region,
                 time_limit=time_limit,
                 jobs=options.threads,
                 seed=options.seed,
                 callback=callback,
             )
 
-    local = search(Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
+    local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
     say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
-    if local.status is Status.INTERRUPTED:
+    if local.status is lpmert.Status.INTERRUPTED:
         return local
     return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
-def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> None:
+def _deliver(problem: lpmert.Problem, result: lpmert.Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
 
-    from lpmert.errors import DataError
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
@@ -295,16 +267,15 @@ def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> No
             path=WEIGHTS_FILE,
         )
         write_text(WEIGHTS_FILE, text)
-    except DataError:
+    except lpmert.DataError:
         _report(problem, result, weights)
         put(" ".join(map(number_text, weights.tolist())))
         raise
     _report(problem, result, written)
 
 
-def _lists(options: _Options) -> NBest:
+def _lists(options: _Options) -> lpmert.NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
-    from lpmert.errors import DataError
     from lpmert.formats.mert_data import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import read_text
@@ -315,16 +286,16 @@ def _lists(options: _Options) -> NBest:
     nbest = data.nbest
     if data.score_type != options.sctype:
         trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
-        raise DataError(trouble, path=options.scfile[0])
+        raise lpmert.DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
     if width != len(columns) and (options.sctype, width) != ("TER", 2):  # the rate was not always among them
         there = f"which has {len(columns)} ({listed(columns)})"
         trouble = f"{width} columns of {options.sctype}, {there}; extract them again"
-        raise DataError(trouble, path=options.scfile[0])
+        raise lpmert.DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
         names = ", ".join(nbest.names[: data.n_dense])
         trouble = f"{data.n_dense} features ({names}), but -d says {options.dimensions}"
-        raise DataError(trouble, path=options.ffile[0])
+        raise lpmert.DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
         # mert-moses.pl writes an empty file where no sparse feature has a weight
         given = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
@@ -337,10 +308,12 @@ def _lists(options: _Options) -> NBest:
     return nbest
 
 
-def _scored(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> tuple[NBest, str | Metric]:
+def _scored(
+    nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]
+) -> tuple[lpmert.NBest, str | lpmert.metrics.Metric]:
     """Return lists and the metric whose loss is 1 less Moses' score."""
     from lpmert.formats.text import Place
-    from lpmert.metrics.ratio import Chrf, LinearFraction
+    from lpmert.metrics import Chrf, LinearFraction
 
     if score_type == "BLEU":
         return nbest, "bleu"
@@ -364,26 +337,24 @@ def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
     return file.of_features(names)
 
 
-def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Region | None:
+def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
     """Return the limits that -o and -P set."""
-    from lpmert.model.region import Region
-
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
             raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")
     free = names if options.optimize is None else options.optimize
     fixed = {name: float(weight) for name, weight in zip(names, start, strict=True) if name not in free}
     bounds = {name: (0.0, None) for name in options.positive or () if name in free}
-    return Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
+    return lpmert.Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
 
 
-def _best(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
+def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
     """Return the weights with the least loss of those that are not all 0 and within the limits."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 
-def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
+def _scaled(result: lpmert.Result, fixed: Mapping[int, float]) -> FloatArray:
     """Return the weights, scaled so that those that are fixed have just the values that they are fixed at."""
     given = next(((result.names[place], value) for place, value in fixed.items() if value), None)
     weights = result.weights.copy() if given is None else result.scaled_to(*given)
@@ -391,7 +362,7 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
     return weights
 
 
-def _report(problem: Problem, result: Result, written: FloatArray) -> None:
+def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray) -> None:
     import numpy as np
 
     from lpmert.formats.text import number_text

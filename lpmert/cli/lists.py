@@ -1,20 +1,33 @@
-"""`lpmert convert` and `rerank`: lists in another format, lists of lattices, and what weights pick from lists."""
+"""What needs no search: `lpmert evaluate` and `rerank`, what given weights cost and pick, `verify`, and `convert`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, option
-from lpmert.cli.reading import Given, Reading, sizes
-from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr
+from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
+from lpmert.cli.progress import Stages
+from lpmert.cli.reading import Question, Reading, sizes
+from lpmert.cli.reports import column, evaluation_report, side_by_side, verdict_line
+from lpmert.cli.running import Quiet, Short, delivering, naming
 from lpmert.cli.search import command, stated
+from lpmert.cli.sensitivity import numbers_of
+from lpmert.findings import plain
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
-from lpmert.system.files import writing_later
+from lpmert.system.memory import Allowance
+
+if TYPE_CHECKING:
+    from lpmert.cli.reading import Data
+    from lpmert.ranking import VerifiedRanking
 
 _OF_BOTH = ("segment", "text")
 """Flags that readers and writers take."""
@@ -27,14 +40,13 @@ class _Source(Reading):
     data: tuple[str, ...] = argument("IN...", nargs=-1)
 
 
-@dataclass(frozen=True)
-class _Target:
-    target: str = argument("OUT")
-    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS))
-
-
 @command("convert nbest.moses lists.tsv --references dev.en")
-def convert(source: _Source, to: _Target, out: Quiet) -> None:
+def convert(
+    source: _Source,
+    out: Quiet,
+    target: str = argument("OUT"),
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS)),
+) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
     Lattices become lists of their N best hypotheses (--n-best N --scales am=1,lm=12) with different words; the best of
@@ -43,19 +55,20 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
     help of an option names its formats. docs/formats.md describes all of them.
     """
-    from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+    from lpmert.formats.detect import format_by_name, format_of_target, writer_of
+    from lpmert.system.files import writing_later
 
     for name, called in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:
             raise click.UsageError(f"{called} applies to texts, with --references.")
-    kind = to.to or format_of_target(to.target)
+    kind = to or format_of_target(target)
     format = format_by_name(kind)
     writer_of(format, kind)
     writing = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in format.writer_options}
-    with writing_later(to.target):
+    with writing_later(target):
         nbest = source.read(unused=writing)
-    write(nbest, to.target, kind, **writing)
-    out.say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+    lpmert.write(nbest, target, kind, **writing)
+    out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")
@@ -63,20 +76,19 @@ _MEASURED = ("references", "statistics_file", "last_field", "losses")
 
 
 @dataclass(frozen=True)
-class _Lists(Given, Reading):
+class _Lists(Reading):
     """Lists that need no losses, and what picks from them."""
 
+    weights: str = given_weights()
     vote: str | None = option(
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
 
-    def for_format(self, kind: str) -> dict[str, Any]:
+    def for_format(self) -> dict[str, Any]:
         """Return the flags; in tables, features are by default those that the weights name, and texts the answers."""
-        from lpmert.formats.detect import format_by_name
         from lpmert.formats.weights import given_weights
 
-        flags = super().for_format(kind)
-        takes = format_by_name(kind).reader_options
+        flags, takes = super().for_format(), self.in_format.reader_options
         if not any(flags.get(name) for name in _MEASURED):
             flags["references"] = False
         if "features" in takes and "features" not in flags:
@@ -89,7 +101,7 @@ class _Lists(Given, Reading):
             if "text" in takes:
                 flags["text"] = self.vote
             elif self.vote != "text":
-                raise click.UsageError(f"--vote must be text: {kind} has no columns, and texts are the answers.")
+                raise click.UsageError(f"--vote must be text: {self.kind} has no columns, and texts are the answers.")
         return flags
 
 
@@ -105,14 +117,12 @@ def rerank(lists: _Lists, out: Short) -> None:
     --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
     everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
     """
-    import lpmert
-
-    with logging_to_stderr(out, warnings=True), delivering(out) as deliver:
+    with delivering(out, warnings=True) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         out.say(f"{lists.name}: {sizes(data)}")
-        given = lists.of(data.names)
+        given = values.parse_weights(lists.weights, data.names, "--weights")
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
@@ -120,3 +130,92 @@ def rerank(lists: _Lists, out: Short) -> None:
             lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
             out.say(f"{lists_are} tied: the first of the best hypotheses is picked.")
         deliver(found.to_json, lambda: str(found))
+
+
+@command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
+def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> None:
+    """Show what given weights cost on the lists or lattices in DATA, without a search.
+
+    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
+    list, counted from 0; for lattices, that is the best path.
+    """
+    from lpmert.api import evaluated, problem_of
+    from lpmert.result import SCHEMA
+
+    with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
+        data = lists.read_whole()
+        out.say(f"{lists.name}: {sizes(data)}")
+        given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
+        problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
+        found = evaluated(problem, given)
+        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
+        document = {
+            "schema": SCHEMA,
+            "weights": dict(zip(data.names, given, strict=True)),
+            **plain(found),
+            "list_ids": data.list_ids,
+            "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
+            "fingerprint": data.fingerprint,
+        }
+        deliver(
+            partial(json.dumps, document, allow_nan=False, indent=2),
+            partial(evaluation_report, found, data.names, given, lists.unit(data)),
+        )
+
+
+@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors", heading="Limits")
+def verify(
+    *,
+    certificate: str = argument("CERTIFICATE"),
+    lists: Question,
+    time_limit: float | None = time_limit(),
+    memory_limit: int | None = memory_limit("process"),
+    out: Short,
+) -> None:
+    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
+
+    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
+    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
+    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
+    """
+    with naming(lists.name), delivering(out) as deliver:
+        with Allowance(memory_limit).enforced():
+            data = lists.read_whole()
+            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(certificate, data, lists)}
+        found = lpmert.verify(
+            certificate,
+            data,
+            **of_data,
+            ties=lists.ties,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            on_line=partial(Stages(out), "lines checked", parts=None),
+        )
+        deliver(partial(verified_json, found), partial(_verified_report, found))
+
+
+def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
+    """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
+    from lpmert.certificates.format import CertificateReader
+
+    with suppress(lpmert.CertificateError):  # which is told with its place when all is checked
+        for column in CertificateReader(certificate).header().budget:
+            numbers = numbers_of(data, column, lists)
+            return None if isinstance(numbers, str) else numbers
+    return None
+
+
+def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
+    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
+    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
+
+
+def _verified_report(found: lpmert.Verified) -> str:
+    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
+    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
+    for rows, sign in stated:
+        for row in rows:
+            most = max(map(abs, row))
+            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
+            parts.append(f"where {terms} {sign} 0")
+    return "\n".join([*parts, verdict_line(str(found), found.proved)])

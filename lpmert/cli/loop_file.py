@@ -1,11 +1,12 @@
 """A loop with a decoder in a TOML file: the decoder, its first weights, their region, and references.
 
-Paths count from the folder of the file, and programs run there. The keys of [region] are those of options.
+Paths count from the folder of the file, and programs run there. The keys of [region] are those of options; those of
+[decoder] and [loop] are the arguments of the decoder's class and of `lpmert.loop`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from inspect import signature
@@ -14,7 +15,7 @@ from typing import Any
 
 from lpmert.cli.running import naming
 from lpmert.cli.search import Where, options_by_key
-from lpmert.cli.settings import check_keys, read_toml, values_of
+from lpmert.cli.values import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
@@ -25,14 +26,17 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.values import named_weights
 
+
+def _arguments(of: Callable[..., Any], *but: str) -> list[str]:
+    return [name for name in signature(of).parameters if name not in but]
+
+
 _MAIN = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
-_HELD_OUT = ("references", "decoder")
-_DECODER = ("folder", "environment", "timeout")
-_WORKER = ("worker", "inputs", *_DECODER)
-_COMMAND = ("command", "stdout", "reading", "weights_like", *_DECODER)
-_ELSEWHERE = {*_MAIN, "held_out", "held_out_references", "folder", "resume", "on_iteration"}
-_OPTIONS = signature(loop).parameters.values()
-_LOOP = [one.name for one in _OPTIONS if one.kind is one.KEYWORD_ONLY and one.name not in _ELSEWHERE]
+_LOOP = _arguments(loop, *_MAIN, "held_out", "held_out_references", "folder", "resume", "on_iteration")
+_DECODERS = {
+    "command": _arguments(Command, "names", "references"),
+    "worker": ["worker", *_arguments(Worker, "command")],
+}
 
 
 @dataclass(frozen=True)
@@ -50,42 +54,35 @@ def read_config(path: str | Path) -> Config:
     place = Path(path)
     document = read_toml(place)
     check_keys(document, _MAIN, place)
-    weights = _weights(document, place)
-    main = _table(document, "decoder", place)
-    closing = ExitStack()
-    try:
+    with naming(str(place)), ExitStack() as closing:
+        weights = _weights(document, place)
+        main = _table(document, "decoder")
         arguments: dict[str, Any] = {name: document[name] for name in ("metric", "n") if name in document}
         references = _references(document, place)
         if references is not None:
             arguments["references"] = references
         if "region" in document:
-            arguments["region"] = _region(_table(document, "region", place), tuple(weights), place)
+            arguments["region"] = _region(_table(document, "region"), tuple(weights), place)
         decoder = _decoder(main, references, weights, place, closing)
         if "held-out" in document:
-            aside = _table(document, "held-out", place)
-            check_keys(aside, _HELD_OUT, place, "held-out.")
+            aside = _table(document, "held-out")
+            check_keys(aside, ("references", "decoder"), place, "held-out.")
             others = _references(aside, place)
-            differing = _table(aside, "decoder", place) if "decoder" in aside else {}
-            merged = {**main, **differing}
-            if "inputs" in main and "inputs" not in differing:
-                del merged["inputs"]
-            arguments["held_out"] = _decoder(merged, others, weights, place, closing)
+            differing = _table(aside, "decoder") if "decoder" in aside else {}
+            own_inputs = {"inputs": None} if "inputs" in main else {}
+            arguments["held_out"] = _decoder({**main, **own_inputs, **differing}, others, weights, place, closing)
             if others is not None:
                 arguments["held_out_references"] = others
         options = document.get("loop", {})
         check_keys(options, _LOOP, place, "loop.")
-    except BaseException:
-        closing.close()
-        raise
-    return Config(decoder, weights, {**arguments, **options}, closing)
+        return Config(decoder, weights, {**arguments, **options}, closing.pop_all())
 
 
 def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:
     if "weights" not in document:
-        raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file", path=place)
+        raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file")
     given = document["weights"]
-    with naming(str(place)):
-        return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
+    return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
 
 
 def _references(document: Mapping[str, Any], place: Path) -> Any:
@@ -96,7 +93,7 @@ def _references(document: Mapping[str, Any], place: Path) -> Any:
         return place.parent / given
     if isinstance(given, list) and all(isinstance(one, str) for one in given):
         return [place.parent / one for one in given]
-    raise DataError(f"references must be a file or several, not {quoted(given)}", path=place)
+    raise DataError(f"references must be a file or several, not {quoted(given)}")
 
 
 def _region(given: Mapping[str, Any], names: Sequence[str], place: Path) -> Region | None:
@@ -105,38 +102,38 @@ def _region(given: Mapping[str, Any], names: Sequence[str], place: Path) -> Regi
     try:
         return Where(**values_of(given, known, place, "region.")).region(names)
     except RegionError as error:
-        raise DataError(f"region: {error}", path=place) from error
+        raise DataError(f"region: {error}") from error
 
 
 def _decoder(
     given: Mapping[str, Any], references: Any, weights: Mapping[str, float], place: Path, closing: ExitStack
 ) -> Decoder:
     if ("worker" in given) == ("command" in given):
-        raise DataError("decoder needs either command or worker: the words of a program", path=place)
-    check_keys(given, _WORKER if "worker" in given else _COMMAND, place, "decoder.")
+        raise DataError("decoder needs either command or worker: the words of a program")
+    kind = "worker" if "worker" in given else "command"
+    check_keys(given, _DECODERS[kind], place, "decoder.")
     settings = {"folder": ".", **given}
+    words = settings.pop(kind)
     for name in ("folder", "weights_like"):
         if name in settings:
             if not isinstance(settings[name], str):
-                raise DataError(f"decoder.{name} must be a path, not {quoted(settings[name])}", path=place)
+                raise DataError(f"decoder.{name} must be a path, not {quoted(settings[name])}")
             settings[name] = place.parent / settings[name]
     try:
-        if "command" in given:
-            return Command(settings.pop("command"), tuple(weights), references=references, **settings)
+        if kind == "command":
+            return Command(words, tuple(weights), references=references, **settings)
         inputs = settings.pop("inputs", None)
         if inputs is None:
             if not isinstance(references, Mapping | Path):
                 raise DataError("decoder.inputs are missing: what the worker is to decode")
             inputs = [*read_transcripts(references)]
-        return closing.enter_context(Worker(settings.pop("worker"), inputs, **settings))
+        return closing.enter_context(Worker(words, inputs, **settings))
     except DecoderError as error:
         raise DecoderError(f"{place}: {error}") from error
-    except DataError as error:
-        raise error if error.path is not None else DataError(str(error), path=place) from error
 
 
-def _table(document: Mapping[str, Any], name: str, place: Path) -> Mapping[str, Any]:
+def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = document.get(name)
     if not isinstance(found, dict):
-        raise DataError(f"the table [{name}] is missing", path=place)
+        raise DataError(f"the table [{name}] is missing")
     return found

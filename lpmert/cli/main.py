@@ -9,10 +9,9 @@ import inspect
 import json
 import os
 import sys
+from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,59 +30,37 @@ if TYPE_CHECKING:
     from lpmert.configurable import Option
 
 
-_GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "Find weights": {
-        "solve": ("solve", "Find the weights with the least loss, and prove it."),
-        "tune": ("compare", "Find weights for unseen lists, and estimate their loss there."),
-        "rank": ("rank", "Find the weights that rank judged documents best, and prove it."),
-        "train": ("solve", "Train weights for huge numbers of features."),
-    },
-    "Judge and use weights": {
-        "check": ("solve", "Show how far given weights are from the least loss."),
-        "evaluate": ("solve", "Show what given weights cost, without a search."),
-        "compare": ("compare", "Compare methods, or weights of other tools, on the same lists."),
-        "rerank": ("lists", "Print the best hypothesis of each list; no losses are needed."),
-    },
-    "Questions beyond one answer": {
-        "subsets": ("sensitivity", "Find the best 1, 2, ... features, each set proved."),
-        "ranges": ("sensitivity", "Show the range of each weight among near-optimal weights."),
-        "leave-one-out": ("sensitivity", "Find what each list costs at the optimum of all others."),
-        "pareto": ("sensitivity", "Find all best pairs of the loss and a second sum."),
-    },
-    "With a decoder": {
-        "loop": ("decoder", "Tune a decoder's weights with the decoder in the loop."),
-        "mert": ("decoder", "Tune weights, as a replacement for Moses' mert."),
-    },
+_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Find weights": {"solve": "solve", "tune": "compare", "rank": "rank", "train": "solve"},
+    "Judge and use weights": {"check": "solve", "evaluate": "lists", "compare": "compare", "rerank": "lists"},
+    "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
+    "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
     "Proofs, pages, files": {
-        "verify": ("solve", "Check a certificate without trusting any search."),
-        "report": ("report", "Write a page about results, with pictures of the error surface."),
-        "convert": ("lists", "Convert lists between formats, or lattices to lists."),
-        "methods": ("main", "List the methods, or the options of one of them."),
-        "schema": ("main", "Print the JSON Schema of what other commands write."),
+        **{"verify": "lists", "report": "reports", "convert": "lists"},
+        **dict.fromkeys(("methods", "schema"), "main"),
     },
 }
-COMMANDS = {name: told for group in _GROUPS.values() for name, told in group.items()}
-"""In which modules commands are, and what they do: help and other commands import none of these."""
+
+
+class _Commands(UserDict[str, Any]):
+    """Commands by name; other commands do not import the modules that they are in."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"lpmert.cli.{self.data[name]}"), name.replace("-", "_"))
+        return command
+
+
+COMMANDS = _Commands({name: module for group in _GROUPS.values() for name, module in group.items()})
 
 
 _OUT_OF_MEMORY = (
-    "out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) or "
-    "hypotheses"
+    "error: out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) "
+    "or hypotheses"
 )
 
 
 class Program(options.Command, click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"lpmert.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""
@@ -93,14 +70,7 @@ class Program(options.Command, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for heading, group in _GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, text) for name, (_, text) in group.items()])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the command that the first word names; an error suggests those that are spelt alike."""
-        alike = get_close_matches(args[0], COMMANDS)
-        if alike and args[0] not in COMMANDS and not ctx.resilient_parsing:  # of completion, words may be unfinished
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
-        return super().resolve_command(ctx, args)
+                formatter.write_dl([(name, COMMANDS[name].get_short_help_str()) for name in group])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line, and keep them for messages that repeat it."""
@@ -128,23 +98,20 @@ class Program(options.Command, click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            say("lpmert: interrupted")
-            ctx.exit(ExitCode.INTERRUPTED)
+            _end(ctx, "interrupted", ExitCode.INTERRUPTED)
         except OSError as error:
             from lpmert.errors import reason_of
 
             reason = reason_of(error)
-            _fail(ctx, f"{error.filename}: {reason}" if error.filename else reason)
+            _end(ctx, f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}")
         except MemoryError:
-            _fail(ctx, _OUT_OF_MEMORY)
+            _end(ctx, _OUT_OF_MEMORY)
         except lpmert.CertificateError as error:
-            say(f"lpmert: certificate refused: {error}")
-            ctx.exit(ExitCode.REFUSED)
+            _end(ctx, f"certificate refused: {error}", ExitCode.REFUSED)
         except lpmert.LimitError as error:
-            say(f"lpmert: stopped by a limit: {error}")
-            ctx.exit(ExitCode.STOPPED)
+            _end(ctx, f"stopped by a limit: {error}", ExitCode.STOPPED)
         except lpmert.LpmertError as error:
-            _fail(ctx, str(error))
+            _end(ctx, f"error: {error}")
 
 
 @contextmanager
@@ -156,13 +123,14 @@ def _short_messages() -> Iterator[None]:
         raise
 
 
-def _fail(ctx: click.Context, message: str) -> NoReturn:
-    say(f"lpmert: error: {shortened(message, LONGEST_MESSAGE)}")
-    ctx.exit(ExitCode.FAILED)
+def _end(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
+    say(f"lpmert: {message}")
+    ctx.exit(code)
 
 
 @click.group(
     cls=Program,
+    commands=COMMANDS,
     example="solve dev.tsv --segment utterance --features am,lm --loss errors",
     lists_once=False,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
@@ -182,15 +150,12 @@ def main(ctx: click.Context) -> None:
         ctx.color = False
 
 
-@dataclass(frozen=True)
-class _What:
-    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC)
-    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
-
-
 @command("methods cells")
-def methods(what: _What) -> None:
+def methods(
+    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False),
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC),
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False),
+) -> None:
     """List all methods, or describe METHOD and its options.
 
     `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
@@ -198,56 +163,50 @@ def methods(what: _What) -> None:
     """
     from lpmert.api import method_of
 
-    if what.method is not None and what.metric is not None:
+    if method is not None and metric is not None:
         raise click.UsageError("Name a method, or a metric with --metric, not both.")
-    content: dict[str, Any]
     formatter = click.HelpFormatter(max_width=100)
-    if what.metric is not None:
-        content = _metric(what.metric)
-        _write(formatter, what.metric, content)
-        if "texts" in content:
-            formatter.write("\n")
-            _write(formatter, what.metric, content["texts"])
-    elif what.method is not None:
-        chosen = method_of(what.method)
-        content = _described("method", chosen.name, chosen, chosen.options())
-        _write(formatter, what.method, content)
+    content: dict[str, Any]
+    if metric is not None:
+        from lpmert.configurable import parameters
+
+        made = _metrics(metric)
+        content, *texts = (_described("metric", metric, one, parameters(one), formatter) for one in made)
+        if texts:
+            content["texts"] = texts[0]
+    elif method is not None:
+        chosen = method_of(method)
+        content = _described("method", chosen.name, chosen, chosen.options(), formatter)
     else:
         known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
         content = {name: " ".join(text.split()) for name, text in known.items()}
         formatter.write_dl(list(content.items()))
-    put(json.dumps(content, indent=2) if what.as_json else formatter.getvalue().rstrip())
+    put(json.dumps(content, indent=2) if as_json else formatter.getvalue().rstrip())
 
 
-def _metric(name: str) -> dict[str, Any]:
-    """Return what a name stands for: a metric of counts, of texts, or the first and as `texts` the second."""
-    from lpmert.configurable import parameters
+def _metrics(name: str) -> list[Any]:
+    """Return what a name stands for: a metric of counts, of texts, or both."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    made = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
-    made += [TEXT_METRICS[name]] if name in TEXT_METRICS else []
-    first, *others = (_described("metric", name, one, parameters(one)) for one in made)
-    return {**first, "texts": others[0]} if others else first
+    of_counts = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
+    return of_counts + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
 
 
-def _described(kind: str, name: str, of: Any, options: Iterable[Option]) -> dict[str, Any]:
+def _described(
+    kind: str, name: str, of: Any, options: Iterable[Option], formatter: click.HelpFormatter
+) -> dict[str, Any]:
+    """Write what something is and its options, and return the same for JSON."""
     made = of if inspect.isclass(of) or inspect.isroutine(of) else type(of)
-    stated = {
-        one.name: {"default": one.default, "value": one.allowed, "choices": list(one.choices), "help": one.help}
-        for one in options
-    }
-    place = f"{made.__module__}:{made.__qualname__}"
-    return {kind: name, "class": place, "description": _description(of), "options": stated}
-
-
-def _write(formatter: click.HelpFormatter, name: str, content: dict[str, Any]) -> None:
-    formatter.write(f"{name} ({content['class']})\n\n{content['description']}\n\n")
-    rows = [
-        (f"{option}={_text(one['default'])}", f"{one['help']} ({one['value']})" if one["help"] else one["value"])
-        for option, one in content["options"].items()
-    ]
+    place, text = f"{made.__module__}:{made.__qualname__}", _description(of)
+    formatter.write(f"{name} ({place})\n\n{text}\n\n")
+    rows, stated = [], {}
+    for one in options:
+        rows.append((f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})" if one.help else one.allowed))
+        stated[one.name] = {"default": one.default, "value": one.allowed, "choices": one.choices, "help": one.help}
     if rows:
         formatter.write_dl(rows)
+    formatter.write("\n")
+    return {kind: name, "class": place, "description": text, "options": stated}
 
 
 def _description(of: Any) -> str:
@@ -262,14 +221,9 @@ def _text(default: Any) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-@dataclass(frozen=True)
-class _Document:
-    kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
-
-
 @command("schema check")
-def schema(document: _Document) -> None:
+def schema(kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)) -> None:
     """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison, tuning or ranking."""
     from lpmert.result_schema import schema_of
 
-    put(json.dumps(schema_of(document.kind), indent=2))
+    put(json.dumps(schema_of(kind), indent=2))

@@ -1,14 +1,14 @@
-"""Options of commands, each stated once, as a field of a frozen dataclass.
+"""Options of commands, each stated once: as a parameter of the command, or as a field of a dataclass that several take.
 
-What is parsed, the help, manual pages and completions come from there; a command takes objects of these classes.
+What is parsed, the help, manual pages and completions come from there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field, fields
-from inspect import getdoc
+from dataclasses import Field, field, fields
+from inspect import getdoc, signature
 from typing import Any, get_type_hints
 
 import click
@@ -25,11 +25,12 @@ _FIRST_COLUMN = 25
 
 
 def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:
-    """Return the field of a dataclass that is an option: a flag where its default is `False`, repeated where it is ().
+    """Return the default of what is an option: a flag where its default is `False`, repeated where it is (), and then
+    values by name where they are NAME=VALUE.
 
-    spec: how it is written, if not as the field, and what stands for its value: `-o --output FILE`; type: by default
+    spec: how it is written, if not by its name, and what stands for its value: `-o --output FILE`; type: by default
     what that stands for. rare: shown by `--help-all` and in manual pages alone, as are all options of a class that is
-    `rare`. The rest is click's.
+    `rare`; group: its heading in the help, by default that of the class or command. The rest is click's.
     """
     words = spec.split()
     flags = tuple(word for word in words if word.startswith("-"))
@@ -39,13 +40,15 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
         settings["is_flag"] = True
     if default == () and isinstance(default, tuple):
         settings |= {"multiple": True, "help": f"{help}  [repeatable]"}
+        if form.startswith("NAME="):
+            settings["callback"] = lambda _, option, pairs: values.by_name(pairs, option.opts[-1])
     if settings.get("required"):
         del settings["default"]
     return field(default=default, kw_only=True, metadata={_STATED: (flags, rare, settings)})
 
 
 def argument(metavar: str, type: Any = values.PATH, **settings: Any) -> Any:
-    """Return the field of a dataclass that is an argument of a command, by default a file."""
+    """Return the default of what is an argument of a command, by default a file."""
     settings = {"metavar": metavar, "required": True, "type": type, **settings}
     return field(default=None, kw_only=True, metadata={_STATED: ((), False, settings)})
 
@@ -65,17 +68,19 @@ def parameters(of: Any) -> list[click.Parameter]:
     """
     found: list[click.Parameter] = []
     for one in fields(of):
-        if _STATED not in one.metadata:
-            continue
-        flags, rare, settings = one.metadata[_STATED]
-        if "help" not in settings:
-            found.append(click.Argument([one.name], **settings))
-            continue
-        names = [one.name, *(flags or (f"--{one.name.replace('_', '-')}",))]
-        owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
-        rare = rare or vars(owner).get("rare", False)
-        found.append(Option(names, group=getattr(owner, "heading", _LAST), rare=rare, **settings))
+        if _STATED in one.metadata:
+            owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
+            heading, rare = getattr(owner, "heading", _LAST), vars(owner).get("rare", False)
+            found.append(_parameter(one.name, one, heading, rare=rare))
     return found
+
+
+def _parameter(name: str, stated: Field[Any], heading: str, *, rare: bool = False) -> click.Parameter:
+    flags, own_rare, settings = stated.metadata[_STATED]
+    if "help" not in settings:
+        return click.Argument([name], **settings)
+    names = [name, *(flags or (f"--{name.replace('_', '-')}",))]
+    return Option(names, **{"group": heading, "rare": rare or own_rare, **settings})
 
 
 class Command(click.Command):
@@ -136,31 +141,49 @@ def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def command(
-    example: str = "", cls: type[Command] = Command, **settings: Any
+    example: str = "", cls: type[Command] = Command, heading: str = _LAST, **settings: Any
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Return what makes a command of a function whose parameters are dataclasses that state options.
+    """Return what makes a command of a function whose parameters are options, or dataclasses that state several.
 
-    The exit code is what the function returns, 0 where that is `None`.
+    heading: of its own options. The exit code is what the function returns, 0 where that is `None`.
     """
 
     def made(function: Callable[..., Any]) -> Command:
-        kinds: dict[str, Any] = {name: kind for name, kind in get_type_hints(function).items() if name != "return"}
-        stated = {name: parameters(kind) for name, kind in kinds.items()}
+        kinds: dict[str, Any] = get_type_hints(function)
+        several: dict[str, list[click.Parameter]] = {}
+        every: list[click.Parameter] = []
+        for name, one in signature(function).parameters.items():
+            if isinstance(one.default, Field):
+                every.append(_parameter(name, one.default, heading))
+            else:
+                several[name] = parameters(kinds[name])
+                every += several[name]
 
         def run(**given: Any) -> None:
-            own = {name: {one.name: given[one.name] for one in several} for name, several in stated.items()}
-            code = function(**{name: kinds[name](**found) for name, found in own.items()})
+            for name, stated in several.items():
+                given[name] = kinds[name](**{one.name or "": given.pop(one.name or "") for one in stated})
+            code = function(**given)
             if code:
                 raise click.exceptions.Exit(code)
 
-        settings["params"] = [one for own in stated.values() for one in own]
-        return cls(function.__name__, callback=run, help=getdoc(function), example=example, **settings)
+        settings["params"] = every
+        text = getdoc(function) or ""
+        short = " ".join(text.partition("\n\n")[0].split())
+        return cls(function.__name__, callback=run, help=text, short_help=short, example=example, **settings)
 
     return made
 
 
 def time_limit(default: str = "none") -> Any:
     return option("SECONDS", f"Maximum time.  [default: {default}]")
+
+
+def given_weights() -> Any:
+    return option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True, group="Data")
+
+
+def scale() -> Any:
+    return option("NAME=W", "Scale the weights so that this one is W.")
 
 
 def memory_limit(of: str) -> Any:

@@ -9,18 +9,17 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from lpmert.cli.reports import short_count, width_of
-from lpmert.cli.running import say
-from lpmert.findings import LOSS
+import lpmert
+from lpmert.cli.running import Quiet, say, width_of
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
     from rich.text import Text
 
-    from lpmert.findings import Unit
-    from lpmert.result import Progress
 
 LINE_SECONDS = 1.0
 """Least time between two lines of the progress table."""
@@ -33,29 +32,37 @@ STANDING_SECONDS = 60.0
 HEADER_LINES = 20
 _WIDTH = 12
 """Of the columns of figures."""
+SHOW_CURSOR = b"\n\033[?25h"
+BAR_WIDTH = 40
+"""Columns of the bar, where the terminal has so many to spare."""
+_LEAST_BAR = 8
+HOW_TO_STOP = "Ctrl-C stops and keeps the best"
+STAGE_SECONDS = 1.0
+"""Least time between two lines about a stage."""
 
 
-def header(unit: Unit = LOSS, *, narrow: bool = False) -> str:
-    """Return the heading of the progress table; narrow: for terminals with fewer columns than it has."""
+def short_count(value: int) -> str:
+    """Return a count in at most eight characters, up to a million millions."""
+    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
+
+
+def header(unit: Unit = LOSS) -> str:
+    """Return the heading of the progress table."""
     name = visible(unit.name)
     name = name if len(name) <= _WIDTH else "best"
-    if narrow:
-        return f"  {unit.bound:>10} {name[-10:]:>10}     gap    time"
     return f"src    nodes     open | {unit.bound:>12} {name:>12}     gap |       LPs    time"
 
 
-def progress_line(progress: Progress, source: str, unit: Unit = LOSS, *, narrow: bool = False) -> str:
+def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> str:
     """Return one line of the progress table, aligned with its `header`."""
     bound, loss, gap = _figures(progress, unit)
-    if narrow:
-        return f"{source:1} {bound:>10} {loss:>10} {gap:>7} {duration(progress.seconds):>7}"
     return (
         f" {source:1} {short_count(progress.nodes):>9} {short_count(progress.open_nodes):>8} "
         f"| {bound:>12} {loss:>12} {gap:>7} | {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
     )
 
 
-def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
+def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
     """Return the bound, the best loss and the gap in the unit: a share of the loss, or where that is not shown, the
     difference.
     """
@@ -66,7 +73,7 @@ def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
     return unit.least(bound, loss), unit.short(loss), gap
 
 
-def standing(progress: Progress, unit: Unit = LOSS) -> str:
+def standing(progress: lpmert.Progress, unit: Unit = LOSS) -> str:
     """Return how a search stands, and how to stop it."""
     bound, loss, gap = _figures(progress, unit)
     stands = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
@@ -94,30 +101,38 @@ class ProgressLog:
         before: str = "first weights",
         unit: Unit = LOSS,
     ) -> None:
-        self._unit = unit
+        self._time_limit, self._before, self._unit = time_limit, before, unit
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
-        self._live = LiveView(time_limit, before, unit) if (sys.stderr.isatty() if live is None else live) else None
-        self._lines = 0
-        self._last_line = -math.inf
-        self._next_line = LINE_SECONDS
+        self._lines, self._last_line, self._next_line = 0, -math.inf, LINE_SECONDS
         self._source = ""
-        self._unprinted: Progress | None = None
+        self._first: lpmert.Progress | None = None
+        self._unprinted: lpmert.Progress | None = None
+        self._closing = ExitStack()
+        self._live: Live | None = None
+        if sys.stderr.isatty() if live is None else live:
+            from rich.console import Console
+            from rich.live import Live
+
+            # no refresh thread: it would only wait for compiled code that holds the interpreter
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def __enter__(self) -> ProgressLog:
         if self._live is not None:
+            from rich.text import Text
+
+            self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+            self._closing.callback(_stop, self._live)
             self._live.start()
+            _show(self._live, Text(self._before, style="cyan", no_wrap=True))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close a table that was begun with its last line, and take the live view away."""
-        try:
+        with self._closing:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
-        finally:
-            if self._live is not None:
-                self._live.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: lpmert.Progress) -> None:
         self._source = progress.source or self._source
         self._unprinted = progress
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
@@ -126,69 +141,37 @@ class ProgressLog:
         if progress.seconds >= self._standing:
             self._standing = 2 * progress.seconds
             say(standing(progress, self._unit))
-        if self._live is not None:
-            self._live.show(progress)
-
-    def _print(self, progress: Progress) -> None:
-        narrow = width_of(sys.stderr) < len(header(self._unit))
-        if self._lines % HEADER_LINES == 0:
-            say(header(self._unit, narrow=narrow))
-        say(progress_line(progress, self._source, self._unit, narrow=narrow))
-        self._lines += 1
-        self._last_line = progress.seconds
-        self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
-        self._source = ""
-        self._unprinted = None
-
-
-SHOW_CURSOR = b"\n\033[?25h"
-BAR_WIDTH = 40
-"""Columns of the bar, where the terminal has so many to spare."""
-_LEAST_BAR = 8
-HOW_TO_STOP = "Ctrl-C stops and keeps the best"
-
-
-class LiveView:
-    """A few lines at the bottom of the terminal, gone at the end: phase, bound and incumbent, counts, how to stop."""
-
-    def __init__(self, time_limit: float | None, before: str, unit: Unit) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._time_limit, self._before, self._unit = time_limit, before, unit
-        self._first: Progress | None = None
-        self._closing = ExitStack()
-        # no refresh thread: it would only wait for compiled code that holds the interpreter
-        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-
-    def start(self) -> None:
-        """Begin, with what comes before the first report of a search."""
-        from rich.text import Text
-
-        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
-        self._live.start()
-        self._update(Text(self._before, style="cyan", no_wrap=True))
-
-    def stop(self) -> None:
-        with suppress(OSError):
-            self._live.stop()
-        self._closing.close()
-
-    def show(self, progress: Progress) -> None:
         if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
             self._first = progress
-        self._update(picture(progress, self._first, self._time_limit, self._live.console.width, self._unit))
+        if self._live is not None:
+            width = self._live.console.width
+            _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
-    def _update(self, picture: RenderableType) -> None:
-        try:
-            self._live.update(picture, refresh=self._live.is_started)
-        except OSError:  # the terminal is gone
-            with suppress(OSError):
-                self._live.stop()
+    def _print(self, progress: lpmert.Progress) -> None:
+        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal has the live view alone
+            if self._lines % HEADER_LINES == 0:
+                say(header(self._unit))
+            say(progress_line(progress, self._source, self._unit))
+            self._lines += 1
+        self._last_line = progress.seconds
+        self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
+        self._source, self._unprinted = "", None
+
+
+def _show(live: Live, picture: RenderableType) -> None:
+    try:
+        live.update(picture, refresh=live.is_started)
+    except OSError:  # the terminal is gone
+        _stop(live)
+
+
+def _stop(live: Live) -> None:
+    with suppress(OSError):
+        live.stop()
 
 
 def picture(
-    progress: Progress, first: Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
+    progress: lpmert.Progress, first: lpmert.Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
 ) -> RenderableType:
     """Return where a search stands in a few lines of at most so many columns; first: its first report with a bound."""
     from rich.console import Group
@@ -209,7 +192,7 @@ def picture(
     return Group(*lines)
 
 
-def _closing_in(progress: Progress, first: Progress, columns: int, unit: Unit) -> Text:
+def _closing_in(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> Text:
     """Return the bar from the first bound to the first incumbent; what neither has passed is still open."""
     from rich.text import Text
 
@@ -230,18 +213,14 @@ def _closing_in(progress: Progress, first: Progress, columns: int, unit: Unit) -
     return text.append(best, "yellow").append(gap, "default")
 
 
-STAGE_SECONDS = 1.0
-"""Least time between two lines about a stage."""
-
-
 class Stages:
-    """Says from time to time how far a stage is.
+    """Says from time to time how far a stage is, unless the command is quiet.
 
     slower: the remaining parts take at least as long as those done, so that an estimate of the time left makes sense.
     """
 
-    def __init__(self, *, slower: bool = False) -> None:
-        self._slower = slower
+    def __init__(self, out: Quiet, *, slower: bool = False) -> None:
+        self._out, self._slower = out, slower
         self._began = self._said = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
@@ -252,4 +231,4 @@ class Stages:
             whole = "" if parts is None else f" of {parts:,}"
             if self._slower and parts is not None and 0 < done < parts:
                 whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"
-            say(f"{stage}: {done:,}{whole}")
+            self._out.say(f"{stage}: {done:,}{whole}")

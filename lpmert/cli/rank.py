@@ -11,13 +11,13 @@ import click
 
 import lpmert
 from lpmert.cli import values
+from lpmert.cli.lists import verified_json
 from lpmert.cli.options import argument, command, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Page, Picture
-from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.solve import line_counter, verified_json
+from lpmert.cli.reports import Page, Picture, column, joined, labelled, side_by_side, verdict_line
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
 from lpmert.quoting import counted, duration
+from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -58,71 +58,43 @@ class _Documents:
 
     def read(self) -> Any:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
-        from lpmert.formats.judged import named_runs, read_judged
+        from lpmert.formats.judged import named_runs
 
         how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
         how["normalise"] = self.how
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return read_judged(self.data[0], **how)
+            return lpmert.read_judged(self.data[0], **how)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
         runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
-        return read_judged(runs, qrels=self.qrels, **how)
+        return lpmert.read_judged(runs, qrels=self.qrels, **how)
 
 
-@dataclass(frozen=True)
-class _Best:
-    heading = "Search"
-
-    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10")
-    signed: bool = option("", "Allow weights below 0.", default=False)
-    time_limit: float | None = time_limit(f"{_SECONDS:g}")
-    weights: str | None = option("WEIGHTS", "Judge these weights, given as for `lpmert check`.")
-    compare: bool = option("", "Compare with line searches, RankLib's way, CMA-ES.", default=False)
-    cv: int | None = option("N", "Estimate the value on unseen queries from N parts.", values.PARTS)
-    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """The weights as a search engine takes them."""
-
+@command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10", heading="Search")
+def rank(
+    documents: _Documents,
+    drawn: Picture,
+    page: Page,
+    out: Output,
+    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10"),
+    signed: bool = option("", "Allow weights below 0.", default=False),
+    time_limit: float | None = time_limit(f"{_SECONDS:g}"),
+    weights: str | None = option("WEIGHTS", "Judge these weights, given as for `lpmert check`."),
+    compare: bool = option("", "Compare with line searches, RankLib's way, CMA-ES.", default=False),
+    cv: int | None = option("N", "Estimate the value on unseen queries from N parts.", values.PARTS),
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True),
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
-        click.Choice(_SETTINGS)
-    )  # fmt: skip
-
-    certificate: str | None = option("FILE", "Write a proof that --verify checks.")
-    verify: str | None = option("FILE", "Check a proof; give the other options as then.")
-
-    def check(self, documents: _Documents, best: _Best, out: Output) -> None:
-        """Raise `click.UsageError` for settings that the engine cannot reproduce."""
-        from lpmert.formats.judged import rule_of
-        from lpmert.formats.weights import ENGINES
-
-        if self.verify is not None and (self.certificate or self.write):
-            raise click.UsageError("--verify searches nothing; leave out --certificate and --write.")
-        if self.write is None:
-            return
-        known = ENGINES[self.write]
-        if documents.how not in known:
-            names = " or ".join(one or _NONE for one in known)
-            raise click.UsageError(f"{self.write} normalises scores itself: search with --normalise {names}.")
-        if (documents.missing or rule_of(documents.how)) != "zero":
-            raise click.UsageError(f"{self.write} adds 0 for a document that is not in a run: give --missing zero.")
-        if best.signed:
-            raise click.UsageError(f"{self.write} takes no weights below 0: leave out --signed.")
-        if out.as_json and out.output is None:
-            raise click.UsageError("--json and --write both print to stdout; give one of them.")
-
-
-@command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
-def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> int:
-    """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
+        click.Choice(_SETTINGS), group="Output"
+    ),
+    certificate: str | None = option("FILE", "Write a proof that --verify checks.", group="Output"),
+    verify: str | None = option("FILE", "Check a proof; give the other options as then.", group="Output"),
+) -> int:  # fmt: skip
+    """Find the weights of retrievers' scores that rank the documents in DATA best, and prove it.
 
     DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
     named by its file, or by you with NAME=FILE; --qrels has the grades. Or DATA is one file with everything: LETOR's or
@@ -143,32 +115,30 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     --certificate writes a proof, also of the bound where the search was stopped; --verify checks it in exact
     arithmetic, without a search. If it does not hold, the exit code is 5 and the message says where it fails.
     """
-    settings.check(documents, best, out)
+    if verify is not None and (certificate or write):
+        raise click.UsageError("--verify searches nothing; leave out --certificate and --write.")
+    if write is not None:
+        _check_engine(write, documents, signed, out)
+    from lpmert import ranking
     from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
-    from lpmert.ranking import RankingMetric, certify, verify
     from lpmert.reporting import pictures
-    from lpmert.result import Status
-    from lpmert.system.deadline import Deadline
 
-    try:
-        metric = RankingMetric.of(best.metric.lower())
-    except lpmert.MetricError as error:
-        raise click.BadParameter(f"{error}.", param_hint="--metric") from error
-    writes = (drawn.picture, page.report, settings.certificate)
-    with logging_to_stderr(out), delivering(out, *writes) as deliver:
+    with values.refusing("--metric"):
+        judged_by = ranking.RankingMetric.of(metric.lower())
+    with delivering(out, drawn.picture, page.report, certificate) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        other = None if best.weights is None else values.parse_weights(best.weights, lists.names, "--weights")
+        other = None if weights is None else values.parse_weights(weights, lists.names, "--weights")
         sizes = f"{_sizes(len(lists.queries), len(lists.relevance))}, {counted(len(lists.names), 'feature')}"
-        out.say(f"{documents.name}: {sizes}; seed {best.seed}")
-        if len(lists.names) == 1 and not best.signed:
+        out.say(f"{documents.name}: {sizes}; seed {seed}")
+        if len(lists.names) == 1 and not signed:
             say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
-        if settings.verify is not None:
-            counter = line_counter(settings.verify, out)
-            verified = verify(settings.verify, lists, str(metric), time_limit=best.time_limit, on_line=counter)
+        if verify is not None:
+            on_line = partial(Stages(out), "lines checked", parts=None)
+            verified = ranking.verify(verify, lists, str(judged_by), time_limit=time_limit, on_line=on_line)
             table = side_by_side([["feature", *verified.weights], ["weight", *map(repr, verified.weights.values())]])
             verdict = verdict_line(str(verified), verified.proved)
             deliver(partial(verified_json, verified), lambda: joined(table, verdict))
@@ -176,29 +146,45 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
                 lists,
-                metric,
-                nonnegative=not best.signed,
-                time_limit=_SECONDS if best.time_limit is None else best.time_limit,
-                seed=best.seed,
+                judged_by,
+                nonnegative=not signed,
+                time_limit=_SECONDS if time_limit is None else time_limit,
+                seed=seed,
                 other=None if other is None else other.of_features(lists.names),
-                compare=best.compare,
-                folds=best.cv,
-                on_stage=None if out.quiet else Stages(),
+                compare=compare,
+                folds=cv,
+                on_stage=Stages(out),
             )
-        if stop.pressed and found.result.status is Status.TIME_LIMIT:
-            found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
-        if best.cv is not None and found.unseen is None:
+        if stop.pressed and found.result.status is lpmert.Status.TIME_LIMIT:
+            found = replace(found, result=replace(found.result, status=lpmert.Status.INTERRUPTED))
+        if cv is not None and found.unseen is None:
             out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
-        settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)
-        deliver(found.to_json, settled if settings.write else partial(_report, found))
+        settings = partial(engine_text, write or "", found.result.names, found.result.weights, documents.how)
+        deliver(found.to_json, settings if write else partial(_report, found))
         drawn.write(lambda: pictures.fusion(found))
         if page.report is not None:
             from lpmert.reporting.fusion_page import write_fusion_page
 
             write_fusion_page(found, lists, page.report)
-        if settings.certificate is not None:
-            certify(found.result, settings.certificate)
+        if certificate is not None:
+            ranking.certify(found.result, certificate)
     return exit_code(found.result.status, stop)
+
+
+def _check_engine(name: str, documents: _Documents, signed: bool, out: Output) -> None:
+    """Raise `click.UsageError` for settings that a search engine cannot reproduce."""
+    from lpmert.formats.judged import rule_of
+    from lpmert.formats.weights import ENGINES
+
+    if documents.how not in ENGINES[name]:
+        names = " or ".join(one or _NONE for one in ENGINES[name])
+        raise click.UsageError(f"{name} normalises scores itself: search with --normalise {names}.")
+    if (documents.missing or rule_of(documents.how)) != "zero":
+        raise click.UsageError(f"{name} adds 0 for a document that is not in a run: give --missing zero.")
+    if signed:
+        raise click.UsageError(f"{name} takes no weights below 0: leave out --signed.")
+    if out.as_json and out.output is None:
+        raise click.UsageError("--json and --write both print to stdout; give one of them.")
 
 
 def _sizes(queries: int, documents: int) -> str:

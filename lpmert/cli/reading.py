@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
-from lpmert.findings import LOSS
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import counted, listed, quoted
-from lpmert.registry import FORMATS
+from lpmert.registry import FORMATS, METRICS
 
 if TYPE_CHECKING:
-    from lpmert.findings import Unit
-    from lpmert.formats.weights import WeightsFile
+    from lpmert.formats.format import Format
     from lpmert.model.graphs import WordGraphs
-    from lpmert.model.nbest import NBest
 
-    Data = NBest | WordGraphs
+    Data = lpmert.NBest | WordGraphs
 
 TIES = ("first", "best", "worst")
 COUNTED = ("loss", "gain", "statistics")
@@ -35,7 +34,7 @@ ARGUMENTS = "lpmert.arguments"
 _NAMED_FILES = 4
 """With more files than these, messages name only the first."""
 
-_OF_METRIC = "metric."
+_METRIC = "metric"
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """Options that `read` handles for readers without them."""
 
@@ -55,7 +54,7 @@ class _Columns:
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
     metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", values.METRIC)
-    options: tuple[tuple[str, str], ...] = option(
+    options: Mapping[str, str] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
         default=(), rare=True
     )  # fmt: skip
@@ -81,7 +80,7 @@ class _Formats:
     last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
     text_file: str | None = option("FILE", "Scores: file of the texts.")
-    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", default=())
+    losses: Mapping[str, str] = option("NAME=FILE", "Scores: files of statistics.", default=())
     separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
@@ -93,7 +92,7 @@ class _Lattices:
     scales: dict[str, float] | None = option(
         "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them."
     )
-    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
+    counts: Mapping[str, tuple[str, ...]] = option(
         "NAME=WORD,WORD", "Feature that counts these words, which then are not part of the text.", default=()
     )
     silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.")
@@ -113,7 +112,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             ways = "--loss (one column, lower is better), --gain (one column, higher is better)"
             raise click.UsageError(f"Pass one of {ways} and --statistics (the columns of the metric).")
         if self.method_settings and not hasattr(self, "method"):
-            trouble = f"--set {quoted(self.method_settings[0][0])}: no method searches here"
+            trouble = f"--set {quoted(next(iter(self.method_settings)))}: no method searches here"
             raise click.UsageError(f"{trouble}; an option of the metric is metric.NAME=VALUE.")
         _refuse_twice_stdin(self.inputs)
 
@@ -121,24 +120,24 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def flags(self) -> Mapping[str, Any]:
         """The flags that are set, and with references the metric on texts and its settings."""
         given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
-        found = {name: value for name, value in given.items() if value not in (None, False, ())}
-        found |= {name: values.by_name(found[name], flag(name)) for name in ("losses", "counts") if name in found}
+        found = {name: value for name, value in given.items() if value not in (None, False, (), {})}
         if "references" in found:
             if len(self.references) == 1:
                 found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
-            if self.metric_settings:
-                found["settings"] = values.by_name(self.metric_settings, "--set")
+            if self.settings_for(_METRIC):
+                found["settings"] = self.settings_for(_METRIC)
         return found
 
-    @property
-    def metric_settings(self) -> list[tuple[str, str]]:
-        return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
+    def settings_for(self, name: str) -> dict[str, str]:
+        """Return what --set says of one method or the metric, NAME.OPTION=VALUE."""
+        start = f"{name}."
+        return {key.removeprefix(start): text for key, text in self.options.items() if key.startswith(start)}
 
     @property
-    def method_settings(self) -> list[tuple[str, str]]:
-        return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
+    def method_settings(self) -> dict[str, str]:
+        return {key: text for key, text in self.options.items() if not key.startswith(f"{_METRIC}.")}
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
         """Return the same for another file with references of its own.
@@ -147,7 +146,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """
         own = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
-        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
+        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.kind == "mert" else ())):
             if name in self.flags:
                 remedy = "make one file of each with `lpmert convert`."
                 raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
@@ -180,24 +179,22 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         alone = ["=" in file and not os.path.exists(file) for file in self.data]
         if self.format == "scores" or (self.format is None and all(alone)):
-            return values.by_name(map(values.FILE_BY_NAME, self.data), "DATA")
+            return values.by_name(map(values.file_by_name, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
-    def read(self, unused: Collection[str] = ()) -> NBest:
+    def read(self, unused: Collection[str] = ()) -> lpmert.NBest:
         """Return the lists; flags in `unused` may be left over.
 
         Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
         """
-        from lpmert.errors import DataError
         from lpmert.formats.columns import COLUMN, ColumnsNeeded
-        from lpmert.formats.detect import read
 
-        kind, options, rest = self.plan
+        options, rest = self.plan
         for name in rest:
             if name not in unused:
-                raise click.UsageError(f"{flag(name)} does not apply to reading {kind}.")
+                raise click.UsageError(f"{flag(name)} does not apply to reading {self.kind}.")
         try:
-            nbest = read(self.source, kind, **options)
+            nbest = lpmert.read(self.source, self.kind, **options)
         except ColumnsNeeded as error:
             no_features = [f"{name} ({why})" for name, why in error.no_features.items()]
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
@@ -208,59 +205,63 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             if "metric" in suggestion and self.metric is not None:  # which may not take these statistics
                 del suggestion["metric"]
                 suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
-            told = DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
+            told = lpmert.DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
             told.path = error.path  # which the message names already
             raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
 
     @cached_property
-    def whole(self) -> bool:
-        """Whether these are lattices to be used with all their paths."""
+    def kind(self) -> str:
+        """The name of the format."""
+        from lpmert.formats.detect import detect
+
+        return self.format or detect(self.source)
+
+    @cached_property
+    def in_format(self) -> Format:
         from lpmert.formats.detect import format_by_name
 
-        return "n_best" not in self.flags and format_by_name(self.plan[0]).graphs is not None
+        return format_by_name(self.kind)
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are lattices to be used with all their paths."""
+        return "n_best" not in self.flags and self.in_format.graphs is not None
 
     def read_whole(self) -> Data:
         """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
         if not self.whole:
             return self.read()
-        from lpmert.formats.lattices import load_lattices
-
-        kind, options, rest = self.plan
+        options, rest = self.plan
         options = {name: value for name, value in options.items() if name != "metric"}
         for name in (*rest, *(name for name in ("scales", "loss", "statistics") if name in options)):
-            raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({kind}).")
+            raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({self.kind}).")
         if self.deduplicate:
             raise click.UsageError("--deduplicate does not apply to whole lattices.")
-        return load_lattices(self.source, format=self.format, **options)
+        return lpmert.load_lattices(self.source, format=self.format, **options)
 
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
-        from lpmert.model.nbest import NBest
 
         of_texts = "references" in self.flags
-        if isinstance(data, NBest) and (of_texts or self.metric is None):
+        if isinstance(data, lpmert.NBest) and (of_texts or self.metric is None):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, NBest) else self.plan[1].get("metric", "wer")
-        if of_texts or not self.metric_settings:
+            found = self.metric if isinstance(data, lpmert.NBest) else self.plan[0].get("metric", "wer")
+        settings = self.settings_for(_METRIC)
+        if of_texts or not settings:
             return found
         if self.metric is None:
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
-        from lpmert.registry import METRICS
-
-        return _configured(METRICS.find(self.metric), self.metric, values.by_name(self.metric_settings, "--set"))
+        return _configured(METRICS.find(self.metric), self.metric, settings)
 
     def described(self, data: Data) -> str:
         """Return the names of the features and, of lists, what they cost."""
-        from lpmert.formats.detect import format_by_name
-        from lpmert.model.nbest import NBest
-
-        if not isinstance(data, NBest):
+        if not isinstance(data, lpmert.NBest):
             costs = ""
         elif "references" in self.flags:
-            costs = f"; {self.metric or format_by_name(self.plan[0]).metric} counted against the references"
+            costs = f"; {self.metric or self.in_format.metric} counted against the references"
         else:
             what = "loss" if len(data.statistic_names) == 1 else "statistics"
             costs = f"; {what} {listed(data.statistic_names)}"
@@ -268,68 +269,57 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
-        from lpmert.metrics.contract import check_statistics, metric_of
-        from lpmert.metrics.ratio import rates_of, unit_of
-        from lpmert.model.nbest import NBest
-
-        counted = self._counted(data)
-        if counted is not None or not isinstance(data, NBest):
-            return LOSS if counted is None else counted[0]
-        with naming(self.name):
-            metric = metric_of(self.summed_metric(data), data.statistic_names)
-            check_statistics(metric, data.statistics, data.offsets)
-        return unit_of(metric, data.statistic_names, rates_of(metric, data.statistics, data.offsets, 1.0), data.n_lists)
+        return self._measured(data)[0]
 
     def rates(self, data: Data, loss: float) -> dict[str, float]:
         """Return a loss that was counted against references as a rate, where their length is known."""
         from lpmert.metrics.ratio import ERROR_RATE
 
-        counted = self._counted(data)
-        return {} if counted is None or counted[1] is None else {ERROR_RATE: loss / counted[1]}
+        length = self._measured(data)[1]
+        return {} if length is None else {ERROR_RATE: loss / length}
 
-    def _counted(self, data: Data) -> tuple[Unit, float | None] | None:
-        """Return the unit of losses that were counted against references, and the length of these if it is known."""
-        if "references" not in self.flags:
-            return None
-        from lpmert.formats.detect import format_by_name
+    def _measured(self, data: Data) -> tuple[Unit, float | None]:
+        """Return the unit of losses, and how long the references are that they were counted against, if it is known."""
         from lpmert.formats.references import references_by_list
+        from lpmert.metrics.contract import check_statistics, metric_of
+        from lpmert.metrics.ratio import rates_of, unit_of
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
-        from lpmert.model.nbest import NBest
 
-        if isinstance(data, NBest) and self.summed_metric(data) != "loss":
-            return None
-        kind, options, _ = self.plan
-        metric: Any = options.get("metric") or format_by_name(kind).metric
-        metric = _text_metric(metric) if isinstance(metric, str) else metric
-        length = None
-        if isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
-            given: Any = options["references"]
-            settings = {name: options.get(name, False) for name in ("partial", "by_position")}
-            own = references_by_list(data.list_ids, given, **settings) if isinstance(data, NBest) else data.references
+        if "references" in self.flags and (not isinstance(data, lpmert.NBest) or self.summed_metric(data) == "loss"):
+            options = self.plan[0]
+            metric = options.get("metric") or self.in_format.metric
+            metric = _text_metric(metric) if isinstance(metric, str) else metric
+            if not isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
+                return text_unit(metric, data.n_lists, None), None
+            given, how = options["references"], {name: options.get(name, False) for name in ("partial", "by_position")}
+            own = references_by_list(data.list_ids, given, **how) if isinstance(data, lpmert.NBest) else data.references
             length = reference_length(metric, own)
-        return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
+            return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
+        if not isinstance(data, lpmert.NBest):
+            return LOSS, None
+        with naming(self.name):
+            summed = metric_of(self.summed_metric(data), data.statistic_names)
+            check_statistics(summed, data.statistics, data.offsets)
+        rates = rates_of(summed, data.statistics, data.offsets, 1.0)
+        return unit_of(summed, data.statistic_names, rates, data.n_lists), None
 
-    def for_format(self, kind: str) -> dict[str, Any]:  # noqa: ARG002
-        """Return the flags that count where the lists are in a format."""
+    def for_format(self) -> dict[str, Any]:
+        """Return the flags that count where the lists are in this format."""
         return dict(self.flags)
 
     @cached_property
-    def plan(self) -> tuple[str, dict[str, Any], list[str]]:
-        """The format, the arguments of its reader, and the flags that it does not take."""
-        from lpmert.formats.detect import detect, format_by_name
-
-        kind = self.format or detect(self.source)
-        known = format_by_name(kind).reader_options
-        given = self.for_format(kind)
+    def plan(self) -> tuple[dict[str, Any], list[str]]:
+        """The arguments of the format's reader, and the flags that it does not take."""
+        known, given = self.in_format.reader_options, self.for_format()
         settings = given.pop("settings", {})
         if settings:
-            name = given.get("metric") or format_by_name(kind).metric
+            name = given.get("metric") or self.in_format.metric
             given["metric"] = _configured(_text_metric(name), name, settings)
         options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
             if needed and name not in options:
-                raise click.UsageError(f"{flag(name)} is needed for reading {kind}.")
-        return kind, options, [name for name in given if name not in options]
+                raise click.UsageError(f"{flag(name)} is needed for reading {self.kind}.")
+        return options, [name for name in given if name not in options]
 
 
 @dataclass(frozen=True)
@@ -342,18 +332,6 @@ class Question(Reading):
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Given:
-    """Weights to judge or to use."""
-
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
-
-    def of(self, names: Sequence[str]) -> WeightsFile:
-        return values.parse_weights(self.weights, names, "--weights")
-
-
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
     """Raise `click.UsageError` where standard input is to be read as two things."""
     if inputs.count("-") > 1:
@@ -362,16 +340,10 @@ def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
 
 def sizes(data: Data) -> str:
     """Return how many lists and hypotheses there are, or how many lattices, links and paths."""
-    from lpmert.model.nbest import NBest
-
-    if isinstance(data, NBest):
+    if isinstance(data, lpmert.NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
-    return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
-
-
-def paths_of(lattices: WordGraphs) -> str:
-    """Return how many links lattices have, and how many paths the one with the most."""
-    return f"{lattices.n_links:,} links, up to 10^{float(lattices.log10_paths.max()):.0f} paths each"
+    paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
+    return f"{data.n_lists:,} {type(data).__name__.lower()}, {data.n_links:,} links, {paths}"
 
 
 def flag(name: str) -> str:
@@ -391,7 +363,7 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
     """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.configurable import with_parameters
 
-    with values.refusing(f"--metric {name}"):
+    with values.refusing("--set", f"lpmert methods --metric {name}"):
         return with_parameters(metric, settings, f"metric {quoted(name)}")
 
 

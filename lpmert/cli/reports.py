@@ -1,4 +1,4 @@
-"""Reports of outcomes as aligned text: the weights, what they cost, and last the verdict.
+"""Reports of outcomes, as aligned text with the verdict last, or as a page: `lpmert report`, and what others draw.
 
 Tables keep within the width of a terminal; in a file or a pipe they are written in full.
 """
@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.findings import LOSS, Unit
+import lpmert
+from lpmert.cli.options import argument, option, scale, time_limit
+from lpmert.cli.progress import Stages
+from lpmert.cli.reading import Reading, sizes
+from lpmert.cli.running import UNLIMITED, ExitCode, Quiet, naming, say, width_of, wrapped
+from lpmert.cli.search import command
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
@@ -29,25 +35,19 @@ from lpmert.reporting.tables import (
     tuned_table,
     tuned_verdict,
 )
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console, RenderableType
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
-    from lpmert.looping.loop import Looped
-    from lpmert.model.evaluation import Evaluation
-    from lpmert.result import Check, Result
-    from lpmert.unseen.tune import Tuned
+    from lpmert.reporting.page import Page as MadePage
 
 
 _LABEL_WIDTH = 13
-_UNLIMITED = 1_000_000
-
-
-def short_count(value: int) -> str:
-    """Return a count in at most eight characters, up to a million millions."""
-    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
@@ -55,23 +55,6 @@ def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
     return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]
-
-
-def width_of(stream: TextIO) -> int:
-    """Return the columns of the terminal that a stream is, a very large number for anything else."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or _UNLIMITED if stream.isatty() else _UNLIMITED
-    except (OSError, ValueError, AttributeError):
-        return shutil.get_terminal_size().columns
-
-
-def wrapped(text: str, stream: TextIO) -> str:
-    """Return a text with its lines broken between words where a terminal would break them anywhere."""
-    width = width_of(stream)
-    return "\n".join(
-        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
 
 
 def side_by_side(columns: Sequence[Sequence[str]]) -> str:
@@ -134,7 +117,7 @@ def _console() -> Console:
 
 
 def _width(console: Console, table: RenderableType) -> int:
-    return console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum
+    return console.measure(table, options=console.options.update(max_width=UNLIMITED)).maximum
 
 
 def _text(console: Console, table: RenderableType) -> str:
@@ -151,20 +134,15 @@ _OF_RANGE = 2
 Facts = list[tuple[str, str | Mapping[str, str]]]
 
 
-def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> str:
-    """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings.
-
-    paths: how many there are in the lattices.
-    """
+def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
+    """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings."""
     unit = result.unit or LOSS
-    table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
+    told = joined(labelled(costs(result, unit)), warned(result))
     good = result.status.proved and not result.warnings
-    facts = labelled(_facts(result, paths, verbose))
-    told = labelled(costs(result, unit))
-    return joined(side_by_side(table), facts, told, warned(result), verdict_line(result.message, good))
+    return joined(_weights({"weight": result}, result, verbose), told, verdict_line(result.message, good))
 
 
-def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
+def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
@@ -174,15 +152,15 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
         ("search", best.message),
     ]
-    decimals = decimals_of(best)
-    found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist(), decimals)
-    table = [_feature_column(best), column("these weights", check.weights.tolist(), decimals), found, *_ranges(best)]
+    weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
+    weights["better weights" if check.excess > 0 else "weights found"] = best
+    facts = joined(labelled(told), warned(check))
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
-    facts, verdict = labelled(_facts(best, paths, verbose)), check_verdict(check.to_dict(), unit)
-    return joined(side_by_side(table), facts, labelled(told), warned(check), verdict_line(verdict, good))
+    verdict = verdict_line(check_verdict(check.to_dict(), unit), good)
+    return joined(_weights(weights, best, verbose), facts, verdict)
 
 
-def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
+def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return what given weights cost, as text; nothing was searched."""
     told = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
     return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told))
@@ -195,7 +173,7 @@ def compared_report(content: Mapping[str, Any]) -> str:
     return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, content["proved"]))
 
 
-def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
+def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
     weights = [
@@ -210,7 +188,7 @@ def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
     return joined(side_by_side(weights), *parts, verdict_line(tuned_verdict(content), True))
 
 
-def looped_report(looped: Looped) -> str:
+def looped_report(looped: lpmert.Looped) -> str:
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
     rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
     if best.held_out_unit is not None:
@@ -228,12 +206,12 @@ def looped_report(looped: Looped) -> str:
     return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
 
 
-def warned(of: Result | Check) -> str:
+def warned(of: lpmert.Result | lpmert.Check) -> str:
     lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in of.warnings]
     return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
 
 
-def decimals_of(result: Result) -> int:
+def decimals_of(result: lpmert.Result) -> int:
     """Return as many decimals as its weights need: some beyond the narrowest range in which one may move."""
     if any(one.code == "digits" for one in result.warnings):
         return SHOWN_DECIMALS
@@ -250,7 +228,7 @@ def verdict_line(text: str, good: bool) -> str:
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
-def _excess(check: Check, unit: Unit) -> str:
+def _excess(check: lpmert.Check, unit: Unit) -> str:
     best = check.optimum
     least = _more(check.excess, best.loss, unit)
     if best.lower_bound is None or best.lower_bound >= best.loss:
@@ -264,23 +242,24 @@ def _more(losses: float, whole: float, unit: Unit) -> str:
     return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
 
 
-def _feature_column(result: Result) -> list[str]:
-    return ["feature", *(f"{name} (free)" if name in result.free else name for name in result.names)]
-
-
-def _ranges(result: Result) -> list[list[str]]:
-    if result.cell is None:
-        return []
-    ends, decimals = result.cell.ranges, decimals_of(result)
-    return [column("may fall to", ends[:, 0].tolist(), decimals), column("may rise to", ends[:, 1].tolist(), decimals)]
+def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Result, verbose: bool) -> str:
+    """Return weights by their headings, how far the best may move, and what limits them; verbose: also how they were
+    found.
+    """
+    columns = {heading: of.weights.tolist() for heading, of in shown.items()}
+    if best.cell is not None:
+        columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
+    names = ["feature", *(f"{name} (free)" if name in best.free else name for name in best.names)]
+    decimals = decimals_of(best)
+    table = side_by_side([names, *(column(heading, numbers, decimals) for heading, numbers in columns.items())])
+    return joined(table, labelled(_facts(best, verbose)))
 
 
 def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:
     return {phase: f"{seconds:.3f}" for phase, seconds in by_phase.items()}
 
 
-def _facts(result: Result, paths: str, verbose: bool) -> Facts:
-    """Return what limits the weights; verbose: also how they were found."""
+def _facts(result: lpmert.Result, verbose: bool) -> Facts:
     facts: Facts = []
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
@@ -289,8 +268,6 @@ def _facts(result: Result, paths: str, verbose: bool) -> Facts:
     if result.whole:
         whole = ", ".join(f"{visible(name)} {value}" for name, value in result.whole.items())
         facts.append(("in whole numbers", f"{whole}: the choices are as good"))
-    if verbose and paths:
-        facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
     if verbose:
         facts += [
             ("inside by", {label: number(distance) for label, distance in result.region.items()}),
@@ -303,3 +280,117 @@ def _facts(result: Result, paths: str, verbose: bool) -> Facts:
             ("work", {name.replace("_", " "): f"{count:,}" for name, count in result.counters.items()}),
         ]
     return facts
+
+
+@dataclass(frozen=True)
+class _Lists(Reading):
+    heading = "Data"
+
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page that a command writes about its own outcome."""
+
+    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn, before anything is searched."""
+        if self.report is not None:
+            from lpmert.reporting.pictures import check_installed
+
+            check_installed("jinja2", "matplotlib")
+
+    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
+        """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
+        if self.report is None:
+            return ExitCode.FINISHED
+        from lpmert.reporting.documents import documents
+        from lpmert.reporting.page import drawing, page_of
+
+        with naming(lists.name), drawing(None, 0.0) as stop:
+            on_stage = Stages(out)
+            made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
+        return _write(self.report, made, stop, out)
+
+
+@dataclass(frozen=True)
+class Picture:
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn there, before anything is searched."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import check_picture
+
+            check_picture(self.picture)
+
+    def write(self, draw: Callable[[], Figure]) -> None:
+        """Draw it, if it is wanted."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import write_picture
+
+            write_picture(draw(), self.picture)
+
+
+@command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
+def report(
+    lists: _Lists,
+    out: Quiet,
+    results: tuple[str, ...] = argument("RESULT...", nargs=-1),
+    output: str = option("-o --output FILE", "Where the page goes.", required=True),
+    weights: Mapping[str, str] = option(
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
+    ),
+    surface: tuple[tuple[str, str], ...] = option(
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
+    ),
+    time_limit: float | None = time_limit(),
+    scale: tuple[str, float] | None = scale(),
+) -> int:
+    """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
+
+    The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
+    tables of what the RESULTs say. With the lists (--data, and the options with which they were read) it also shows the
+    exact loss over any two weights and along each, which lists change between two weight vectors, with their texts side
+    by side, and the closest decisions. All RESULTs must be of the same lists. At --time-limit, and at Ctrl-C, the page
+    is written with the parts that are ready, and says which are missing; the exit code is then 3, or that of the
+    signal.
+    """
+    from lpmert.reporting.documents import documents
+    from lpmert.reporting.page import drawing, page_of
+    from lpmert.system.files import writing_later
+
+    started = time.perf_counter()
+    if not lists.data and (lists.flags or lists.format or surface):
+        raise click.UsageError("options about lists need the lists: give --data.")
+    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
+        found = documents(results)
+
+        def read() -> tuple[Any, Any]:
+            if not lists.data:
+                return None, None
+            data = lists.read_whole()
+            summed = lists.summed_metric(data)
+            out.say(f"{lists.name}: {sizes(data)}")
+            return data, summed
+
+        with drawing(time_limit, started) as stop:
+            made = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
+        return _write(output, made, stop, out)
+
+
+def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:
+    """Write a page, say how large it is or what it lacks, and return the exit code."""
+    from lpmert.system.files import write_text
+
+    write_text(path, made.text)
+    if made.missing:
+        why = "interrupted" if stop.pressed else "the time is over"
+        say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
+    else:
+        out.say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+    if stop.pressed:
+        return 128 + stop.number
+    return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, TextIO
+from textwrap import fill
+from typing import TextIO
 
 import click
 
+import lpmert
 from lpmert.cli.options import option
-from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
+from lpmert.system.interrupts import Interrupts
 
-if TYPE_CHECKING:
-    from lpmert.result import Status
-    from lpmert.system.interrupts import Interrupts
+UNLIMITED = 1_000_000
+"""Columns of what is no terminal."""
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 """Takes functions that return the outcome as JSON and as a report."""
@@ -79,6 +81,23 @@ def open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
+def width_of(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream is, a very large number for anything else."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or UNLIMITED if stream.isatty() else UNLIMITED
+    except (OSError, ValueError, AttributeError):
+        return shutil.get_terminal_size().columns
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return a text with its lines broken between words where a terminal would break them anywhere."""
+    width = width_of(stream)
+    return "\n".join(
+        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+
+
 def put(text: str) -> None:
     """Write a text and a line end to stdout; raises `OSError`, and stdout takes and loses all that follows."""
     try:
@@ -128,39 +147,40 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-def exit_code(status: Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
+def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
     """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late.
 
     complete: whether a run of many searches made all of them.
     """
-    from lpmert.result import Status
-
-    if stop.pressed or status is Status.INTERRUPTED:
+    if stop.pressed or status is lpmert.Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
     return ExitCode.FINISHED if complete and (status is None or status.finished) else ExitCode.STOPPED
 
 
 @contextmanager
-def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
-    """Open the file for the outcome before the search, so that an unwritable place fails at once.
+def delivering(
+    out: ToFile, *others: str | None, renews: Sequence[str | None] = (), warnings: bool = False
+) -> Iterator[Deliver]:
+    """Open the file for the outcome before the search, so that an unwritable place fails at once; log to stderr.
 
     None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
     those which the outcome `renews`.
 
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
     `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
+
+    warnings: whether the log has those of results, which no report shows.
     """
     from lpmert.system.files import atomic_writer, check_place, writing_later
 
     later = (None if one in renews else one for one in (out.output, *others))
-    with writing_later(*later), ExitStack() as stack:
+    with _logging_to_stderr(out, warnings=warnings), writing_later(*later), ExitStack() as stack:
         for other in others:
             if other is not None:
                 check_place(other)
         file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
 
         def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
-            from lpmert.errors import DataError
 
             if file is None:
                 _to_stdout(json() if out.as_json else report(), quiet=out.quiet)
@@ -169,12 +189,12 @@ def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = 
             try:
                 with stack.pop_all():
                     file.write(text + "\n")
-            except DataError as error:
+            except lpmert.DataError as error:
                 try:
                     _to_stdout(text, quiet=False)
                 except OSError as second:
-                    raise DataError(f"{error}; {second.filename}: {second.strerror}") from second
-                raise DataError(f"{error}; what it should hold is on standard output") from error
+                    raise lpmert.DataError(f"{error}; {second.filename}: {second.strerror}") from second
+                raise lpmert.DataError(f"{error}; what it should hold is on standard output") from error
 
         yield deliver
 
@@ -194,21 +214,18 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
 @contextmanager
 def naming(data: str) -> Iterator[None]:
     """Let errors about lists say which file they come from, where they do not name another."""
-    from lpmert.errors import DataError, MetricError
-
     try:
         yield
-    except DataError as error:
+    except lpmert.DataError as error:
         if error.path is not None:
             raise
-        raise DataError(str(error), path=data) from error
-    except MetricError as error:
-        raise MetricError(f"{data}: {error}") from error
+        raise lpmert.DataError(str(error), path=data) from error
+    except lpmert.MetricError as error:
+        raise lpmert.MetricError(f"{data}: {error}") from error
 
 
 @contextmanager
-def logging_to_stderr(out: Quiet, *, warnings: bool = False) -> Iterator[None]:
-    """Write the log of the package to stderr; warnings: include those of results, if no report shows them."""
+def _logging_to_stderr(out: Quiet, *, warnings: bool) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if out.quiet else level)

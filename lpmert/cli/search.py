@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.core import ParameterSource
 
+import lpmert
 from lpmert.cli import options, values
-from lpmert.cli.options import memory_limit, option, time_limit
+from lpmert.cli.options import memory_limit, option, scale, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, sizes
-from lpmert.cli.running import Output, Quiet, naming, put
-from lpmert.cli.settings import read_toml, values_of
-from lpmert.quoting import listed, quoted, repeated
+from lpmert.cli.running import Output, Quiet, delivering, naming, put
+from lpmert.findings import Unit
+from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -32,14 +33,10 @@ from lpmert.system.memory import Allowance
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.errors import FloatArray
-    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.problem import Problem as ListProblem
-    from lpmert.model.region import Linear, Region
-    from lpmert.search.method import Method
 
-    AnyProblem = ListProblem | LatticeProblem
+    AnyProblem = lpmert.Problem | LatticeProblem
 
 
 @dataclass(frozen=True)
@@ -49,22 +46,21 @@ class Where:
     fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
     bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.")
     nonnegative: bool = option("", "No weight below 0.", default=False)
-    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
+    linear: tuple[lpmert.Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
     total: float | None = option("W", "Sum of all weights.", rare=True)
     cosine: float | None = option("C", "Least cosine with the weights of --around; below 0 in solve only.", rare=True)
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
-    def region(self, names: Sequence[str]) -> Region | None:
+    def region(self, names: Sequence[str]) -> lpmert.Region | None:
         """Return where the weights of these features may lie; `None` for everywhere."""
         if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
-        from lpmert.model.region import Region
 
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
         if self.around is not None:
             around = values.parse_weights(self.around, names, "--around").of_features(names)
             limits["around"] = dict(zip(names, around.tolist(), strict=True))
-        return Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
+        return lpmert.Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,7 @@ class _How:
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
     time_limit: float | None = time_limit("none; compare, tune: 60")
-    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     jobs: int = option("N", "Workers, which affect only the time.", default=1)
-    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
-    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
     memory_limit: int | None = memory_limit("the process")
     backend: str = option(
         "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
@@ -92,11 +85,6 @@ class Search(_How, Where, Question):
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
-
-    @property
-    def of_one(self) -> dict[str, Any]:
-        """Limits of a single search, which mean nothing where there are many."""
-        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
     @property
     def wide(self) -> bool:
@@ -117,33 +105,57 @@ class Search(_How, Where, Question):
         out.say(self.described(data))
         return data, took
 
-    def for_method(self, name: str) -> tuple[Method, Self]:
-        """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
-        own = [one for one in self.options if one[0].startswith(f"{name}.")]
-        texts = [(option.removeprefix(f"{name}."), value) for option, value in own]
-        return configured(name, texts), replace(self, options=tuple(one for one in self.options if one not in own))
+    def for_method(self, name: str) -> tuple[lpmert.methods.Method, Self]:
+        """Return a method with the options meant for it, and the same without these."""
+        others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
+        return configured(name, self.settings_for(name)), replace(self, options=others)
 
     def arguments(self, data: Data) -> dict[str, Any]:
-        """Return what `minimize` and `check` both take of lists, apart from the callback."""
+        """Return what all functions that search take of lists, apart from callbacks."""
         with naming(self.name):
             metric = self.summed_metric(data)
-        limits = ("ties", "time_limit", "node_limit", "gap", "target", "memory_limit", "jobs", "seed")
         return {
             "metric": metric,
             "method": configured(self.method, self.method_settings),
             "region": self.region(data.names),
-            "backend": self.backend,
-            **{name: getattr(self, name) for name in limits},
+            **{name: getattr(self, name) for name in ("ties", "time_limit", "memory_limit", "jobs", "backend", "seed")},
         }
+
+    def problem(self, data: Data) -> AnyProblem | None:
+        """Return what weights are judged by; `None` where several searches answer."""
+        from lpmert.api import problem_of
+
+        if self.wide:
+            return None
+        return problem_of(data, self.summed_metric(data), self.ties, self.region(data.names))
 
 
 @dataclass(frozen=True)
-class ScaledSearch(Search):
+class OneSearch(Search):
+    """A search that may stop before its proof; many searches end by their time alone."""
+
+    heading = "Search"
+
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
+    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
+
+    @property
+    def stops(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
+
+    def arguments(self, data: Data) -> dict[str, Any]:
+        """Return what `minimize`, `check` and `tune` take of lists, apart from callbacks."""
+        return super().arguments(data) | self.stops
+
+
+@dataclass(frozen=True)
+class ScaledSearch(OneSearch):
     """A search whose weights are wanted in a scale."""
 
     heading = "Output"
 
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
+    scale: tuple[str, float] | None = scale()
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
@@ -153,17 +165,14 @@ class ScaledSearch(Search):
         return super().arguments(data)
 
 
-def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
+def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.api import method_of
 
     if not settings:
         return method_of(method)
-    twice = repeated(name for name, _ in settings)
-    if twice is not None:
-        raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
-    with values.refusing(method):
-        return method_of(method).configured(dict(settings))
+    with values.refusing("--set", f"lpmert methods {method}"):
+        return method_of(method).configured(settings)
 
 
 def progress_of(
@@ -234,6 +243,9 @@ class HeldOut:
             return data, held_out_like(others, data), aside.unit(others)
 
 
+Both = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
+"""Takes functions that return an outcome as JSON, as a report, and its weights as text."""
+
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
@@ -281,14 +293,30 @@ class WeightsOut:
 
         return None if self.updated is None else read_weights(self.updated)
 
-    def beside(self, out: Output) -> None:
-        """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""
+    def beside_report(self, out: Output) -> bool:
+        """Whether it is the report that goes to stdout."""
+        return not (self.to_stdout or out.as_json or out.output)
+
+    @contextmanager
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Both]:
+        """Do as `running.delivering`; what it yields takes the text of the weights, too, and puts it in its place.
+
+        Raises `click.UsageError` where the outcome and the weights would go to stdout both.
+        """
         if self.to_stdout and out.as_json and out.output is None:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
+        with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-    def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
-        """Return the function whose text goes to stdout: the weights or the report."""
-        return (lambda: text().removesuffix("\n")) if self.to_stdout else report
+            def both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
+                from lpmert.system.files import write_text
+
+                deliver(json, (lambda: text().removesuffix("\n")) if self.to_stdout else report)
+                if self.weights_out is not None:
+                    write_text(self.weights_out, text())
+                elif self.to_stdout and out.output is not None:
+                    put(text().removesuffix("\n"))
+
+            yield both
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
@@ -317,15 +345,6 @@ class WeightsOut:
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
         scaled = self.form == UPDATE
         return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
-
-    def save(self, text: Callable[[], str], out: Output) -> None:
-        """Write a text to the file for weights, if there is one, or to stdout if no report went there."""
-        from lpmert.system.files import write_text
-
-        if self.weights_out is not None:
-            write_text(self.weights_out, text())
-        elif self.to_stdout and out.output is not None:
-            put(text().removesuffix("\n"))
 
 
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})
@@ -369,13 +388,11 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
 
 def _read(path: str) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
-    from lpmert.errors import DataError
-
-    document = read_toml(path)
-    found = values_of(document, options_by_key(Question, Where, HeldOut), path)
+    document = values.read_toml(path)
+    found = values.values_of(document, options_by_key(Question, Where, HeldOut), path)
     if "data" not in document:
-        raise DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
+        raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]
     if len(both) > 1:
-        raise DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
+        raise lpmert.DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
     return found

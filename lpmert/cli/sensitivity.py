@@ -5,31 +5,29 @@ How many features are needed, how sure weights and losses are, and the loss agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import flag
-from lpmert.cli.report import Picture
-from lpmert.cli.reports import grid, joined, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
+from lpmert.cli.reports import Picture, grid, joined, verdict_line
+from lpmert.cli.running import Output, delivering, exit_code, naming
 from lpmert.cli.search import Search, command
+from lpmert.findings import Unit
 from lpmert.quoting import number, shortened, visible
 from lpmert.reporting.tables import bound
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.budgets import Front
+    from matplotlib.figure import Figure
+
     from lpmert.cli.reading import Reading
-    from lpmert.findings import Unit
-    from lpmert.rashomon import NearOptimal, RashomonSet
-    from lpmert.result import Callback, Result
-    from lpmert.subsets import Subsets
-    from lpmert.unseen.leave_one_out import LeftOut
+    from lpmert.result import Callback
 
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
@@ -38,36 +36,15 @@ _MOST_LISTS = 20
 """Lists that are shown one by one."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    heading = "Sets of features"
-
-    at_most: int | None = option("K", "At most K features.  [default: all]")
-
-
-@dataclass(frozen=True)
-class _Near:
-    """Which weights count as near the optimum, and in what scale."""
-
-    heading = "Near-optimal weights"
-
-    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%")
-    relative_to: str | None = option(
-        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
-    )
-    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False)
-
-
-@dataclass(frozen=True)
-class _Second:
-    heading = "Second sum"
-
-    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points.  [default: all]")
-
-
-@command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
+@command(
+    "subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2", heading="Sets of features"
+)
+def subsets(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    at_most: int | None = option("K", "At most K features.  [default: all]"),
+) -> int:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
@@ -75,18 +52,27 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> int:
     """
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        with Interrupts() as stop, naming(search.name):
-            found = _searched(data, sizes.at_most, arguments, out)
-        deliver(found.to_json, lambda: _subsets_report(found, unit))
-        drawn.write(lambda: pictures.subsets(found, unit))
-    open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
-    return exit_code(next(open_ones, None), stop, found.complete)
+    def results(found: lpmert.Subsets) -> list[lpmert.Result]:
+        return [one.result for one in found.subsets]
+
+    find = partial(_searched, at_most=at_most, out=out)
+    return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
 
 
-@command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
+@command(
+    "ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am",
+    heading="Near-optimal weights",
+)
+def ranges(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%"),
+    relative_to: str | None = option(
+        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
+    ),
+    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False),
+) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
@@ -95,17 +81,10 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     --cones divides the set of all near-optimal weights into cones, inside of these ranges, and shows how large it is,
     and which lists choose the same throughout.
     """
-    from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
-        with Interrupts() as stop, naming(search.name):
-            found = near_optimal(data, **arguments, **own, on_stage=None if out.quiet else Stages())
-        deliver(found.to_json, lambda: _ranges_report(found, unit))
-        drawn.write(lambda: pictures.ranges(found, unit))
-    return exit_code(found.optimum.status, stop, found.complete)
+    find = partial(lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out))
+    return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
@@ -115,76 +94,78 @@ def leave_one_out(search: Search, out: Output) -> int:
     The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-    from lpmert.unseen.leave_one_out import leave_one_out
-
-    with logging_to_stderr(out), delivering(out) as deliver:
-        data, arguments, unit = _read(search, out)
-        with Interrupts() as stop, naming(search.name):
-            found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
-        deliver(found.to_json, lambda: _left_out_report(found, unit))
-    return exit_code(found.optimum.status, stop, found.complete)
+    find = partial(lpmert.leave_one_out, on_stage=Stages(out))
+    return _answered(search, out, find, _optimum, _left_out_report)
 
 
-@command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
-def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> int:
+@command(
+    "pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5",
+    heading="Second sum",
+)
+def pareto(
+    search: Search,
+    drawn: Picture,
+    out: Output,
+    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True),
+    points: int | None = option("N", "At most N points.  [default: all]"),
+) -> int:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
     Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
     smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
     as for `lpmert solve`.
     """
-    from lpmert import budgets
     from lpmert.reporting import pictures
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data, arguments, unit = _read(search, out)
-        arguments = _of_first(arguments)
+    def find(data: Any, **arguments: Any) -> lpmert.Front:
+        unit, numbers = search.unit(data), numbers_of(data, second, search)
 
-        def on_point(point: Result) -> None:
-            out.say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
+        def on_point(point: lpmert.Result) -> None:
+            out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
+        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **_of_first(arguments))
+
+    return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
+
+
+def _answered(
+    search: Search,
+    out: Output,
+    find: Callable[..., Any],
+    results: Callable[[Any], Iterable[lpmert.Result]],
+    report: Callable[[Any, Unit], str],
+    drawn: Picture | None = None,
+    draw: Callable[[Any, Unit], Figure] | None = None,
+) -> int:
+    """Read the lists, find the answer, deliver and draw it, and return the exit code; results: those it rests on."""
+    with delivering(out, None if drawn is None else drawn.picture) as deliver:
+        data = search.load(out)[0]
+        arguments, unit = search.arguments(data), search.unit(data)
         with Interrupts() as stop, naming(search.name):
-            numbers = numbers_of(data, second.second, search)
-            own: dict[str, Any] = {"name": second.second, "points": second.points, "on_point": on_point}
-            found = budgets.pareto(data, numbers, **arguments, **own)
-        deliver(found.to_json, lambda: _front_report(found, unit))
-        drawn.write(lambda: pictures.front(found, unit))
-    return exit_code(None, stop, found.complete)
+            found = find(data, **arguments)
+        deliver(found.to_json, partial(report, found, unit))
+        if drawn is not None and draw is not None:
+            drawn.write(partial(draw, found, unit))
+    open_ones = (one.status for one in results(found) if not one.status.proved)
+    return exit_code(next(open_ones, None), stop, found.complete)
 
 
-def _read(search: Search, out: Output) -> tuple[Any, dict[str, Any], Unit]:
-    """Return the lists, what many searches take together, and the unit of losses.
-
-    Raises `click.UsageError` for limits of a single search.
-    """
-    for name, value in search.of_one.items():
-        if value is not None:
-            raise click.UsageError(f"{flag(name)} is for one search; --time-limit ends this command.")
-    data = search.load(out)[0]
-    return data, _of_many(search.arguments(data)), search.unit(data)
+def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
+    return [found.optimum]
 
 
-def _of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in ("gap", "target", "node_limit")}
-
-
-def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
+def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
-    from lpmert.errors import LimitError
-
-    found = _searched(data, at_most, _of_many(arguments), out)
+    found = _searched(data, at_most, out, **arguments)
     if not found.subsets:
-        raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
+        raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
     spare = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
 
 
-def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:
-    from lpmert.subsets import best_subsets
-
-    own: dict[str, Any] = {**arguments, "ties": counted_ties(arguments["ties"])}
-    return best_subsets(data, **own, at_most=at_most, on_stage=None if out.quiet else Stages())
+def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> lpmert.Subsets:
+    return lpmert.best_subsets(data, at_most=at_most, ties=counted_ties(ties), on_stage=Stages(out), **arguments)
 
 
 def counted_ties(ties: str) -> str | None:
@@ -194,12 +175,10 @@ def counted_ties(ties: str) -> str | None:
 
 def best_within(
     data: Any, budget: tuple[str, float], search: Search, arguments: Mapping[str, Any], callback: Callback | None
-) -> Result:
+) -> lpmert.Result:
     """Return the best weights within a budget; raises `LimitError` where none were met in time."""
-    from lpmert.budgets import within_budget
-
-    (column, most), own = budget, _of_first(_of_many(arguments))
-    return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
+    (column, most), own = budget, _of_first(arguments)
+    return lpmert.within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 
 def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,15 +192,15 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
     """Return the name of a feature or statistic of the lists, or the numbers of another column, which is read now."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
-    others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
+    others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 
 
-def _loss(result: Result, unit: Unit) -> list[str]:
+def _loss(result: lpmert.Result, unit: Unit) -> list[str]:
     return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
 
 
-def _subsets_report(found: Subsets, unit: Unit) -> str:
+def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
     rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss(one.result, unit)] for one in found.subsets]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
@@ -233,7 +212,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
 
-def _ranges_report(found: NearOptimal, unit: Unit) -> str:
+def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
     rows = [
         [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
         for one in found.ranges
@@ -248,7 +227,7 @@ def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     return joined(table, figures, set_lines, verdict_line(verdict, found.complete))
 
 
-def _cones_lines(cones: RashomonSet, n_lists: int) -> str:
+def _cones_lines(cones: lpmert.RashomonSet, n_lists: int) -> str:
     """Return how large the set is, what it leaves as it is, and its middle as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
     lines = [
@@ -264,7 +243,7 @@ def _end(value: float) -> str:
     return f"{value:.4g}".replace("inf", "any")
 
 
-def _left_out_report(found: LeftOut, unit: Unit) -> str:
+def _left_out_report(found: lpmert.LeftOut, unit: Unit) -> str:
     """Return which lists cost more when they are left out, and what all cost as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
@@ -287,7 +266,7 @@ def _either(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _front_report(found: Front, unit: Unit) -> str:
+def _front_report(found: lpmert.Front, unit: Unit) -> str:
     rows = [[number(one.sums[found.second]), *_loss(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"

@@ -1,50 +1,35 @@
-"""`lpmert solve`, `check`, `evaluate`, `train` and `verify`: the best weights, how good given ones are, and proofs."""
+"""`lpmert solve`, `check` and `train`: the best weights, how far given ones are from them, and what training finds."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, memory_limit, option, time_limit
+from lpmert.cli.options import given_weights, option
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Given, Question, Reading, flag, paths_of, sizes
-from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
-from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
+from lpmert.cli.reading import Reading, flag, sizes
+from lpmert.cli.reports import Page, check_report, result_report
+from lpmert.cli.running import Output, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
+from lpmert.findings import plain
 from lpmert.registry import METHODS
+from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.findings import Unit
-    from lpmert.ranking import VerifiedRanking
-    from lpmert.result import Callback, Check, Result
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Files that a search writes besides its result."""
-
-    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.")
-    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True)
-    resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
-
-    def __post_init__(self) -> None:
-        if self.resume and self.checkpoint is None:
-            raise click.UsageError("--resume needs --checkpoint.")
+    from lpmert.result import Callback
 
 
 @dataclass(frozen=True)
@@ -66,9 +51,17 @@ class Few:
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
-    search: ScaledSearch, few: Few, start: Start, weights: WeightsOut, proof: Proof, page: Page, out: Output
+    search: ScaledSearch,
+    few: Few,
+    start: Start,
+    weights: WeightsOut,
+    page: Page,
+    out: Output,
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`."),
+    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True),
+    resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True),
 ) -> int:
-    """Find the weights with the least loss on the lists or lattices in DATA.
+    """Find the weights with the least loss on the lists or lattices in DATA, and prove it.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
     pooled by list, and - is stdin. Options say what a file does not, such as which columns are features; see the help
@@ -89,83 +82,64 @@ def solve(
     (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
     --weights-out; without it, to stdout instead of the report.
     """
-    if few.at_most is not None and proof.certificate is not None and search.ties == "best":
+    if resume and checkpoint is None:
+        raise click.UsageError("--resume needs --checkpoint.")
+    if few.at_most is not None and certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
-        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.of_one}
+        own = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
         for name, value in own.items():
             if value is not None:
                 raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
-    if search.cosine and proof.certificate is not None:
+    if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
-        from lpmert.api import minimize
-
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
         weights.check(data.names)
+        many = {name: value for name, value in arguments.items() if name not in search.stops}
         if few.at_most is not None:
-            return best_with(data, few.at_most, arguments, out)
+            return best_with(data, few.at_most, many, out)
         if few.budget is not None:
-            return best_within(data, few.budget, search, arguments, callback)
-        keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
+            return best_within(data, few.budget, search, many, callback)
+        keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         told = None if search.wide else callback  # several searches tell nothing before the end
-        result = minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
+        result = lpmert.minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
         return replace(result, whole=_whole(data, result, search, arguments))
 
-    def text(data: Data, result: Result) -> str:
-        from lpmert.api import problem_of
-
-        if search.wide:  # where rounding could leave the region
-            return weights.text(result.names, result.weights, None)
-        problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        return weights.text(result.names, result.weights, problem)
-
-    def finish(data: Data, result: Result, stop: Interrupts) -> None:
-        weights.save(partial(text, data, result), out)
-        _certify(proof, few, search, out, data, result, stop)
-
-    renews = [weights.updated, start.initial_weights]
-    writes = (weights.weights_out, proof.certificate, proof.checkpoint)
-    weights.beside(out)
-    return _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
+    prove = partial(_certify, certificate, few, search, out)
+    return _run(search, page, out, found, result_report, weights, files, prove)
 
 
 _MOST_NUMBERS = 10_000_000
 """Numbers in the features of lists, above which whole weights take seconds and are left out."""
 
 
-def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
+def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
     memory for the search.
     """
-    from lpmert.model.nbest import NBest
-    from lpmert.system.deadline import Deadline, OutOfTime, heeding
-    from lpmert.whole import whole_weights
-
     proved = result.status.proved and not search.wide
-    if proved and isinstance(data, NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
+    if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
         own = {name: arguments[name] for name in ("metric", "ties", "region")}
         limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return whole_weights(data, result, **own) or {}
+            return lpmert.whole_weights(data, result, **own) or {}
     return {}
 
 
-def _left(search: ScaledSearch, result: Result) -> float | None:
+def _left(search: ScaledSearch, result: lpmert.Result) -> float | None:
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
 def _certify(
-    proof: Proof, few: Few, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts
+    path: str | None, few: Few, search: ScaledSearch, out: Output, data: Data, result: lpmert.Result, stop: Interrupts
 ) -> None:
     """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
 
     Ctrl-C ends this alone: the outcome has been delivered.
     """
-    import lpmert
-    from lpmert.system.deadline import Deadline, OutOfTime, heeding
-
-    if proof.certificate is None:
+    if path is None:
         return
     with stop, Deadline(stop=lambda: stop.pressed).running(), heeding():
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
@@ -179,17 +153,16 @@ def _certify(
             column, most = few.budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
-        left = _left(search, result)
-        on_stage = None if out.quiet else Stages(slower=True)
+        left, on_stage = _left(search, result), Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+                lpmert.certify(data, result, path, time_limit=left, on_stage=on_stage, **settings)
                 return
         say("no certificate written: interrupted")
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
+def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_weights()) -> int:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -197,63 +170,54 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     for `lpmert solve`.
     """
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
-        from lpmert.api import check as check_weights
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
+        given = values.parse_weights(weights, data.names, "--weights")
+        return lpmert.check(data, given, callback=callback, **arguments)
 
-        return check_weights(data, given.of(data.names), callback=callback, **arguments)
-
-    return _run(search, page, out, found)
+    unwritten = WeightsOut()
+    return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))
 
 
 def _run(
     search: ScaledSearch,
     page: Page,
     out: Output,
-    find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
-    finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
-    writes: Sequence[str | None] = (),
-    renews: Sequence[str | None] = (),
-    text: Callable[[Data, Result], str] | None = None,
+    find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
+    report: Callable[..., str],
+    weights: WeightsOut,
+    files: AbstractContextManager[Both],
+    finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
-    """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
-    with logging_to_stderr(out):
-        with delivering(out, page.report, *writes, renews=renews) as deliver:
-            data, seconds = search.load(out)
-            # wrong usage is told before the table of progress begins
-            arguments, unit = search.arguments(data), search.unit(data)
-            with Interrupts() as stop:
-                progress = progress_of(out, search.time_limit, unit)
-                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
-                    outcome = find(data, callback, arguments)
-                outcome, result = _with_more(outcome, search, data, seconds, unit)
-                print_outcome(outcome, out, shown=text is None and not out.as_json and out.output is None)
-                report = partial(_report, outcome, data, out.verbose > 0)
-                deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
+    """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
+    with files as deliver:
+        data, seconds = search.load(out)
+        # wrong usage is told before the table of progress begins
+        arguments, unit = search.arguments(data), search.unit(data)
+        with Interrupts() as stop:
+            progress = progress_of(out, search.time_limit, unit)
+            with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
+                outcome = find(data, callback, arguments)
+            result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
+            result = replace(
+                _scaled(result, search, data, check),
+                seconds={"read": seconds, **result.seconds},
+                rates={**result.rates, **search.rates(data, result.loss)},
+                unit=unit,
+            )
+            if check is None:
+                outcome = result
+            else:
+                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)})
+            print_outcome(result, outcome.warnings, out, shown=weights.beside_report(out))
+            shown = partial(report, outcome, verbose=out.verbose > 0)
+            deliver(outcome.to_json, shown, lambda: weights.text(result.names, result.weights, search.problem(data)))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
+            drawn = page.write(outcome, data, arguments["metric"], search, out)
     return drawn or exit_code(result.status, stop)
 
 
-def _with_more(
-    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
-) -> tuple[Result | Check, Result]:
-    """Return an outcome and its result with rates, units, and the time for reading."""
-    from lpmert.result import Result
-
-    result = outcome if isinstance(outcome, Result) else outcome.optimum
-    result = replace(
-        _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
-        seconds={"read": seconds, **result.seconds},
-        rates={**result.rates, **search.rates(data, result.loss)},
-        unit=unit,
-    )
-    if isinstance(outcome, Result):
-        return result, result
-    return replace(outcome, optimum=result, rates={**outcome.rates, **search.rates(data, outcome.loss)}), result
-
-
-def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
+def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:
     """Return a result in the scale of --scale or of checked weights; unscaled if rounding would change its loss."""
     factor = 1.0
     if search.scale is not None:
@@ -267,63 +231,16 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
         factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
     if factor == 1.0:
         return result
-    from lpmert.api import evaluate
-
     scaled = result.times(factor)
-    found = evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
+    found = lpmert.evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(outcome: Result | Check, out: Output, *, shown: bool) -> None:
+def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], out: Output, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
-    from lpmert.result import Result
-
-    result = outcome if isinstance(outcome, Result) else outcome.optimum
-    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
+    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
     for line in [""] if shown else told:
         out.say(line)
-
-
-def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
-    from lpmert.model.nbest import NBest
-    from lpmert.result import Result
-
-    how: dict[str, Any] = {"verbose": verbose, "paths": "" if isinstance(data, NBest) else paths_of(data)}
-    return result_report(outcome, **how) if isinstance(outcome, Result) else check_report(outcome, **how)
-
-
-@command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: Question, given: Given, out: Short) -> None:
-    """Show what given weights cost on the lists or lattices in DATA, without a search.
-
-    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
-    list, counted from 0; for lattices, that is the best path.
-    """
-    import lpmert
-    from lpmert.api import evaluated, problem_of
-    from lpmert.findings import plain
-    from lpmert.result import SCHEMA
-
-    logged = logging_to_stderr(out, warnings=True)
-    with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
-        data = lists.read_whole()
-        out.say(f"{lists.name}: {sizes(data)}")
-        weights = given.of(data.names).of_features(data.names).tolist()
-        problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
-        found = evaluated(problem, weights)
-        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
-        document = {
-            "schema": SCHEMA,
-            "weights": dict(zip(data.names, weights, strict=True)),
-            **plain(found),
-            "list_ids": data.list_ids,
-            "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
-            "fingerprint": data.fingerprint,
-        }
-        deliver(
-            partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, weights, lists.unit(data)),
-        )
 
 
 @dataclass(frozen=True)
@@ -344,7 +261,6 @@ def train(lists: _Training, out: ToFile) -> None:
     perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
     `lpmert check --weights` reads them.
     """
-    from lpmert.findings import plain
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
@@ -362,83 +278,3 @@ def train(lists: _Training, out: ToFile) -> None:
         about = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
         document = {**plain(found, data.names), **about}
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """The certificate."""
-
-    certificate: str = argument("CERTIFICATE")
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """How long the check may take."""
-
-    heading = "Limits"
-
-    time_limit: float | None = time_limit()
-    memory_limit: int | None = memory_limit("process")
-
-
-@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
-def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
-    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
-
-    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
-    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
-    """
-    with naming(lists.name), delivering(out) as deliver:
-        with Allowance(limits.memory_limit).enforced():
-            data = lists.read_whole()
-            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(claim.certificate, data, lists)}
-        found = lpmert.verify(
-            claim.certificate,
-            data,
-            **of_data,
-            ties=lists.ties,
-            **vars(limits),
-            on_line=line_counter(claim.certificate, out),
-        )
-        deliver(partial(verified_json, found), partial(_verified_report, found))
-
-
-def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
-    """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
-    from lpmert.certificates.format import CertificateReader
-    from lpmert.errors import CertificateError
-
-    with suppress(CertificateError):  # which is told with its place when all is checked
-        for column in CertificateReader(certificate).header().budget:
-            numbers = numbers_of(data, column, lists)
-            return None if isinstance(numbers, str) else numbers
-    return None
-
-
-def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
-    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
-    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
-
-
-def _verified_report(found: lpmert.Verified) -> str:
-    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
-    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
-    for rows, sign in stated:
-        for row in rows:
-            most = max(map(abs, row))
-            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
-            parts.append(f"where {terms} {sign} 0")
-    return "\n".join([*parts, verdict_line(str(found), found.proved)])
-
-
-def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
-    """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
-    from lpmert.errors import DataError
-    from lpmert.system.files import lines
-
-    stages, n_lines = Stages(), None
-    if Path(certificate).is_file() and not out.quiet:
-        with suppress(DataError):  # which is told where it is met again
-            n_lines = sum(1 for _ in lines(certificate))
-    return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)

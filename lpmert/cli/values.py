@@ -1,4 +1,8 @@
-"""What the values of options mean: functions from the text on the command line, which raise `click.BadParameter`."""
+"""What the values of options mean: functions from the text on the command line, which raise `click.BadParameter`.
+
+In TOML files keys are the long names of options, and values mean the same. A list stands for values with commas between
+them, a table for names with values. Paths count from the file's folder.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,18 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
 
+import lpmert
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
-    from lpmert.model.region import Linear
 
     NameType = click.ParamType[str]
 else:
@@ -43,10 +48,6 @@ class Registered(NameType):
 
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
         self.registry, self.name, self.others = registry, registry.kind, others
-
-    def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return what stands for the value in the help: there are too many names to list them."""
-        return "NAME"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if ":" in value:
@@ -129,29 +130,10 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def backend(text: str) -> str:
-    from lpmert.errors import MethodError
     from lpmert.workers import checked_backend
 
-    try:
+    with refusing():
         return checked_backend(text)
-    except MethodError as error:
-        raise click.BadParameter(f"{error}.") from error
-
-
-def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
-    """Return a function from NAME=VALUE to name and value."""
-
-    def parse(text: str) -> tuple[str, Value]:
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value):
-            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
-        return name.strip(), convert(value)
-
-    parse.__name__ = f"NAME={kind}"
-    return parse
-
-
-FILE_BY_NAME = named(str, "FILE")
 
 
 def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
@@ -179,51 +161,44 @@ def _finite_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _named(text: str, mark: str, convert: Callable[[str], Value | None], what: str) -> tuple[str, Value]:
-    """Return a name and a value with a mark between them; convert: returns `None` for no such value."""
-    name, _, given = text.rpartition(mark)
-    value = convert(given)
-    if not name.strip() or value is None:
-        raise click.BadParameter(f"{quoted(text)} is not {what}.")
-    return name.strip(), value
+def _stripped(text: str) -> str | None:
+    return text.strip() or None
 
 
-def _several(mark: str, convert: Callable[[str], Value | None], what: str) -> Callable[[str], dict[str, Value]]:
-    """Return a function to values by name from texts as `_named` takes them, with a comma between any two."""
+def _named(
+    convert: Callable[[str], Value | None], what: str, mark: str = "=", *, in_value: bool = False
+) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value; convert: returns `None` for no such value.
 
-    def parse(text: str) -> dict[str, Value]:
-        found: dict[str, Value] = {}
-        for name, value in (_named(part, mark, convert, what) for part in text.split(",")):
-            if name in found:
-                raise click.BadParameter(f"{quoted(name)} is given twice.")
-            found[name] = value
-        return found
+    in_value: whether it is the value, rather than the name, that may have the mark in it.
+    """
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, _, given = text.partition(mark) if in_value else text.rpartition(mark)
+        value = convert(given)
+        if not name.strip() or value is None:
+            raise click.BadParameter(f"{quoted(text)} is not {what}.")
+        return name.strip(), value
 
     return parse
 
 
-pairs = _several("=", _finite_number, "a name with a number, such as ac=1,lm=0.5")
-roles = _several("=", lambda name: name.strip() or None, "a role with a feature, such as acoustic=am")
-bounds = _several(":", _range, "a feature with its limits, such as lm:0.. or ctc:0..1")
+def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[str, Value]]:
+    """Return a function to values by name from texts with a comma between any two."""
+    return lambda text: by_name(map(one, text.split(",")), quoted(text))
 
 
-def scale(text: str) -> tuple[str, float]:
-    what = "a feature with a weight other than 0, such as am=1"
-    return _named(text, "=", lambda given: _finite_number(given) or None, what)
+file_by_name = _named(lambda given: given or None, "NAME=FILE", in_value=True)
+pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0.5"))
 
 
-def budget(text: str) -> tuple[str, float]:
-    return _named(text, "=", _finite_number, "a column with the largest sum that it may have: words=900")
-
-
-def linear(text: str) -> Linear:
-    from lpmert.model.region import Linear
+def linear(text: str) -> lpmert.Linear:
 
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
         raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
-    return Linear(pairs(coefficients), *limits)
+    return lpmert.Linear(pairs(coefficients), *limits)
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
@@ -247,24 +222,23 @@ def scores_by_name(text: str) -> dict[str, float]:
 
 
 @contextmanager
-def refusing(see: str) -> Iterator[None]:
-    """Turn an error about an option of a method or metric into wrong usage; see: what `lpmert methods` shows."""
-    from lpmert.errors import LpmertError
+def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
+    """Turn an error about the value of an option into wrong usage; option: `None` while it is parsed.
 
+    see: where the values that it may have are shown.
+    """
     try:
         yield
-    except LpmertError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods {see}`.", param_hint="--set") from error
+    except lpmert.LpmertError as error:
+        raise click.BadParameter(f"{error}.{see and f' See `{see}`.'}", param_hint=option) from error
 
 
 @contextmanager
 def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
     """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
-    from lpmert.errors import DataError
-
     try:
         yield
-    except DataError as error:
+    except lpmert.DataError as error:
         if error.path != option:
             raise
         message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
@@ -278,11 +252,117 @@ OF_FORM: Mapping[str, Any] = {
     **dict.fromkeys(("W", "C", "LOSS"), finite),
     **dict.fromkeys(("A,B,C", "WORD,WORD"), column_names),
     **dict.fromkeys(("SECONDS", "X"), seconds),
+    "FILE,...": lambda text: text.split(","),
     **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
-    **{"A=1,B=0.5": pairs, "A:0..,B:0..1": bounds, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name},
-    **{"NAME=W": scale, "COLUMN=MOST": budget, "ROLE=FEATURE,...": roles, "NAME=FILE": FILE_BY_NAME},
-    "NAME=VALUE": named(str.strip, "VALUE, such as restarts=20"),
-    "NAME=WEIGHTS": named(str, "WEIGHTS"),
-    "NAME=WORD,WORD": named(column_names, "WORD,WORD"),
+    **{"A=1,B=0.5": pairs, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name, "NAME=FILE": file_by_name},
+    "A:0..,B:0..1": _several(_named(_range, "a feature with its limits, such as lm:0.. or ctc:0..1", ":")),
+    "ROLE=FEATURE,...": _several(_named(_stripped, "a role with a feature, such as acoustic=am")),
+    "NAME=W": _named(lambda given: _finite_number(given) or None, "a feature with a weight other than 0: am=1"),
+    "COLUMN=MOST": _named(_finite_number, "a column with the largest sum that it may have: words=900"),
+    "NAME=VALUE": _named(_stripped, "NAME=VALUE, such as restarts=20", in_value=True),
+    "NAME=WEIGHTS": _named(lambda given: given or None, "NAME=WEIGHTS", in_value=True),
+    "NAME=WORD,WORD": _named(lambda given: column_names(given) if given else None, "NAME=WORD,WORD", in_value=True),
 }
 """What values mean, by what stands for them in the help."""
+
+_FILES = ("FILE", "DATA...", "NAME=FILE")
+"""What stands for values that are files."""
+_PERHAPS_FILES = ("scores", "scales", "around")
+"""Keys whose values are names or numbers where there is no such file."""
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Return the document in a file; raises `DataError`."""
+    import tomllib
+
+    from lpmert.system.files import read_text
+
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
+        raise lpmert.DataError(f"not TOML: {error}", path=path) from error
+
+
+def check_keys(table: Any, known: Collection[str], path: str | Path, where: str = "") -> None:
+    """Raise `DataError` for what is no table, and for keys other than these; where: the table, with a dot."""
+    if not isinstance(table, dict):
+        raise lpmert.DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
+    for key in table:
+        if key not in known:
+            there = ", ".join(known)
+            raise lpmert.DataError(f"no key {quoted(where + key)}; there are {there}", path=path)
+
+
+def values_of(
+    table: Mapping[str, Any], known: Mapping[str, click.Parameter], path: str | Path, where: str = ""
+) -> dict[str, Any]:
+    """Return the values of options by parameter; known: the options by key.
+
+    Raises `DataError`, which names file and key, for a key that is unknown and a value that an option cannot have.
+    """
+    check_keys(table, known, path, where)
+    found = dict[str, Any]()
+    ctx = cast(click.Context, click.get_current_context(silent=True))  # for messages only
+    for key, value in table.items():
+        one = known[key]
+        try:
+            found[one.name or ""] = one.process_value(ctx, _given(key, value, one, Path(path).parent))
+        except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # no path holds a null character
+            reason = error.message if isinstance(error, click.UsageError) else str(error)
+            raise lpmert.DataError(f"{where}{key}: {reason}", path=path) from error
+    return found
+
+
+def _given(key: str, value: Any, one: click.Parameter, folder: Path) -> Any:
+    """Return a value of the file as the command line has it: as text, or several; a flag as it is."""
+    if isinstance(one, click.Option) and one.is_flag:
+        if not isinstance(value, bool):
+            raise click.UsageError(f"must be true or false, not {quoted(value)}")
+        return value
+    metavar = one.metavar or ""
+    if not (one.multiple or one.nargs < 0):
+        mark = ":" if ":" in metavar else "="
+        return _of_file(key, metavar, _text(value, mark), folder)
+    if isinstance(value, dict):
+        several = [f"{name}={_of_file(key, metavar, text, folder)}" for name, text in _pairs(value)]
+    else:
+        each = value if isinstance(value, list) else [value]
+        several = [_of_file(key, metavar, _text(item, ""), folder) for item in each]
+    searching = [text for text in several if key == "set" and not text.startswith("metric.")]
+    if searching:
+        raise click.UsageError(f"{quoted(searching[0])} is none of the metric's; give it to the command (--set)")
+    return several
+
+
+def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names and values; a table within a table stands for names with dots."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", text) for inner, text in _pairs(value))
+        else:
+            yield name, _text(value, "")
+
+
+def _text(value: Any, mark: str) -> str:
+    """Return a value as the command line has it; mark: what stands between names and values there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    parts: list[str] = []
+    if isinstance(value, list):
+        parts = [_text(one, "") for one in value]
+    elif isinstance(value, dict) and mark:
+        parts = [f"{name}{mark}{_text(one, '')}" for name, one in value.items()]
+    torn = [part for part in parts if "," in part]
+    if not parts or torn:
+        raise click.UsageError(f"cannot be {quoted(value)}" + (f": a comma parts names, as in {torn}" if torn else ""))
+    return ",".join(parts)
+
+
+def _of_file(key: str, metavar: str, text: str, folder: Path) -> str:
+    """Return the value, if it is a file as it is called from here: paths are relative to the problem's file."""
+    beside = os.fspath(folder / text)
+    if text == "-" or not (metavar in _FILES or key in _PERHAPS_FILES):
+        return text
+    return beside if os.path.exists(beside) or key not in _PERHAPS_FILES else text

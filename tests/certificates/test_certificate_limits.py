@@ -17,6 +17,7 @@ from lpmert import CertificateError, LimitError, MethodError, NBest, verify
 from lpmert.certificates.check import lattices as check
 from lpmert.certificates.write.certify import compact, write_certificate
 from lpmert.cli import progress
+from lpmert.cli.running import Quiet
 from lpmert.system import deadline
 from lpmert.system.deadline import Deadline, OutOfTime, Pace
 
@@ -140,7 +141,7 @@ def test_progress_tells_what_is_left_at_the_pace_so_far(monkeypatch: pytest.Monk
     now = [0.0]
     monkeypatch.setattr(progress, "say", said.append)
     monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
-    told = progress.Stages(slower=True)
+    told = progress.Stages(Quiet(), slower=True)
     for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (4.0, 7, None)):
         now[0] = seconds
         told("links", done, parts)

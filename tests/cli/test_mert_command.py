@@ -17,7 +17,6 @@ from mutations import examples, read_or_refused
 from oracle import decoded
 
 import lpmert
-import lpmert.api
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
 from lpmert.formats.weights import read_weights, weights_text
@@ -437,9 +436,9 @@ def test_the_time_counts_from_the_start_and_the_proof_gets_what_line_searches_le
             time.sleep(0.5)
         return original_minimize(*arguments, time_limit=time_limit, **settings)
 
-    original_minimize = lpmert.api.minimize
+    original_minimize = lpmert.minimize
     monkeypatch.setattr(module, "load_mert_data", slow)
-    monkeypatch.setattr(lpmert.api, "minimize", minimize)
+    monkeypatch.setattr(lpmert, "minimize", minimize)
     put(here, lists())
     assert run(*FLAGS, "--time-limit", "100").exit_code == 0
     assert len(limits) == 2

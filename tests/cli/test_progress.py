@@ -137,7 +137,7 @@ def test_the_live_view_begins_with_what_is_done_before_the_search(
     command: list[str], before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("lpmert.cli.progress.LiveView._update", lambda _, picture: shown.append(str(picture)))
+    monkeypatch.setattr("lpmert.cli.progress._show", lambda _, picture: shown.append(str(picture)))
     monkeypatch.setattr("lpmert.cli.search.ProgressLog", partial(ProgressLog, live=True))
     lists = ["examples/best_of_n/candidates.jsonl", "--gain", "correct"]
     monkeypatch.chdir(ROOT)

@@ -8,7 +8,6 @@ import pytest
 from commands import json_of, refusal, run, succeeded
 
 import lpmert
-import lpmert.subsets
 
 TABLE = """question,a,b,c,errors
 1,1,0,3,0
@@ -72,7 +71,7 @@ def test_sizes_that_time_left_out_are_no_success(
     """Also where each size that was reached is proved."""
     found = lpmert.best_subsets(lists)
     some = replace(found, subsets=found.subsets[:2], complete=False)
-    monkeypatch.setattr(lpmert.subsets, "best_subsets", lambda *_, **__: some)
+    monkeypatch.setattr(lpmert, "best_subsets", lambda *_, **__: some)
     done = run("subsets", table, *OPTIONS, "-q")
     assert "proved for these sizes; there was no time for more" in done.stdout
     assert done.exit_code == 3

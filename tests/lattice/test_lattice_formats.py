@@ -564,8 +564,8 @@ def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() 
     assert found["rates"]["error_rate"] == pytest.approx(best.loss / 86)  # words in the references
     digits = round(float(lattices.log10_paths.max()))
     assert f"u01.slf.gz and 11 more files: 12 lattices, 5,227 links, up to 10^{digits} paths each" in outcome.stderr
-    shown = succeeded("solve", *ON_LATTICES, *REGION, "-v").stdout
-    assert f"paths         5,227 links, up to 10^{digits} paths each; {best.counters['survivors']} may win" in shown
+    shown = [line.split() for line in succeeded("solve", *ON_LATTICES, *REGION, "-v").stdout.splitlines()]
+    assert ["survivors", f"{best.counters['survivors']:,}"] in [line[-2:] for line in shown], "paths that may win"
 
 
 def test_n_best_makes_lists_of_lattices() -> None:
@@ -573,7 +573,6 @@ def test_n_best_makes_lists_of_lattices() -> None:
     found = json_of("solve", *ON_LATTICES, *options, *REGION)
     lists = lpmert.read(LATTICES, references=TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
     assert found["fingerprint"] == lists.fingerprint
-    assert "may win in a cone" not in succeeded("solve", *ON_LATTICES, *options, *REGION).stdout
 
 
 def test_check_and_evaluate_take_all_paths() -> None:

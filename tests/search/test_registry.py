@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -122,7 +121,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
         ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
         ("och", ["restarts"], "such as restarts=20"),
-        ("och", ["restarts=1", "restarts=2"], "'restarts' is given twice"),
+        ("och", ["restarts=1", "restarts=2"], "--set names restarts twice"),
         ("sweep", ["restarts=1"], "method 'sweep' has no option 'restarts'; it has none"),
         ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
         ("grid", ["ranges=lm"], "ranges such as lm:0..15,words:-3..3; got 'lm'"),
@@ -448,9 +447,7 @@ def test_what_is_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.group)
-def test_ours_are_registered_as_those_of_other_packages_are(registry: Registry) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][registry.group] == dict(registry.own)
+def test_every_name_of_ours_leads_somewhere(registry: Registry) -> None:
     for name in registry.own:
         assert registry.find(name) is not None
 
