@@ -37,7 +37,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
-from lpmert.system.deadline import Deadline, told
+from lpmert.system.deadline import Deadline, told, within
 from lpmert.values import real_number
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def near_optimal(
             _check_cones(problem)
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
-        search = _Ranges(nbest, problem, solver, limits, seed, deadline, most, precision)
+        search = _Ranges(problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
@@ -266,7 +266,6 @@ def _slack(slack: float | str) -> Callable[[float], float]:
 class _Ranges:
     """The questions that ranges are made of, each one search below the cut-off."""
 
-    nbest: NBest
     problem: Problem
     method: Method
     limits: Limits
@@ -309,7 +308,7 @@ class _Ranges:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
+        share = within(self.deadline.share(n_left))
         (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 
@@ -358,7 +357,7 @@ class _Ranges:
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
         limits = replace(self.limits, time_limit=seconds, target=self.most)
         try:
-            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
             return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
         except RegionError:
             return nothing
