@@ -299,7 +299,7 @@ class _Selection:
         self._met[names] = found.least_met
         if found.result is not None:
             self.best = found.result
-        return found.bound, found.ended
+        return found.bound, found.status.finished
 
     def _promise(self, names: _Set) -> float:
         """Return the least loss met in a set with a feature less."""

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -358,17 +358,12 @@ def workers_for(seconds: float) -> Workers:
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
-def using_workers(backend: str, jobs: int) -> AbstractContextManager[Workers]:
-    """Let so many workers run the units of work within the block."""
-    return using(workers_of(backend, jobs))
-
-
 @contextmanager
-def using(workers: Workers) -> Iterator[Workers]:
-    """Let these workers run the units of work within the block, then stop them. New threads do not inherit them."""
-    with workers as entered:
-        token = _workers.set(entered)
+def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
+    """Let so many workers run the units of work within the block, then stop them. New threads do not inherit them."""
+    with workers_of(backend, jobs) as workers:
+        token = _workers.set(workers)
         try:
-            yield entered
+            yield workers
         finally:
             _workers.reset(token)

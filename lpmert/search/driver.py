@@ -141,7 +141,10 @@ def _started(method: Method, task: Task) -> Search:
 
 
 class Driver(Watch):
-    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends."""
+    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends.
+
+    most: what the search is told that its first weights cost, if they cost more: then only less is an improvement.
+    """
 
     def __init__(
         self,
@@ -151,11 +154,12 @@ class Driver(Watch):
         deadline: Deadline,
         interrupts: Interrupts | None = None,
         checkpoint: Checkpoint | None = None,
+        most: float = inf,
     ) -> None:
         self.status: Status | None = None
         self.deadline, self.interrupts = deadline, interrupts or Interrupts()
         self._problem, self._limits, self._callback = problem, limits, callback
-        self._checkpoint = checkpoint
+        self._checkpoint, self._most, self.first_loss = checkpoint, most, inf
         self._trace: list[tuple[float, float | None, float]] = []
         self._last_call = -inf
         self._last_cost: int | None = None
@@ -180,15 +184,18 @@ class Driver(Watch):
         problem, began = self._problem, self.deadline.seconds
         try:
             if isinstance(problem, LatticeProblem):
-                return first_on_lattices(problem, seed, initial)
-            return first_incumbent(problem, seed, initial)
+                found = first_on_lattices(problem, seed, initial)
+            else:
+                found = first_incumbent(problem, seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
             if isinstance(problem, LatticeProblem):
-                return any_on_lattices(problem)
-            return any_incumbent(problem.canonical)
-        finally:
-            self.incumbent_seconds = self.deadline.seconds - began
+                found = any_on_lattices(problem)
+            else:
+                found = any_incumbent(problem.canonical)
+        self.incumbent_seconds = self.deadline.seconds - began
+        self.first_loss = problem.canonical.loss_of(found.cost)
+        return replace(found, cost=int(min(found.cost, self._most)))
 
     def _restored_incumbent(self) -> Incumbent | None:
         """Return the best weights of the checkpoint, if there are any."""
@@ -339,11 +346,6 @@ class Below:
     status: Status
     least_met: float
 
-    @property
-    def ended(self) -> bool:
-        """Whether the search did, rather than being stopped."""
-        return self.status.finished
-
 
 def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
     """Search lists for weights with a loss below a cut-off, `inf` for any.
@@ -353,28 +355,16 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     check_fits(method, problem)
     limits, interrupts = limits or Limits(), Interrupts()
     deadline = deadline_of(problem, limits, interrupts)
-    driver = _Driver(problem, limits, None, deadline, interrupts)
-    driver.most = _cost_of(problem, cutoff)
+    most = _cost_of(problem, cutoff)
+    driver = Driver(problem, limits, None, deadline, interrupts, most=most)
     with interrupts, deadline.running():
         outcome = driver.drive(driver.begin(method, seed, None))
-        if outcome.cost >= driver.most:
+        if outcome.cost >= most:
             return Below(None, _bound_of(problem, cutoff, outcome), outcome.status, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
             result = result_of(method, problem, outcome, seed)
     bound = -inf if result.lower_bound is None else result.lower_bound
     return Below(result if result.loss < cutoff else None, bound, outcome.status, result.loss)
-
-
-class _Driver(Driver):
-    """Tells the search that its first weights cost as little as the cut-off, so that only less is an improvement."""
-
-    most: float = inf
-    first_loss = inf
-
-    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
-        found = super()._first_weights(seed, initial)
-        self.first_loss = self._problem.canonical.loss_of(found.cost)
-        return replace(found, cost=int(min(found.cost, self.most)))
 
 
 def _cost_of(problem: Problem, cutoff: float) -> float:

@@ -57,15 +57,6 @@ class AllHypotheses:
         shifted = scores - np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers]
         return np.asarray(shifted - np.log(self.sums(np.exp(shifted)))[self.numbers])
 
-    def probabilities(self, weights: FloatArray) -> FloatArray:
-        """Return the softmax [M] of the scores at weights [d]."""
-        return np.asarray(np.exp(self.log_probabilities(self.features @ weights)))
-
-    def back_to_weights(self, probabilities: FloatArray, slopes: FloatArray) -> FloatArray:
-        """Return the gradient [d] by the weights from slopes [M] by the probabilities [M]."""
-        mean = self.sums(probabilities * slopes)
-        return np.asarray((probabilities * (slopes - mean[self.numbers])) @ self.features)
-
     def chosen(self, weights: FloatArray) -> IntArray:
         """Return the row [S] that each list decodes to at weights [d], the first on ties."""
         return first_best(self.features @ weights, self.offsets[:-1])
