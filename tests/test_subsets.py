@@ -186,7 +186,7 @@ def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_wo
         (_tightened(6.0), 5.0, Status.OPTIMAL, 0),
         (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT, 2),
         (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT, 2),
-        (_tightened(5.0, region=Region(cosine=0.5, around={"f0": 1.0})), 5.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, region=Region(cosine=0.5, around=np.eye(3)[0])), 5.0, Status.TIME_LIMIT, 2),
     ):
         assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
 

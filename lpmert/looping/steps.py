@@ -134,8 +134,6 @@ class Stepping:
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
         problem = Problem(lists, self.measure.metric, region=region)
         before = problem.evaluate(start).loss
-        left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
-        limits = replace(self.limits, time_limit=min(left) if left else None)
         bound, proved = None, False
         earlier = self._before(start)
         searching = self.within(angle)
@@ -145,7 +143,7 @@ class Stepping:
             loss = problem.evaluate(weights).loss
         else:
             method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
-            found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
+            found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
             proved = found.status.proved
         if self._chooses:

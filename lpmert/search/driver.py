@@ -29,7 +29,7 @@ from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
-from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
+from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
 
@@ -100,7 +100,7 @@ def solve(
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
     """Return when a search ends: by its limits of time and memory, by Ctrl-C, or with the call around it."""
     memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
-    return Deadline(limits.time_limit, started, also_outside(lambda: interrupts.pressed), memory)
+    return within(limits.time_limit, started, lambda: interrupts.pressed, memory)
 
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
