@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,9 @@ class Step:
     optima: Sequence[Sequence[float]] = ()
     proved: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def of(cls, kept: Mapping[str, Any], names: Sequence[str]) -> Step:
-        """Return the step that `to_dict` gave; raises `TypeError`, `ValueError` or `AttributeError` for another one.
+        """Return the step of these fields; raises `TypeError`, `ValueError` or `AttributeError` for others.
 
         names: what has a weight.
         """

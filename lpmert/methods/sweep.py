@@ -35,11 +35,6 @@ class PlanarOptimum:
     representable_cost: int | None
     representable_weights: FloatArray | None
 
-    @property
-    def representable(self) -> bool:
-        """Whether floating-point weights reach the least cost."""
-        return self.representable_cost == self.cost
-
 
 class CriticalDirections(NamedTuple):
     """Where the choices change as the weights turn counter-clockwise once, exactly sorted.
@@ -157,18 +152,15 @@ class Sweep(Method):
 
         def settle() -> int | None:
             optimum = sweep_directions(*canonical.lists)
-            if canonical.rounding is not None:
-                # The order of directions is that of the rounded features, and proves nothing about the exact ones.
-                for weights in (optimum.weights, optimum.representable_weights):
-                    cost = None if weights is None else canonical.strict_cost(weights)
-                    if weights is not None and cost is not None:
-                        incumbent.improve(cost, weights, "W")
-                return 0
-            if not optimum.representable and canonical.strict_cost(optimum.weights) == optimum.cost:
+            if canonical.rounding is None and optimum.representable_cost == optimum.cost:
                 incumbent.improve(optimum.cost, optimum.weights, "W")
                 return None
-            if optimum.representable_cost is not None and optimum.representable_weights is not None:
-                incumbent.improve(optimum.representable_cost, optimum.representable_weights, "W")
-            return None if optimum.representable_cost == optimum.cost else optimum.cost
+            for weights in (optimum.weights, optimum.representable_weights):
+                cost = None if weights is None else canonical.strict_cost(weights)
+                if weights is not None and cost is not None:
+                    incumbent.improve(cost, weights, "W")
+            if canonical.rounding is not None:  # the order of directions proves nothing about the exact features
+                return 0
+            return None if incumbent.cost <= optimum.cost else optimum.cost
 
         return DirectSearch(incumbent, settle)

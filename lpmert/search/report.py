@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
-from lpmert.findings import Cell, Diagnostic
+from lpmert.findings import Cell, Diagnostic, figures_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
@@ -313,23 +313,16 @@ def _result(
     return Result(
         weights=weights,
         names=problem.names,
-        loss=loss,
-        score=evaluation.score,
         lower_bound=lower,
         status=status,
         method=method.name,
-        statistics=evaluation.statistics,
-        selection=evaluation.selection,
-        margin=evaluation.margin,
         signature=f"lpmert:{__version__}|{problem.signature}|method:{method.settings()}|seed:{seed}",
         fingerprint=problem.fingerprint,
         seed=seed,
-        tied_lists=evaluation.tied_lists,
-        loss_best_ties=evaluation.loss_best_ties,
-        loss_worst_ties=evaluation.loss_worst_ties,
         region=problem.distances(weights),
         trace=outcome.trace,
         unit=problem.unit,
+        **figures_of(evaluation, Result),
     )
 
 
