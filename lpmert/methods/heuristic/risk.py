@@ -213,7 +213,7 @@ class Annealing(Comparator):
         choice = AllLists(lists, sum_of_risks([(share, risk_of(problem.metric, lists))]))
 
         def loss_aside(weights: FloatArray) -> float:
-            return problem.metric.loss(aside.statistics[aside.chosen(weights)].sum(axis=0)) if aside else inf
+            return problem.metric.loss(aside.total(weights)) if aside else inf
 
         return self._anneal(choice, lists.scale, weights, clock, None if aside is None else loss_aside)
 
