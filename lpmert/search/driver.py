@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
@@ -93,8 +93,7 @@ def solve(
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
                 seconds["search"] -= driver.incumbent_seconds
-            resumed = saved is not None and saved.state is not None
-            return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
+            return replace(result, resumed=saved.state is not None).with_seconds(**seconds, total=deadline.seconds)
 
 
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
@@ -159,7 +158,7 @@ class Driver(Watch):
         self.status: Status | None = None
         self.deadline, self.interrupts = deadline, interrupts or Interrupts()
         self._problem, self._limits, self._callback = problem, limits, callback
-        self._checkpoint, self._most, self.first_loss = checkpoint, most, inf
+        self._checkpoint, self._most, self.first_loss = checkpoint or Checkpoint(), most, inf
         self._trace: list[tuple[float, float | None, float]] = []
         self._last_call = -inf
         self._last_cost: int | None = None
@@ -199,10 +198,11 @@ class Driver(Watch):
 
     def _restored_incumbent(self) -> Incumbent | None:
         """Return the best weights of the checkpoint, if there are any."""
-        if self._checkpoint is None or self._checkpoint.state is None:
+        state = self._checkpoint.state
+        if state is None:
             return None
         with self._checkpoint.restoring():
-            found = Incumbent.of(self._checkpoint.state)
+            found = Incumbent.of(state)
             n_features = self._problem.canonical.n_features
             if found.weights.shape != (n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
                 raise ValueError(f"weights {found.weights}")
@@ -213,12 +213,12 @@ class Driver(Watch):
             return found
 
     def _restore(self, search: Search) -> None:
-        if self._checkpoint is None or self._checkpoint.state is None:
+        state = self._checkpoint.state
+        if state is None:
             return
         with self._checkpoint.restoring():
-            state = self._checkpoint.state["search"]
-            search.restore(state)
-        if not state:
+            search.restore(state["search"])
+        if not state["search"]:
             logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
     def drive(self, search: Search) -> Outcome:
@@ -234,13 +234,13 @@ class Driver(Watch):
                     with self.deadline.running(), heeding():
                         search.advance()
                     bound = search.lower_bound
-                    self._keep(search)
+                    self._checkpoint.keep(search.saved)
             except OutOfTime:
                 status = self._cut_short()
             except KeyboardInterrupt:
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
-            self._keep(search, now=True)
+            self._checkpoint.keep(search.saved, now=True)
             found = search.incumbent
             bound = None if bound is None else min(bound, found.cost)
             self.note(search, bound)
@@ -253,13 +253,7 @@ class Driver(Watch):
 
         Errors of the callback pass.
         """
-        if self._checkpoint is None or self._checkpoint.state is None:
-            return nullcontext()
         return self._checkpoint.restoring(lambda error: error is self._of_callback)
-
-    def _keep(self, search: Search, *, now: bool = False) -> None:
-        if self._checkpoint is not None:
-            self._checkpoint.keep(search.saved, now=now)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add to the trace what has changed."""
