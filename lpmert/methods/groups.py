@@ -12,7 +12,7 @@ Units of work are the beginnings of groups, which small ones do not outlast, and
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -79,7 +79,7 @@ def begin(field: Common, lists: IntArray, best: FloatArray, budget: int) -> Answ
     return Answer(parts, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
 
 
-_KEPT = ("lists", "weights", "turn", "closed", "unsettled")
+_SAVED = ("lists", "weights", "turn", "closed", "unsettled")
 
 
 @dataclass(eq=False)
@@ -127,13 +127,13 @@ class Group:
         """Return the state of the group; known: the numbers of the groups that it was joined from."""
         search = None if self.search is None else self.search.saved()
         own = {"parts": [known[part] for part in self.parts], "bound": self.own_bound, "search": search}
-        return {**own, **{name: getattr(self, name) for name in _KEPT}}
+        return {**own, **{name: getattr(self, name) for name in _SAVED}}
 
     @classmethod
     def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
         """Return the group of a state without its search; known: groups by their numbers."""
         parts = tuple(known[number] for number in state["parts"])
-        return cls(parts=parts, bound=state["bound"], **{name: state[name] for name in _KEPT})
+        return cls(parts=parts, bound=state["bound"], **{name: state[name] for name in _SAVED})
 
     def all(self) -> list[Group]:
         """Return this group and all that it was joined from, which come before it."""
@@ -226,6 +226,7 @@ class MinorantSearch(Combined):
     """
 
     phase = "groups of lists"
+    checkpointed = ("_height", "_costs", "_least")
 
     def __init__(
         self,
@@ -276,18 +277,12 @@ class MinorantSearch(Combined):
         return [search for search in (self._inner, self._whole) if search is not None]
 
     def state(self) -> Mapping[str, Any]:
-        inner = self._inner
-        return {
-            "height": self._height,
-            "costs": self._costs,
-            "least": self._least,
-            "inner": None if inner is None else inner.saved(),
-            "whole": None if self._whole is None else self._whole.state(),
-        }
+        inner = None if self._inner is None else self._inner.saved()
+        return {**super().state(), "inner": inner, "whole": None if self._whole is None else self._whole.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the minorant of that search: what is proved there is proved of its costs."""
-        self._height, self._costs, self._least = state["height"], state["costs"], state["least"]
+        super().restore(state)
         self._inner = None
         if state["inner"] is not None:
             try:
@@ -373,6 +368,7 @@ class GroupedSearch(Combined):
 
     phase = "groups of lists"
     early = True
+    checkpointed = ("_counted", "_sampled", "_worked", "_descent_budget")
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
@@ -427,17 +423,16 @@ class GroupedSearch(Combined):
         number = {group: k for k, group in enumerate(groups)}
         to_begin = [*(group for group, _ in self._beginning), *self._to_begin]
         return {
+            **super().state(),
             "sample": self._sample[:, : self._sampled],
-            "sampled": self._sampled,
             "groups": [group.state(number) for group in groups],
             "to_begin": [number[group] for group in to_begin],
             "open": [number[group] for group in self._open],
-            "counted": dict(self._counted),
-            "other": [self._worked, self._descent_budget],
             "random": self._rng.bit_generator.state,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
         groups: list[Group] = []
         for kept in state["groups"]:
             groups.append(Group.of(kept, groups))
@@ -448,13 +443,10 @@ class GroupedSearch(Combined):
             kept = state["groups"][k]["search"]
             groups[k].search = search = self._search_of(groups[k], Incumbent.of(kept))
             search.restore(kept["search"])
-        self._sampled = state["sampled"]
         if state["sample"].size:
             self._sample[:, : self._sampled] = state["sample"]
         elif self._sampled or self._to_begin or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
-        self._counted = Counter(state["counted"])
-        self._worked, self._descent_budget = state["other"]
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:

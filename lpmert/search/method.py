@@ -11,6 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -53,13 +54,14 @@ class Search(ABC):
     """A search that works in slices and can stop after any of them.
 
     strict: the cost of the incumbent depends on no tie. early: the bound rises most at first, which says little about
-    later. catalogue: the paths that may win somewhere, of a search over lattices that knows them. A constant answer can
-    be an attribute of a search: `nodes = 0`.
+    later. checkpointed: attributes that a checkpoint has as they are. catalogue: the paths that may win somewhere, of a
+    search over lattices that knows them. A constant answer can be an attribute of a search: `nodes = 0`.
     """
 
     incumbent: Incumbent
     strict: ClassVar[bool] = True
     early: ClassVar[bool] = False
+    checkpointed: ClassVar[tuple[str, ...]] = ()
     catalogue: Catalogue | None = None
     _unsettled: int | None = None
 
@@ -139,11 +141,12 @@ class Search(ABC):
 
         Empty, if there is nothing worth keeping beside the best weights.
         """
-        return {}
+        return {name: copy(getattr(self, name)) for name in self.checkpointed}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
-        del state
+        for name in self.checkpointed:
+            setattr(self, name, state[name])
 
     def saved(self) -> Mapping[str, Any]:
         """Return the incumbent, and the `state` under "search"."""
@@ -281,6 +284,10 @@ class Combined(Search):
         """Add what a search has counted, which is at work no longer."""
         self._effort_put_away += search.effort
         self._counted.update(search.counters())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._counted = Counter(self._counted)
 
     @property
     def nodes(self) -> int:

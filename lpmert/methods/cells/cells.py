@@ -9,7 +9,7 @@ those over boxes on the faces of a cube.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -163,6 +163,7 @@ class CellsSearch(Combined):
     """
 
     phase = "cones"
+    checkpointed = ("_counted", "_unsettled", "_exact_leaves", "_stalled", "_floor")
 
     def __init__(
         self,
@@ -276,28 +277,17 @@ class CellsSearch(Combined):
 
     def state(self) -> Mapping[str, Any]:
         parts = [*self._nodes.nodes(), *self._hard, *self._queue.nodes()]
-        return {
-            "roots": len(self._roots),
-            "parts": [plain(part) for part in parts],
-            "counts": list(self._count),
-            "exact_leaves": self._exact_leaves,
-            "closed": dict(self._counted),
-            "unsettled": self.unsettled,
-            "stalled": self._stalled,
-            "boxed": self._task.boxed,
-            "floor": self._floor,
-        }
+        own = {"roots": len(self._roots), "parts": [plain(part) for part in parts], "boxed": self._task.boxed}
+        return {**super().state(), **own, "counts": list(self._count)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if self._task.boxed and not state["boxed"]:
             self._begin(boxed=False)
-        self._stalled, self._floor = state["stalled"], state["floor"]
+        super().restore(state)
         while len(self._roots) > state["roots"]:
             self._roots.skip()
         self._queue.push(OpenNode(**part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
-        self._exact_leaves, self._counted = state["exact_leaves"], Counter(state["closed"])
-        self._unsettled = state["unsettled"]
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
         """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
