@@ -6,6 +6,7 @@ all directions exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.numeric.rational import EPSILON
-from lpmert.search.method import DirectSearch, Method, Search, Task
+from lpmert.search.method import Enumeration, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _LEAST_EXPONENT = -440
@@ -150,17 +151,17 @@ class Sweep(Method):
                 f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
             )
 
-        def settle() -> int | None:
+        def settle() -> Iterator[int | None]:
             optimum = sweep_directions(*canonical.lists)
             if canonical.rounding is None and optimum.representable_cost == optimum.cost:
                 incumbent.improve(optimum.cost, optimum.weights, "W")
-                return None
-            for weights in (optimum.weights, optimum.representable_weights):
-                cost = None if weights is None else canonical.strict_cost(weights)
-                if weights is not None and cost is not None:
-                    incumbent.improve(cost, weights, "W")
-            if canonical.rounding is not None:  # the order of directions proves nothing about the exact features
-                return 0
-            return None if incumbent.cost <= optimum.cost else optimum.cost
+            else:
+                for weights in (optimum.weights, optimum.representable_weights):
+                    cost = None if weights is None else canonical.strict_cost(weights)
+                    if weights is not None and cost is not None:
+                        incumbent.improve(cost, weights, "W")
+            # The order of the directions of rounded features proves nothing about the exact ones.
+            least = optimum.cost if canonical.rounding is None else 0
+            yield None if incumbent.cost <= least else least
 
-        return DirectSearch(incumbent, settle)
+        return Enumeration(incumbent, settle())

@@ -27,7 +27,7 @@ from lpmert.result import Callback, Limits, Progress, Result, Status, relative_g
 from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
-from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
+from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
 from lpmert.system.interrupts import Interrupts
@@ -133,7 +133,7 @@ def _started(method: Method, task: Task) -> Search:
     if isinstance(task.problem, LatticeProblem):
         return method.start(task)
     if form.n_features == 0 or form.n_lists == 0:
-        return DirectSearch(task.incumbent, lambda: None, proves=method.proves)
+        return Enumeration(task.incumbent, [None], proves=method.proves)
     if not form.additive and form.totals.fraction and method.takes_fractions:
         return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
     return method.start(task)
