@@ -62,16 +62,16 @@ _GROUP_BUDGET = 300_000
 """Work for the first weights of a group, as in `descend`."""
 
 
-def begin(field: Common, lists: IntArray, best: FloatArray, budget: int) -> Answer:
+def begin(common: Common, lists: IntArray, best: FloatArray, budget: int) -> Answer:
     """Search these lists alone for at most so much work; best [D]: the best weights for all lists."""
-    part, columns = field.canonical.part(lists)
+    part, columns = common.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
     found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
     upper = Incumbent(part.dearest, found, "")
     for candidate in (found, initial):
         # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
-    search = ChoicesSearch(field.options, part, upper)
+    search = ChoicesSearch(common.options, part, upper)
     while not search.finished and (search.work < budget or not search.between_nodes):
         checkpoint()
         search.search_on(max(1, min(SLICE, budget - search.work)))
@@ -386,7 +386,7 @@ class GroupedSearch(Combined):
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
         self._later = current_workers()  # once it is long
-        self._field = SERIAL.share(Common(settings.selections, canonical))
+        self._common = SERIAL.share(Common(settings.selections, canonical))
         self._worked = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
@@ -511,11 +511,11 @@ class GroupedSearch(Combined):
             places = self._settings.selections.units
             if self._workers is not self._later:
                 self._workers = self._later
-                self._field = self._workers.share(self._field.value)
+                self._common = self._workers.share(self._common.value)
         while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < places:
             group = self._to_begin.popleft()
             best = self.incumbent.weights
-            self._beginning.append((group, self._workers.submit(begin, self._field, group.lists, best, _BEGINNING)))
+            self._beginning.append((group, self._workers.submit(begin, self._common, group.lists, best, _BEGINNING)))
 
     def _take_begun(self) -> None:
         """Take the beginning of the group that went out first; small ones are finished with it."""

@@ -28,7 +28,7 @@ from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, op
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
-from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
+from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
@@ -77,18 +77,18 @@ def solve(
 
     with opened(checkpoint, identity) as saved:
         deadline = deadline_of(problem, limits, interrupts, started)
-        driver = Driver(problem, limits, callback, deadline, interrupts, saved)
+        driver = Driver(method, seed, problem, limits, callback, deadline, interrupts, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
             with driver.trusting_checkpoint():
-                search = driver.begin(method, seed, initial_weights)
-            outcome = driver.drive(search)
+                search = driver.begin(initial_weights)
+            ending = driver.drive(search)
             searched = deadline.seconds
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 del search  # its memory is free before the report takes some
                 problem.canonical.drop_cached()
                 _give_back(problem)
-                result = result_of(method, problem, outcome, seed, initial_weights)
+                result = result_of(problem, ending, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
@@ -147,6 +147,8 @@ class Driver(Watch):
 
     def __init__(
         self,
+        method: Method,
+        seed: int,
         problem: AnyProblem,
         limits: Limits,
         callback: Callback | None,
@@ -157,6 +159,7 @@ class Driver(Watch):
     ) -> None:
         self.status: Status | None = None
         self.deadline, self.interrupts = deadline, interrupts or Interrupts()
+        self._method, self._seed = method, seed
         self._problem, self._limits, self._callback = problem, limits, callback
         self._checkpoint, self._most, self.first_loss = checkpoint or Checkpoint(), most, inf
         self._trace: list[tuple[float, float | None, float]] = []
@@ -165,27 +168,27 @@ class Driver(Watch):
         self._of_callback: BaseException | None = None
         self.incumbent_seconds: float | None = None
 
-    def begin(self, method: Method, seed: int, initial_weights: CallerWeights | None) -> Search:
-        """Return the search of a method, which goes on from the checkpoint if there is something to go on from."""
+    def begin(self, initial_weights: CallerWeights | None = None) -> Search:
+        """Return the search of the method, which goes on from the checkpoint if there is something to go on from."""
         problem = self._problem
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
-            return self._restored_incumbent() or self._first_weights(seed, initial)
+            return self._restored_incumbent() or self._first_weights(initial)
 
-        search = _started(method, Task(problem, problem.canonical, first, self, seed, initial))
+        search = _started(self._method, Task(problem, problem.canonical, first, self, self._seed, initial))
         self._restore(search)
         _give_back(problem)
         return search
 
-    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+    def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
         problem, began = self._problem, self.deadline.seconds
         try:
             if isinstance(problem, LatticeProblem):
-                found = first_on_lattices(problem, seed, initial)
+                found = first_on_lattices(problem, self._seed, initial)
             else:
-                found = first_incumbent(problem, seed, initial)
+                found = first_incumbent(problem, self._seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
             if isinstance(problem, LatticeProblem):
@@ -221,7 +224,7 @@ class Driver(Watch):
         if not state["search"]:
             logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
-    def drive(self, search: Search) -> Outcome:
+    def drive(self, search: Search) -> Ending:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
         Every way out leaves a valid incumbent and bound. A slice that is given up in the middle may have improved the
@@ -245,8 +248,8 @@ class Driver(Watch):
             bound = None if bound is None else min(bound, found.cost)
             self.note(search, bound)
             counters, trace = search.counters(), tuple(self._trace)
-        known = status, found.cost, found.weights, bound, trace
-        return Outcome(*known, search.strict, counters, search.conclude, search.catalogue)
+        known = self._method, self._seed, status, found.cost, found.weights, bound, trace
+        return Ending(*known, search.strict, counters, search.conclude, search.catalogue)
 
     def trusting_checkpoint(self) -> AbstractContextManager[None]:
         """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
@@ -350,15 +353,15 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     limits, interrupts = limits or Limits(), Interrupts()
     deadline = deadline_of(problem, limits, interrupts)
     most = _cost_of(problem, cutoff)
-    driver = Driver(problem, limits, None, deadline, interrupts, most=most)
+    driver = Driver(method, seed, problem, limits, None, deadline, interrupts, most=most)
     with interrupts, deadline.running():
-        outcome = driver.drive(driver.begin(method, seed, None))
-        if outcome.cost >= most:
-            return Below(None, _bound_of(problem, cutoff, outcome), outcome.status, driver.first_loss)
+        ending = driver.drive(driver.begin())
+        if ending.cost >= most:
+            return Below(None, _bound_of(problem, cutoff, ending), ending.status, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
-            result = result_of(method, problem, outcome, seed)
+            result = result_of(problem, ending)
     bound = -inf if result.lower_bound is None else result.lower_bound
-    return Below(result if result.loss < cutoff else None, bound, outcome.status, result.loss)
+    return Below(result if result.loss < cutoff else None, bound, ending.status, result.loss)
 
 
 def _cost_of(problem: Problem, cutoff: float) -> float:
@@ -370,9 +373,9 @@ def _cost_of(problem: Problem, cutoff: float) -> float:
     return -(-cost // form.granularity) * form.granularity
 
 
-def _bound_of(problem: Problem, cutoff: float, outcome: Outcome) -> float:
+def _bound_of(problem: Problem, cutoff: float, ending: Ending) -> float:
     """Return the bound on the loss of all weights, none of which were found to be below the cut-off."""
     unseen = problem.unseen(cutoff)
-    if outcome.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
+    if ending.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
         return cutoff
-    return -inf if outcome.lower_bound is None else bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
+    return -inf if ending.lower_bound is None else bound_on_loss(problem.canonical, ending.lower_bound, unseen)

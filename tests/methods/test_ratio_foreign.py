@@ -18,6 +18,7 @@ from lpmert.errors import FloatArray
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
 from lpmert.metrics.ratio import Bleu, LinearFraction, f_beta, precision
 from lpmert.model.problem import Problem
+from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.search.driver import Driver
 from lpmert.search.fractional import FractionSearch
@@ -230,7 +231,7 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
     search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner, []))
-    outcome = Driver(problem, Limits(), None, Deadline(None)).drive(search)
+    outcome = Driver(METHODS.build("choices"), 0, problem, Limits(), None, Deadline(None)).drive(search)
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)

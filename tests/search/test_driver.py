@@ -31,7 +31,7 @@ from lpmert.registry import METHODS
 from lpmert.result import relative_gap
 from lpmert.search.driver import Below, _bound_of, search_below
 from lpmert.search.node_queue import Answer, OpenNode
-from lpmert.search.report import Outcome, _holds, _result
+from lpmert.search.report import Ending, _holds, _result
 from lpmert.system.memory import Allowance
 
 
@@ -59,9 +59,10 @@ def test_no_bound_is_above_the_loss_of_the_weights() -> None:
     assert evaluation.loss == 3.0
     # a search that took the dearer one for the cost of its weights, as it may where ties decide
     cost = int(problem.canonical.costs.max())
-    outcome = Outcome(Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost, (), True, {}, lambda found: found, None)
+    known = METHODS.build("cells"), 0, Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost
+    ending = Ending(*known, (), True, {}, lambda found: found, None)
     assert problem.canonical.loss_of(cost) == 5.0
-    found = _result(METHODS.build("cells"), problem, outcome, 0, weights, evaluation, doubtful=True)
+    found = _result(problem, ending, weights, evaluation, doubtful=True)
     assert found.lower_bound == found.loss == 3.0
 
 
