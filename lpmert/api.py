@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lpmert.errors import MethodError, MetricError, RegionError
-from lpmert.findings import ALL_ZERO
+from lpmert.findings import ALL_ZERO, figures_of
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
@@ -219,9 +219,7 @@ def check(
     evaluation = evaluated(problem, given)
     with using_workers(backend, jobs):
         optimum = warned(solve(solver, problem, limits, callback, seed, given, started))
-    same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
-    figures = {name: getattr(evaluation, name) for name in same}
-    return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
+    return Check(weights=given, names=nbest.names, optimum=optimum, **figures_of(evaluation, Check))
 
 
 def evaluate(

@@ -27,7 +27,7 @@ from lpmert.numeric.rounding import binary_places, decimals_of
 from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
-from lpmert.system.deadline import told
+from lpmert.system.deadline import told, within
 from lpmert.values import real_number, whole_number
 
 if TYPE_CHECKING:
@@ -140,11 +140,11 @@ def within_budget(
     number_given = real_number(most)
     if number_given is None or not math.isfinite(number_given):
         raise DataError(f"a budget is a number, the largest sum of a second column; got {quoted(most)}")
-    with many_searches(limits, backend, jobs) as (deadline, _):
+    with many_searches(limits, backend, jobs):
         sums = _Sums(nbest, second, name, metric, region)
-        within = _Within(sums, sums.second.floor(Fraction(repr(number_given))), number_given)
-        found, whole = within.search(solver, replace(limits, time_limit=deadline.left), seed, callback)
-    if whole <= within.budget:
+        search = _Within(sums, sums.second.floor(Fraction(repr(number_given))), number_given)
+        found, whole = search.search(solver, limits, seed, callback)
+    if whole <= search.budget:
         return found
     limit, least = f"{sums.name} to {number(number_given)}", number(found.sums[sums.name])
     if found.status is Status.OPTIMAL:
@@ -223,7 +223,6 @@ def pareto(
         sums = _Sums(nbest, second, name, metric, region)
         first = last = budget = sums.second.largest
         while not (complete or deadline.expired):
-            limits = replace(limits, time_limit=deadline.left)
             found, whole = _Within(sums, budget).search(solver, limits, seed)
             if whole <= budget:
                 front.append(found)
@@ -237,7 +236,7 @@ def pareto(
                 least = last if complete else None
                 continue
             if least is None:
-                first, least = last, sums.least_second(solver, replace(limits, time_limit=deadline.left), seed)
+                first, least = last, sums.least_second(solver, limits, seed)
                 if least is None:
                     break
             budget = min(last - 1, first - -(-(first - least) * len(front) // n_points))
@@ -330,8 +329,7 @@ class _Within:
         own = None if callback is None else lambda progress: callback(self._progress(progress))
         least = None
         if self.budget == 0 and method.proves:
-            half = None if limits.time_limit is None else limits.time_limit / 2.0
-            limits = replace(limits, time_limit=half)
+            limits = replace(limits, time_limit=within(None).share(2.0))
             least = self._least_of_cheapest(method, limits, seed)
             limits = replace(limits, target=least)
         found = solve(method, problem, limits, own, seed)

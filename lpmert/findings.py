@@ -59,6 +59,12 @@ class Weighted(Outcome):
         return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
 
 
+def figures_of(evaluation: Any, kind: type[Any]) -> dict[str, Any]:
+    """Return what an evaluation has of the fields of some kind of outcome, by name."""
+    wanted = {one.name for one in fields(kind)}
+    return {one.name: getattr(evaluation, one.name) for one in fields(evaluation) if one.name in wanted}
+
+
 def told_of(kind: type[Any]) -> list[str]:
     """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""
     own = [one.name for one in fields(kind)]

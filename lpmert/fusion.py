@@ -168,11 +168,10 @@ def fuse(
     counted = np.array(sorted(of.parts(lists).factors))
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
-    dimensions = len(lists.names)
+    dimensions, tell = len(lists.names), on_stage or (lambda *_: None)
 
     def on_progress(score: float, bound: float, nodes: int) -> None:
-        if on_stage is not None:
-            on_stage(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
+        tell(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
 
     how: dict[str, Any] = {"nonnegative": nonnegative, "time_limit": time_limit, "seed": seed}
     found = maximize(lists, of, on_progress=on_progress, **how)
@@ -193,7 +192,7 @@ def fuse(
     tried = "" if len(grid) == size else f" of {size:,}; then time was over"
     others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
     if compare:
-        others |= heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, on_stage)
+        others |= heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, tell)
     allowed = [one for one in [*alone.values(), *others.values()] if not nonnegative or min(one.weights) >= 0]
     best = _at_least(lists, of, found, np.array(max(allowed, key=attrgetter("score")).weights))
     best = _with_few_digits(lists, of, best, nonnegative)
@@ -202,7 +201,7 @@ def fuse(
         str(of),
         {name: one.score for name, one in alone.items()},
         others,
-        None if folds is None else _cross_validated(lists, of, counted, folds, how, on_stage),
+        None if folds is None else _cross_validated(lists, of, counted, folds, how, tell),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
         (*lists.notes, *_ties_told(lists, of, best), *_gains_told(lists, of)),
@@ -277,7 +276,7 @@ def _cross_validated(
     counted: IntArray,
     folds: int,
     how: Mapping[str, Any],
-    on_stage: OnStage | None,
+    on_stage: OnStage,
 ) -> Unseen | None:
     """Return what weights and equal ones are worth on each part of the queries, fitted to the others.
 
@@ -288,8 +287,7 @@ def _cross_validated(
     parts = np.array_split(np.random.default_rng(how["seed"]).permutation(counted), folds)
     values = []
     for number, part in enumerate(parts):
-        if on_stage is not None:
-            on_stage("cross-validation", number, folds)
+        on_stage("cross-validation", number, folds)
         others = lists.of_queries(np.setdiff1d(counted, part))
         weights = maximize(others, metric, **how).weights
         if out_of_time():

@@ -37,7 +37,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
-from lpmert.system.deadline import Deadline, told
+from lpmert.system.deadline import Deadline, told, within
 from lpmert.values import real_number
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def near_optimal(
             _check_cones(problem)
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
-        search = _Ranges(nbest, problem, solver, limits, seed, deadline, most, precision)
+        search = _Ranges(problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
@@ -266,7 +266,6 @@ def _slack(slack: float | str) -> Callable[[float], float]:
 class _Ranges:
     """The questions that ranges are made of, each one search below the cut-off."""
 
-    nbest: NBest
     problem: Problem
     method: Method
     limits: Limits
@@ -292,7 +291,7 @@ class _Ranges:
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
-            other = self._beyond(name, 0.0, upper=weight < 0.0, seconds=self.deadline.left) if weight else None
+            other = self._beyond(name, 0.0, upper=weight < 0.0) if weight else None
             if other is not None and other.result is None and other.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
@@ -309,8 +308,8 @@ class _Ranges:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
-        (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
+        with within(self.deadline.share(n_left)).running() as share:
+            (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 
     def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
@@ -327,7 +326,7 @@ class _Ranges:
             value = 0.0  # the sign first
             if not min(attained, possible) < 0.0 < max(attained, possible):
                 value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
-            found = self._beyond(name, value, upper=upper, seconds=share.left)
+            found = self._beyond(name, value, upper=upper)
             if found.result is not None:
                 reached = self._weight(found.result, name)
                 attained = max(attained, reached, key=lambda one: sign * one)
@@ -345,7 +344,7 @@ class _Ranges:
             return found.by_name[name] * found.factor_to(*fixed)
         return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
 
-    def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
+    def _beyond(self, name: str, value: float, *, upper: bool) -> Below:
         """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
 
         Such a value lies beyond what is attained, so that it takes the place of the region's own limit on that side.
@@ -356,9 +355,9 @@ class _Ranges:
         if low is not None and high is not None and low >= high:
             return nothing
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
-        limits = replace(self.limits, time_limit=seconds, target=self.most)
+        limits = replace(self.limits, target=self.most)
         try:
-            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
             return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
         except RegionError:
             return nothing

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from math import comb, fsum, inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
 from lpmert.result import Limits, OnStage, Result, Status
 from lpmert.search.driver import search_below
-from lpmert.system.deadline import Deadline, told
+from lpmert.system.deadline import Deadline, told, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.values import whole_number
 
@@ -161,13 +161,11 @@ def best_subsets(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     with many_searches(limits, backend, jobs) as (deadline, interrupts):
-        problem = list_problem(nbest, metric, "first", region, "best subsets need")
-        ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
+        problem, oracle = list_problem(nbest, metric, ties or "first", region, "best subsets need"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
-        selection = _Selection(
-            nbest, metric, solver, ties, region, limits, seed, deadline, on_stage, oracle, interrupts
-        )
+            problem = problem if ties else Problem(nbest, problem.metric, ties="worst", region=problem.region)
+        selection = _Selection(problem, solver, limits, seed, deadline, on_stage, oracle, interrupts)
         sizes = selection.sizes(at_most)
         subsets = selection.tightened(list(selection.search(sizes)))
     if not subsets and not deadline.expired:
@@ -180,11 +178,8 @@ def best_subsets(
 class _Selection:
     """The search of all sets, size by size."""
 
-    nbest: NBest
-    metric: Any
+    problem: Problem
     method: Method
-    ties: str
-    region: Region | None
     limits: Limits
     seed: int
     deadline: Deadline
@@ -199,8 +194,8 @@ class _Selection:
     @cached_property
     def useful(self) -> _Set:
         """Features that vary within a list."""
-        columns = varying_columns(self.nbest.dense_features(), self.nbest.offsets)
-        return tuple(self.nbest.names[d] for d in columns)
+        nbest = self.problem.nbest
+        return tuple(nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets))
 
     def sizes(self, at_most: int | None) -> range:
         """Return the sizes to search; raises `MethodError` if there is no feature, or if the sets are too many."""
@@ -220,20 +215,18 @@ class _Selection:
         for size in sizes:
             if self.deadline.expired or self.stopped:
                 return
-            of_size = self._search_size(
-                size, Deadline(self.deadline.share(sizes[-1] - size + 1), None, lambda: self.deadline.expired)
-            )
+            of_size = self._search_size(size, within(self.deadline.share(sizes[-1] - size + 1)))
             if of_size is not None:
                 yield of_size
 
     def _attained(self, found: Result) -> bool:
         """Whether the loss is that of the weights without the help of a tie."""
-        exact = self.region is None or self.region.cosine is None
+        exact = self.problem.region is None or self.problem.region.cosine is None
         return found.status is Status.OPTIMAL or (found.tied_lists == 0 and exact)
 
     def tightened(self, subsets: list[Subset]) -> list[Subset]:
         """Return the sizes with bounds that hold for larger ones: no set does better than one that contains it."""
-        for k in reversed(range(len(subsets) - 1 if self.ties == "worst" else 0)):
+        for k in reversed(range(len(subsets) - 1 if self.problem.ties == "worst" else 0)):
             own, larger = subsets[k].result, subsets[k + 1].result.lower_bound
             if own.lower_bound is None or larger is None or own.lower_bound >= larger:
                 continue
@@ -258,7 +251,7 @@ class _Selection:
                 self.stopped = told(self.on_stage, f"sets of {size}", len(bounds), len(sets))
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
-        if self.ties != "worst":  # fewer features may cost less then: other hypotheses stand for those that are alike
+        if self.problem.ties != "worst":  # fewer features may cost less then: others stand for hypotheses alike
             bound = min(bound, self._bound)
         self._bound = bound
         n_open = sum(not self._rules_out(bounds.get(names, -inf)) for names in sets)
@@ -291,21 +284,22 @@ class _Selection:
 
     def _search_set(self, names: _Set, seconds: float | None) -> tuple[float, bool]:
         """Search a set for less than the best loss; return a bound on its loss, and whether its search ended."""
-        given = self.region or Region()
+        whole, least = self.problem, inf if self.best is None else self.best.loss
+        given = whole.region or Region()
         zero = {name: 0.0 for name in self.useful if name not in names}
         if any(given.fixed.get(name) for name in zero):
             return inf, True
-        region = replace(given, fixed={**given.fixed, **zero}) if zero else self.region
+        region = replace(given, fixed={**given.fixed, **zero}) if zero else whole.region
         limits = replace(self.limits, time_limit=seconds)
         try:
-            problem = Problem(self.nbest, self.metric, ties=self.ties, region=region)
-            found = search_below(problem, inf if self.best is None else self.best.loss, self.method, limits, self.seed)
+            problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=region)
+            found = search_below(problem, least, self.method, limits, self.seed)
         except RegionError:  # which these weights at 0 leave empty
             return inf, True
         self._met[names] = found.least_met
         if found.result is not None:
             self.best = found.result
-        return found.bound, found.ended
+        return found.bound, found.status.finished
 
     def _promise(self, names: _Set) -> float:
         """Return the least loss met in a set with a feature less."""

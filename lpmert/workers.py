@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -51,8 +51,9 @@ _WORKER_SECONDS = 60
 class Shared:
     """What the units of a search share. value: in this process; place: what workers elsewhere find it by."""
 
-    def __init__(self, value: Any, place: Any = None) -> None:
-        self.value, self.place = value, place
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.place: Any = None
 
 
 class Pending(Generic[T]):
@@ -192,7 +193,8 @@ class Cluster(Workers):
     """The workers of the Dask cluster whose scheduler listens at HOST:PORT.
 
     The cluster itself does units again whose worker died, and makes what is shared again. While the scheduler is gone,
-    or there are no workers, the caller does all units: what starts workers may itself give up on those that die.
+    or there have been no workers for a minute, the caller does all units: what starts workers may give up on those that
+    die.
     """
 
     remote = True
@@ -216,7 +218,6 @@ class Cluster(Workers):
         self._address, self._alone = address, False
         self._tasks: WeakKeyDictionary[Future[Any], Any] = WeakKeyDictionary()
         self._seen = self._looked = time.monotonic()
-        self._known = False
         self._threads()
 
     @property
@@ -224,24 +225,18 @@ class Cluster(Workers):
         return max(1, self._threads())
 
     def share(self, value: object) -> Shared:
-        shared = Shared(value)
-        while not self._threads() and not self.absent():
-            if out_of_time():
-                return shared
+        while not (self._threads() or self.absent() or out_of_time()):
             time.sleep(_POLL)
-        if not self.absent():
-            self._send(shared)
-        elif not self._known and self._running():
-            raise MethodError(
-                "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
-            )
-        return shared
+        return Shared(value)
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:
         if self.absent():
             return None
         if shared.place is None or shared.place.status in ("error", "lost", "cancelled"):
-            self._send(shared)
+            # The cluster makes the value, and can do so again: what is scattered is lost with its worker.
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
+                shared.place = self._client.submit(_itself, shared.value, pure=False)
         task = self._client.submit(unit, shared.place, *arguments, pure=False)
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
@@ -259,7 +254,7 @@ class Cluster(Workers):
             self._threads()
         alone = not self._running() or now > self._seen + _WORKER_SECONDS
         if alone and not self._alone:
-            why = "there are no workers any more" if self._running() else "the Dask scheduler is gone"
+            why = "there are no workers, start `dask worker`" if self._running() else "the Dask scheduler is gone"
             logger.warning("%s%s: %s; this process goes on alone", _SCHEME, self._address, why)
         self._alone = alone
         return alone
@@ -267,12 +262,6 @@ class Cluster(Workers):
     def close(self) -> None:
         self.closed = True
         self._client.close(timeout=_CONNECT_SECONDS)
-
-    def _send(self, shared: Shared) -> None:
-        """Have the cluster make a value, which it can make again: what is scattered is lost with its worker."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
-            shared.place = self._client.submit(_itself, shared.value, pure=False)
 
     def _running(self) -> bool:
         return bool(self._client.status == "running")
@@ -284,7 +273,7 @@ class Cluster(Workers):
         except OSError:  # the scheduler goes right now
             return 0
         if found:
-            self._seen, self._known = time.monotonic(), True
+            self._seen = time.monotonic()
         return found
 
 
@@ -358,17 +347,12 @@ def workers_for(seconds: float) -> Workers:
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
-def using_workers(backend: str, jobs: int) -> AbstractContextManager[Workers]:
-    """Let so many workers run the units of work within the block."""
-    return using(workers_of(backend, jobs))
-
-
 @contextmanager
-def using(workers: Workers) -> Iterator[Workers]:
-    """Let these workers run the units of work within the block, then stop them. New threads do not inherit them."""
-    with workers as entered:
-        token = _workers.set(entered)
+def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
+    """Let so many workers run the units of work within the block, then stop them. New threads do not inherit them."""
+    with workers_of(backend, jobs) as workers:
+        token = _workers.set(workers)
         try:
-            yield entered
+            yield workers
         finally:
             _workers.reset(token)

@@ -174,7 +174,7 @@ def _tightened(larger: float, *, ties: str = "worst", region: Region | None = No
     found = lpmert.minimize(_wide(3))
     own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
     more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
-    given = _Selection(_wide(3), None, None, ties, region, None, 0, None, None, 0.0, lambda: False)
+    given = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
     return given.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
 
 
@@ -186,7 +186,7 @@ def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_wo
         (_tightened(6.0), 5.0, Status.OPTIMAL, 0),
         (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT, 2),
         (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT, 2),
-        (_tightened(5.0, region=Region(cosine=0.5, around={"f0": 1.0})), 5.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, region=Region(cosine=0.5, around=np.eye(3)[0])), 5.0, Status.TIME_LIMIT, 2),
     ):
         assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
 

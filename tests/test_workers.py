@@ -343,7 +343,7 @@ def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, 
 
 GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
     "the Dask scheduler is gone": ("_CONNECT_SECONDS", lambda mortal: mortal.close()),
-    "there are no workers any more": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
+    "there are no workers, start `dask worker`": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
 }
 """What is said, what is waited for, and what makes it so: what starts workers gives up on those that die at once."""
 
@@ -401,8 +401,8 @@ def in_process(number: int) -> bool:
     return os.getpid() == number
 
 
-def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
-    distributed: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_cluster_without_workers_leaves_all_units_to_the_caller_but_the_time_limit_comes_first(
+    distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with long_searches(), distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local:
         backend = f"dask://{address_of(local)}"
@@ -411,8 +411,10 @@ def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
         assert found.status is Status.TIME_LIMIT
         assert time.monotonic() - began < 40.0
         monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
-        with pytest.raises(MethodError, match="no workers that data could be sent to"):
-            lpmert.minimize(noise_of(3), method="cells", backend=backend)
+        alone, found = (lpmert.minimize(noise_of(3), method="cells", **own) for own in ({}, {"backend": backend}))
+        assert same(alone, found)
+        said = "there are no workers, start `dask worker`; this process goes on alone"
+        assert said_by(caplog) == [f"{backend}: {said}"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +90,7 @@ class Journal:
         return self._known(number, _STEP, lambda place: Step.of(_read(place), names))
 
     def keep_step(self, number: int, step: Step) -> None:
-        self._keep(number, lambda folder: _write(folder / _STEP, step.to_dict()))
+        self._keep(number, lambda folder: _write(folder / _STEP, asdict(step)))
 
     def _known(self, number: int, name: str, of: Callable[[Path], T]) -> T | None:
         """Return what a file of an iteration holds; `None` if it is not there."""

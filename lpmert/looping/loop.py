@@ -247,9 +247,7 @@ class Rounds:
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
-                loss=output.cost.loss,
-                score=output.cost.score,
-                rate=output.cost.rate,
+                **output.cost._asdict(),
                 unit=self.inputs.measure.unit,
                 held_out_loss=None if held_out is None else held_out.cost.loss,
                 held_out_unit=None if self.held_out is None else self.held_out.measure.unit,

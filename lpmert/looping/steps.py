@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,9 @@ class Step:
     optima: Sequence[Sequence[float]] = ()
     proved: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def of(cls, kept: Mapping[str, Any], names: Sequence[str]) -> Step:
-        """Return the step that `to_dict` gave; raises `TypeError`, `ValueError` or `AttributeError` for another one.
+        """Return the step of these fields; raises `TypeError`, `ValueError` or `AttributeError` for others.
 
         names: what has a weight.
         """
@@ -134,8 +131,6 @@ class Stepping:
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
         problem = Problem(lists, self.measure.metric, region=region)
         before = problem.evaluate(start).loss
-        left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
-        limits = replace(self.limits, time_limit=min(left) if left else None)
         bound, proved = None, False
         earlier = self._before(start)
         searching = self.within(angle)
@@ -145,7 +140,7 @@ class Stepping:
             loss = problem.evaluate(weights).loss
         else:
             method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
-            found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
+            found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
             proved = found.status.proved
         if self._chooses:

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lp import LinOptimizer, Verdict
-from lpmert.search.method import Incumbent, Method, Search, Task, UnboundedSearch
+from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
-
-_SELECTIONS_A_SLICE = 50
 
 
 @dataclass(frozen=True)
@@ -25,35 +23,19 @@ class Exhaustive(Method):
     takes_fractions = True
 
     def start(self, task: Task) -> Search:
-        return ExhaustiveSearch(task.canonical, task.incumbent)
+        return Enumeration(task.incumbent, _steps(task.canonical, task.incumbent))
 
 
-class ExhaustiveSearch(UnboundedSearch):
-    """A resumable enumeration; it knows no bound above 0 before its end."""
-
-    def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
-        super().__init__(incumbent)
-        self.finished = canonical.n_lists == 0
-        self._canonical, self._heads = canonical, canonical.offsets[:-1]
-        # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
-        allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
-        optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
-        self._selections = attainable_selections(optimizer, allowed=allowed)
-
-    def advance(self) -> None:
-        for _ in range(_SELECTIONS_A_SLICE):
-            checkpoint()
-            found = next(self._selections, None)
-            if found is None:
-                self.finished = True
-                return
-            selection, weights = found
-            self.nodes += 1
-            cost = int(self._canonical.costs[self._heads + selection].sum())
-            if weights is not None:
-                self.incumbent.improve(cost, weights, "E")
-            else:
-                self._leave_unsettled(cost)
+def _steps(canonical: Canonical, incumbent: Incumbent) -> Iterator[int | None]:
+    # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
+    allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
+    optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
+    for selection, weights in attainable_selections(optimizer, allowed=allowed):
+        checkpoint()
+        cost = int(canonical.costs[canonical.offsets[:-1] + selection].sum())
+        if weights is not None:
+            incumbent.improve(cost, weights, "E")
+        yield None if weights is not None else cost
 
 
 def attainable_selections(

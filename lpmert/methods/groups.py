@@ -12,11 +12,11 @@ Units of work are the beginnings of groups, which small ones do not outlast, and
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -62,63 +62,62 @@ _GROUP_BUDGET = 300_000
 """Work for the first weights of a group, as in `descend`."""
 
 
-class Begun(NamedTuple):
-    """How far the search of a group, on its columns [d], has come: what is left, and its bound."""
-
-    columns: IntArray
-    searched: Answer
-    bound: int
-
-
-def begin(field: Common, lists: IntArray, best: FloatArray, budget: int) -> Begun:
+def begin(common: Common, lists: IntArray, best: FloatArray, budget: int) -> Answer:
     """Search these lists alone for at most so much work; best [D]: the best weights for all lists."""
-    part, columns = field.canonical.part(lists)
+    part, columns = common.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
     found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
     upper = Incumbent(part.dearest, found, "")
     for candidate in (found, initial):
         # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
-    search = ChoicesSearch(field.options, part, upper)
+    search = ChoicesSearch(common.options, part, upper)
     while not search.finished and (search.work < budget or not search.between_nodes):
         checkpoint()
         search.search_on(max(1, min(SLICE, budget - search.work)))
     parts = [] if search.finished else search.open_parts()
-    searched = Answer(parts, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
-    return Begun(columns, searched, search.lower_bound)
+    return Answer(parts, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
 
 
+_SAVED = ("lists", "weights", "turn", "closed", "unsettled")
+
+
+@dataclass(eq=False)
 class Group:
-    """Lists, the parts they were joined from, and how far the search over them has come."""
+    """Lists, the parts they were joined from, and how far the search over them has come.
 
-    def __init__(self, lists: IntArray, parts: tuple[Group, ...] = ()) -> None:
-        self.lists = np.sort(lists)
-        self.parts = parts
-        self.parent: Group | None = None
-        for part in parts:
+    weights: of the finished search, for the features of the lists; bound: what was known before the search at work.
+    """
+
+    lists: IntArray
+    parts: tuple[Group, ...] = ()
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    turn: int = 0
+    closed: bool = False
+    unsettled: int | None = None
+    bound: int = 0
+    search: SharedChoices | None = None
+    parent: Group | None = None
+
+    def __post_init__(self) -> None:
+        """Tell the parts."""
+        self.lists = np.sort(self.lists)
+        for part in self.parts:
             part.parent = self
-        self.search: SharedChoices | None = None
-        self.columns = np.empty(0, dtype=np.int64)
-        self.weights = np.empty(0)
-        self.turn = 0
-        self.closed = False
-        self.unsettled: int | None = None
-        self._bound = 0
+
+    @property
+    def own_bound(self) -> int:
+        return self.bound if self.search is None else max(self.bound, self.search.lower_bound)
 
     @property
     def lower_bound(self) -> int:
         """The sum of the parts' bounds, or the group's own where that is higher."""
-        own = self._bound if self.search is None else max(self._bound, self.search.lower_bound)
+        own = self.own_bound
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
-
-    def begin(self, begun: Begun) -> None:
-        """Take over the beginning of the search."""
-        self.columns, self.weights, self.unsettled = begun.columns, begun.searched.weights, begun.searched.unsettled
-        self._bound = max(self._bound, begun.bound)
 
     def close(self) -> None:
         """Take over bound, weights and unsettled cost of the finished search, and drop it."""
-        self._bound = self.lower_bound
+        self.bound = self.lower_bound
         if self.search is not None:
             self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
         self.search = None
@@ -126,26 +125,15 @@ class Group:
 
     def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
         """Return the state of the group; known: the numbers of the groups that it was joined from."""
-        search = self.search
-        return {
-            "lists": self.lists,
-            "parts": [known[part] for part in self.parts],
-            "columns": self.columns,
-            "weights": self.weights,
-            "turn": self.turn,
-            "closed": self.closed,
-            "unsettled": self.unsettled,
-            "bound": self._bound if search is None else max(self._bound, search.lower_bound),
-            "search": None if search is None else search.saved(),
-        }
+        search = None if self.search is None else self.search.saved()
+        own = {"parts": [known[part] for part in self.parts], "bound": self.own_bound, "search": search}
+        return {**own, **{name: getattr(self, name) for name in _SAVED}}
 
     @classmethod
     def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
         """Return the group of a state without its search; known: groups by their numbers."""
-        group = cls(state["lists"], tuple(known[number] for number in state["parts"]))
-        group.columns, group.weights, group.turn = state["columns"], state["weights"], state["turn"]
-        group.closed, group.unsettled, group._bound = state["closed"], state["unsettled"], state["bound"]
-        return group
+        parts = tuple(known[number] for number in state["parts"])
+        return cls(parts=parts, bound=state["bound"], **{name: state[name] for name in _SAVED})
 
     def all(self) -> list[Group]:
         """Return this group and all that it was joined from, which come before it."""
@@ -238,6 +226,7 @@ class MinorantSearch(Combined):
     """
 
     phase = "groups of lists"
+    checkpointed = ("_height", "_costs", "_least")
 
     def __init__(
         self,
@@ -288,18 +277,12 @@ class MinorantSearch(Combined):
         return [search for search in (self._inner, self._whole) if search is not None]
 
     def state(self) -> Mapping[str, Any]:
-        inner = self._inner
-        return {
-            "height": self._height,
-            "costs": self._costs,
-            "least": self._least,
-            "inner": None if inner is None else inner.saved(),
-            "whole": None if self._whole is None else self._whole.state(),
-        }
+        inner = None if self._inner is None else self._inner.saved()
+        return {**super().state(), "inner": inner, "whole": None if self._whole is None else self._whole.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the minorant of that search: what is proved there is proved of its costs."""
-        self._height, self._costs, self._least = state["height"], state["costs"], state["least"]
+        super().restore(state)
         self._inner = None
         if state["inner"] is not None:
             try:
@@ -385,6 +368,7 @@ class GroupedSearch(Combined):
 
     phase = "groups of lists"
     early = True
+    checkpointed = ("_counted", "_sampled", "_worked", "_descent_budget")
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
@@ -398,11 +382,11 @@ class GroupedSearch(Combined):
         self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = Group(np.arange(canonical.n_lists))
         self._to_begin: deque[Group] = deque()
-        self._beginning: deque[tuple[Group, Pending[Begun]]] = deque()
+        self._beginning: deque[tuple[Group, Pending[Answer]]] = deque()
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
         self._later = current_workers()  # once it is long
-        self._field = SERIAL.share(Common(settings.selections, canonical))
+        self._common = SERIAL.share(Common(settings.selections, canonical))
         self._worked = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
@@ -439,17 +423,16 @@ class GroupedSearch(Combined):
         number = {group: k for k, group in enumerate(groups)}
         to_begin = [*(group for group, _ in self._beginning), *self._to_begin]
         return {
+            **super().state(),
             "sample": self._sample[:, : self._sampled],
-            "sampled": self._sampled,
             "groups": [group.state(number) for group in groups],
             "to_begin": [number[group] for group in to_begin],
             "open": [number[group] for group in self._open],
-            "counted": dict(self._counted),
-            "other": [self._worked, self._descent_budget],
             "random": self._rng.bit_generator.state,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
         groups: list[Group] = []
         for kept in state["groups"]:
             groups.append(Group.of(kept, groups))
@@ -460,13 +443,10 @@ class GroupedSearch(Combined):
             kept = state["groups"][k]["search"]
             groups[k].search = search = self._search_of(groups[k], Incumbent.of(kept))
             search.restore(kept["search"])
-        self._sampled = state["sampled"]
         if state["sample"].size:
             self._sample[:, : self._sampled] = state["sample"]
         elif self._sampled or self._to_begin or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
-        self._counted = Counter(state["counted"])
-        self._worked, self._descent_budget = state["other"]
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
@@ -531,11 +511,11 @@ class GroupedSearch(Combined):
             places = self._settings.selections.units
             if self._workers is not self._later:
                 self._workers = self._later
-                self._field = self._workers.share(self._field.value)
+                self._common = self._workers.share(self._common.value)
         while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < places:
             group = self._to_begin.popleft()
             best = self.incumbent.weights
-            self._beginning.append((group, self._workers.submit(begin, self._field, group.lists, best, _BEGINNING)))
+            self._beginning.append((group, self._workers.submit(begin, self._common, group.lists, best, _BEGINNING)))
 
     def _take_begun(self) -> None:
         """Take the beginning of the group that went out first; small ones are finished with it."""
@@ -548,15 +528,15 @@ class GroupedSearch(Combined):
         begun = self._beginning[0][1].wait()
         group, _ = self._beginning.popleft()
         self._counted["groups"] += 1
-        self._worked_on(begun.searched.work)
-        group.begin(begun)
-        if begun.searched.nodes:
-            found = begun.searched
-            group.search = self._search_of(group, Incumbent(found.cost, CanonicalWeights(found.weights), found.source))
-            group.search.go_on_from(found)
+        self._worked_on(begun.work)
+        group.weights, group.unsettled = begun.weights, begun.unsettled
+        if begun.nodes:
+            group.search = self._search_of(group, Incumbent(begun.cost, CanonicalWeights(begun.weights), begun.source))
+            group.search.go_on_from(begun)
             self._open.append(group)
         else:
-            self._counted.update(begun.searched.counts)
+            group.bound = begun.cost if begun.unsettled is None else min(begun.cost, begun.unsettled)
+            self._counted.update(begun.counts)
             self._close(group)
         self._send()
 
@@ -601,5 +581,5 @@ class GroupedSearch(Combined):
         """Offer the weights of all independent parts, which share no feature, together."""
         together = np.zeros(self._canonical.n_features)
         for part in self._root.parts:
-            together[part.columns] = part.weights
+            together[self._canonical.part(part.lists)[1]] = part.weights
         self._offer(CanonicalWeights(together), "G")

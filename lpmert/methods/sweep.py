@@ -6,6 +6,7 @@ all directions exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.numeric.rational import EPSILON
-from lpmert.search.method import DirectSearch, Method, Search, Task
+from lpmert.search.method import Enumeration, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _LEAST_EXPONENT = -440
@@ -34,11 +35,6 @@ class PlanarOptimum:
     weights: FloatArray
     representable_cost: int | None
     representable_weights: FloatArray | None
-
-    @property
-    def representable(self) -> bool:
-        """Whether floating-point weights reach the least cost."""
-        return self.representable_cost == self.cost
 
 
 class CriticalDirections(NamedTuple):
@@ -155,20 +151,17 @@ class Sweep(Method):
                 f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
             )
 
-        def settle() -> int | None:
+        def settle() -> Iterator[int | None]:
             optimum = sweep_directions(*canonical.lists)
-            if canonical.rounding is not None:
-                # The order of directions is that of the rounded features, and proves nothing about the exact ones.
+            if canonical.rounding is None and optimum.representable_cost == optimum.cost:
+                incumbent.improve(optimum.cost, optimum.weights, "W")
+            else:
                 for weights in (optimum.weights, optimum.representable_weights):
                     cost = None if weights is None else canonical.strict_cost(weights)
                     if weights is not None and cost is not None:
                         incumbent.improve(cost, weights, "W")
-                return 0
-            if not optimum.representable and canonical.strict_cost(optimum.weights) == optimum.cost:
-                incumbent.improve(optimum.cost, optimum.weights, "W")
-                return None
-            if optimum.representable_cost is not None and optimum.representable_weights is not None:
-                incumbent.improve(optimum.representable_cost, optimum.representable_weights, "W")
-            return None if optimum.representable_cost == optimum.cost else optimum.cost
+            # The order of the directions of rounded features proves nothing about the exact ones.
+            least = optimum.cost if canonical.rounding is None else 0
+            yield None if incumbent.cost <= least else least
 
-        return DirectSearch(incumbent, settle)
+        return Enumeration(incumbent, settle())

@@ -53,13 +53,12 @@ def heuristics(
     nonnegative: bool,
     seed: int,
     seconds: float,
-    on_stage: Callable[[str, int, int | None], object] | None = None,
+    on_stage: Callable[[str, int, int | None], object],
 ) -> dict[str, Found]:
     """Return what each heuristic finds, within so many seconds each."""
     found: dict[str, Found] = {}
     for name, finder in _FINDERS.items():
-        if on_stage is not None:
-            on_stage("heuristics", len(found), len(_FINDERS))
+        on_stage("heuristics", len(found), len(_FINDERS))
         deadline = within(seconds)
         search = Maximizing(lists, metric, nonnegative, seconds, seed)
 

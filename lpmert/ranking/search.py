@@ -24,6 +24,7 @@ from lpmert.certificates.check.ranking import Measure, difference, least_lead, r
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.findings import Weighted
 from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
@@ -77,7 +78,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class RankingResult:
+class RankingResult(Weighted):
     """The best weights found, and what no weights exceed.
 
     Parameters
@@ -115,11 +116,6 @@ class RankingResult:
     seconds: float
     curve: Curve | None = field(repr=False)
     search: Maximizing = field(repr=False)
-
-    @property
-    def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
-        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
 
 def maximize(

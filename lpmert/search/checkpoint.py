@@ -56,13 +56,13 @@ class CheckpointFile(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """The file of a search. identity: the settings by name that tell one search from another; resume: whether a search
-    that is in the file goes on; state: what to go on from, `None` if there is nothing.
+    """The file of a search; without a path nothing is kept. identity: the settings by name that tell one search from
+    another; resume: whether a search that is in the file goes on; state: what to go on from, if there is anything.
     """
 
-    path: Path
-    identity: Mapping[str, str]
-    resume: bool
+    path: Path | None = None
+    identity: Mapping[str, str] = field(default_factory=dict)
+    resume: bool = False
     state: State | None = None
     _due: float = field(init=False)
 
@@ -75,6 +75,8 @@ class Checkpoint:
 
         Raises `DataError` if the file is of another search or damaged, or if it exists without `resume`.
         """
+        if self.path is None:
+            return
         if not self.path.exists():
             if self.resume:
                 logger.warning("%s: there is no checkpoint yet; the search begins anew", self.path)
@@ -96,7 +98,7 @@ class Checkpoint:
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
         """Write the state if it is time for it; now: for the last time. Where that fails, a line says so."""
         began = time.monotonic()
-        if now or began >= self._due:
+        if self.path is not None and (now or began >= self._due):
             try:
                 _write(self.path, self.identity, state())
             except DataError as error:
@@ -117,19 +119,19 @@ class Checkpoint:
         except LpmertError:
             raise
         except _NO_STATE as error:
-            if passing is not None and passing(error):
+            if self.path is None or self.state is None or (passing is not None and passing(error)):
                 raise
             raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
 
 
 @contextmanager
-def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
+def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint]:
     """Own the file of a search while the block runs, and yield its checkpoint.
 
     Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
     """
     if file is None:
-        yield None
+        yield Checkpoint()
         return
     if not isinstance(file.path, str | Path):
         raise MethodError(f"checkpoint must be a path, or None; got {quoted(file.path)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
@@ -27,9 +27,9 @@ from lpmert.result import Callback, Limits, Progress, Result, Status, relative_g
 from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
-from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
-from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
-from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
+from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
+from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
+from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
 
@@ -77,30 +77,29 @@ def solve(
 
     with opened(checkpoint, identity) as saved:
         deadline = deadline_of(problem, limits, interrupts, started)
-        driver = Driver(problem, limits, callback, deadline, interrupts, saved)
+        driver = Driver(method, seed, problem, limits, callback, deadline, interrupts, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
             with driver.trusting_checkpoint():
-                search = driver.begin(method, seed, initial_weights)
-            outcome = driver.drive(search)
+                search = driver.begin(initial_weights)
+            ending = driver.drive(search)
             searched = deadline.seconds
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 del search  # its memory is free before the report takes some
                 problem.canonical.drop_cached()
                 _give_back(problem)
-                result = result_of(method, problem, outcome, seed, initial_weights)
+                result = result_of(problem, ending, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
                 seconds["search"] -= driver.incumbent_seconds
-            resumed = saved is not None and saved.state is not None
-            return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
+            return replace(result, resumed=saved.state is not None).with_seconds(**seconds, total=deadline.seconds)
 
 
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
     """Return when a search ends: by its limits of time and memory, by Ctrl-C, or with the call around it."""
     memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
-    return Deadline(limits.time_limit, started, also_outside(lambda: interrupts.pressed), memory)
+    return within(limits.time_limit, started, lambda: interrupts.pressed, memory)
 
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
@@ -134,68 +133,79 @@ def _started(method: Method, task: Task) -> Search:
     if isinstance(task.problem, LatticeProblem):
         return method.start(task)
     if form.n_features == 0 or form.n_lists == 0:
-        return DirectSearch(task.incumbent, lambda: None, proves=method.proves)
+        return Enumeration(task.incumbent, [None], proves=method.proves)
     if not form.additive and form.totals.fraction and method.takes_fractions:
         return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
     return method.start(task)
 
 
 class Driver(Watch):
-    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends."""
+    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends.
+
+    most: what the search is told that its first weights cost, if they cost more: then only less is an improvement.
+    """
 
     def __init__(
         self,
+        method: Method,
+        seed: int,
         problem: AnyProblem,
         limits: Limits,
         callback: Callback | None,
         deadline: Deadline,
         interrupts: Interrupts | None = None,
         checkpoint: Checkpoint | None = None,
+        most: float = inf,
     ) -> None:
         self.status: Status | None = None
         self.deadline, self.interrupts = deadline, interrupts or Interrupts()
+        self._method, self._seed = method, seed
         self._problem, self._limits, self._callback = problem, limits, callback
-        self._checkpoint = checkpoint
+        self._checkpoint, self._most, self.first_loss = checkpoint or Checkpoint(), most, inf
         self._trace: list[tuple[float, float | None, float]] = []
         self._last_call = -inf
         self._last_cost: int | None = None
         self._of_callback: BaseException | None = None
         self.incumbent_seconds: float | None = None
 
-    def begin(self, method: Method, seed: int, initial_weights: CallerWeights | None) -> Search:
-        """Return the search of a method, which goes on from the checkpoint if there is something to go on from."""
+    def begin(self, initial_weights: CallerWeights | None = None) -> Search:
+        """Return the search of the method, which goes on from the checkpoint if there is something to go on from."""
         problem = self._problem
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
-            return self._restored_incumbent() or self._first_weights(seed, initial)
+            return self._restored_incumbent() or self._first_weights(initial)
 
-        search = _started(method, Task(problem, problem.canonical, first, self, seed, initial))
+        search = _started(self._method, Task(problem, problem.canonical, first, self, self._seed, initial))
         self._restore(search)
         _give_back(problem)
         return search
 
-    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+    def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
         problem, began = self._problem, self.deadline.seconds
         try:
             if isinstance(problem, LatticeProblem):
-                return first_on_lattices(problem, seed, initial)
-            return first_incumbent(problem, seed, initial)
+                found = first_on_lattices(problem, self._seed, initial)
+            else:
+                found = first_incumbent(problem, self._seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
             if isinstance(problem, LatticeProblem):
-                return any_on_lattices(problem)
-            return any_incumbent(problem.canonical)
-        finally:
-            self.incumbent_seconds = self.deadline.seconds - began
+                found = any_on_lattices(problem)
+            else:
+                found = any_incumbent(problem.canonical)
+        self.incumbent_seconds = self.deadline.seconds - began
+        self.first_loss = problem.canonical.loss_of(found.cost)
+        return replace(found, cost=int(min(found.cost, self._most)))
 
     def _restored_incumbent(self) -> Incumbent | None:
         """Return the best weights of the checkpoint, if there are any."""
-        if self._checkpoint is None or self._checkpoint.state is None:
+        state = self._checkpoint.state
+        if state is None:
             return None
         with self._checkpoint.restoring():
-            found = Incumbent.of(self._checkpoint.state)
+            found = Incumbent.of(state)
             n_features = self._problem.canonical.n_features
             if found.weights.shape != (n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
                 raise ValueError(f"weights {found.weights}")
@@ -206,15 +216,15 @@ class Driver(Watch):
             return found
 
     def _restore(self, search: Search) -> None:
-        if self._checkpoint is None or self._checkpoint.state is None:
+        state = self._checkpoint.state
+        if state is None:
             return
         with self._checkpoint.restoring():
-            state = self._checkpoint.state["search"]
-            search.restore(state)
-        if not state:
+            search.restore(state["search"])
+        if not state["search"]:
             logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
-    def drive(self, search: Search) -> Outcome:
+    def drive(self, search: Search) -> Ending:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
         Every way out leaves a valid incumbent and bound. A slice that is given up in the middle may have improved the
@@ -227,32 +237,26 @@ class Driver(Watch):
                     with self.deadline.running(), heeding():
                         search.advance()
                     bound = search.lower_bound
-                    self._keep(search)
+                    self._checkpoint.keep(search.saved)
             except OutOfTime:
                 status = self._cut_short()
             except KeyboardInterrupt:
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
-            self._keep(search, now=True)
+            self._checkpoint.keep(search.saved, now=True)
             found = search.incumbent
             bound = None if bound is None else min(bound, found.cost)
             self.note(search, bound)
             counters, trace = search.counters(), tuple(self._trace)
-        known = status, found.cost, found.weights, bound, trace
-        return Outcome(*known, search.strict, counters, search.conclude, search.catalogue)
+        known = self._method, self._seed, status, found.cost, found.weights, bound, trace
+        return Ending(*known, search.strict, counters, search.conclude, search.catalogue)
 
     def trusting_checkpoint(self) -> AbstractContextManager[None]:
         """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
 
         Errors of the callback pass.
         """
-        if self._checkpoint is None or self._checkpoint.state is None:
-            return nullcontext()
         return self._checkpoint.restoring(lambda error: error is self._of_callback)
-
-    def _keep(self, search: Search, *, now: bool = False) -> None:
-        if self._checkpoint is not None:
-            self._checkpoint.keep(search.saved, now=now)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add to the trace what has changed."""
@@ -339,11 +343,6 @@ class Below:
     status: Status
     least_met: float
 
-    @property
-    def ended(self) -> bool:
-        """Whether the search did, rather than being stopped."""
-        return self.status.finished
-
 
 def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
     """Search lists for weights with a loss below a cut-off, `inf` for any.
@@ -353,28 +352,16 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     check_fits(method, problem)
     limits, interrupts = limits or Limits(), Interrupts()
     deadline = deadline_of(problem, limits, interrupts)
-    driver = _Driver(problem, limits, None, deadline, interrupts)
-    driver.most = _cost_of(problem, cutoff)
+    most = _cost_of(problem, cutoff)
+    driver = Driver(method, seed, problem, limits, None, deadline, interrupts, most=most)
     with interrupts, deadline.running():
-        outcome = driver.drive(driver.begin(method, seed, None))
-        if outcome.cost >= driver.most:
-            return Below(None, _bound_of(problem, cutoff, outcome), outcome.status, driver.first_loss)
+        ending = driver.drive(driver.begin())
+        if ending.cost >= most:
+            return Below(None, _bound_of(problem, cutoff, ending), ending.status, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
-            result = result_of(method, problem, outcome, seed)
+            result = result_of(problem, ending)
     bound = -inf if result.lower_bound is None else result.lower_bound
-    return Below(result if result.loss < cutoff else None, bound, outcome.status, result.loss)
-
-
-class _Driver(Driver):
-    """Tells the search that its first weights cost as little as the cut-off, so that only less is an improvement."""
-
-    most: float = inf
-    first_loss = inf
-
-    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
-        found = super()._first_weights(seed, initial)
-        self.first_loss = self._problem.canonical.loss_of(found.cost)
-        return replace(found, cost=int(min(found.cost, self.most)))
+    return Below(result if result.loss < cutoff else None, bound, ending.status, result.loss)
 
 
 def _cost_of(problem: Problem, cutoff: float) -> float:
@@ -386,9 +373,9 @@ def _cost_of(problem: Problem, cutoff: float) -> float:
     return -(-cost // form.granularity) * form.granularity
 
 
-def _bound_of(problem: Problem, cutoff: float, outcome: Outcome) -> float:
+def _bound_of(problem: Problem, cutoff: float, ending: Ending) -> float:
     """Return the bound on the loss of all weights, none of which were found to be below the cut-off."""
     unseen = problem.unseen(cutoff)
-    if outcome.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
+    if ending.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
         return cutoff
-    return -inf if outcome.lower_bound is None else bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
+    return -inf if ending.lower_bound is None else bound_on_loss(problem.canonical, ending.lower_bound, unseen)

@@ -8,7 +8,6 @@ that every method for additive losses decides it exactly. Selections with b.x = 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import chain
@@ -36,6 +35,8 @@ class FractionSearch(Combined):
     The incumbent's cost is its loss in the problem's fixed point, whose unit tells any two losses apart; in between the
     loss is an exact fraction. What an additive search has found counts by its loss when decoded in exact arithmetic.
     """
+
+    checkpointed = ("_counted", "_unsettled", "_looked_at", "_proved")
 
     def __init__(self, canonical: Canonical, incumbent: Incumbent, start: Start) -> None:
         totals = canonical.totals
@@ -86,17 +87,13 @@ class FractionSearch(Combined):
             loss = Fraction(above + self._more_above, below + self._more_below)
 
     def state(self) -> Mapping[str, Any]:
-        inner = self._inner
         return {
-            "known": [self._known.numerator, self._known.denominator],
-            "loss": [self._loss.numerator, self._loss.denominator],
+            **super().state(),
+            "known": self._known.as_integer_ratio(),
+            "loss": self._loss.as_integer_ratio(),
             "for_zero": self._for_zero,
             "bound": self._bound,
-            "unsettled": self.unsettled,
-            "looked_at": self._looked_at,
-            "proved": self._proved,
-            "counts": dict(self._counted),
-            "inner": None if inner is None else inner.saved(),
+            "inner": None if self._inner is None else self._inner.saved(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -109,8 +106,7 @@ class FractionSearch(Combined):
             if search is not None and inner["search"]:
                 search.restore(inner["search"])
         self._bound = max(self._bound, state["bound"])
-        self._unsettled, self._looked_at, self._proved = state["unsettled"], state["looked_at"], state["proved"]
-        self._counted = Counter(state["counts"])
+        super().restore(state)
 
     def _begin(self) -> None:
         """Start the search for a lower loss than that of the incumbent."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -53,13 +55,14 @@ class Search(ABC):
     """A search that works in slices and can stop after any of them.
 
     strict: the cost of the incumbent depends on no tie. early: the bound rises most at first, which says little about
-    later. catalogue: the paths that may win somewhere, of a search over lattices that knows them. A constant answer can
-    be an attribute of a search: `nodes = 0`.
+    later. checkpointed: attributes that a checkpoint has as they are. catalogue: the paths that may win somewhere, of a
+    search over lattices that knows them. A constant answer can be an attribute of a search: `nodes = 0`.
     """
 
     incumbent: Incumbent
     strict: ClassVar[bool] = True
     early: ClassVar[bool] = False
+    checkpointed: ClassVar[tuple[str, ...]] = ()
     catalogue: Catalogue | None = None
     _unsettled: int | None = None
 
@@ -139,11 +142,12 @@ class Search(ABC):
 
         Empty, if there is nothing worth keeping beside the best weights.
         """
-        return {}
+        return {name: copy(getattr(self, name)) for name in self.checkpointed}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
-        del state
+        for name in self.checkpointed:
+            setattr(self, name, state[name])
 
     def saved(self) -> Mapping[str, Any]:
         """Return the incumbent, and the `state` under "search"."""
@@ -159,35 +163,35 @@ def _unchanged(result: Result) -> Result:
     return result
 
 
-class UnboundedSearch(Search):
-    """A search without a bound above 0 before its end."""
+_STEPS = 50
+"""In a slice."""
+
+
+class Enumeration(Search):
+    """A search without a bound above 0 before its end.
+
+    steps: each improves the incumbent if it can, and yields the cost that it leaves unsettled, or `None`.
+    """
 
     finished = False
     nodes = 0
 
-    def __init__(self, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
+    def __init__(self, incumbent: Incumbent, steps: Iterable[int | None], *, proves: bool = True) -> None:
+        self.incumbent, self._steps, self._proves = incumbent, iter(steps), proves
 
     @property
     def lower_bound(self) -> int | None:
+        if not self._proves:
+            return None
         return self._upper if self.finished else 0
 
-
-class DirectSearch(UnboundedSearch):
-    """A search in one step: `settle` improves the incumbent and returns the cost left unsettled, or `None`."""
-
-    def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None], *, proves: bool = True) -> None:
-        super().__init__(incumbent)
-        self._settle, self._proves = settle, proves
-
-    @property
-    def lower_bound(self) -> int | None:
-        return super().lower_bound if self._proves else None
-
     def advance(self) -> None:
-        self._unsettled = self._settle()
-        self.nodes = 1
-        self.finished = True
+        before = self.nodes
+        for cost in islice(self._steps, _STEPS):
+            self.nodes += 1
+            if cost is not None:
+                self._leave_unsettled(cost)
+        self.finished = self.nodes < before + _STEPS
 
 
 class Watch:
@@ -281,6 +285,10 @@ class Combined(Search):
         """Add what a search has counted, which is at work no longer."""
         self._effort_put_away += search.effort
         self._counted.update(search.counters())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._counted = Counter(self._counted)
 
     @property
     def nodes(self) -> int:

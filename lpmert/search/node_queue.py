@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from lpmert.errors import FloatArray
 from lpmert.workers import SERIAL, Pending, Shared, Unit, Workers, current_workers
@@ -39,7 +39,7 @@ class OpenNode(NamedTuple):
 
 class Answer(NamedTuple):
     """What a unit has found. nodes: left of its batch; cost, weights [D], source: of the best met; unsettled: as of a
-    search; work: done, as searches count it.
+    search; work: done, as searches count it; hard: whether the last node waits for exact arithmetic.
     """
 
     nodes: list[OpenNode]
@@ -49,24 +49,23 @@ class Answer(NamedTuple):
     unsettled: int | None
     counts: Mapping[str, int]
     work: int = 0
+    hard: bool = False
 
 
-A = TypeVar("A")
-
-Call = tuple[Unit[A], tuple[Any, ...]]
+Call = tuple[Unit[Answer], tuple[Any, ...]]
 """A unit and its arguments beside what is shared."""
 
 
 @dataclass
-class _Out(Generic[A]):
+class _Out:
     """A batch that is out."""
 
     nodes: list[OpenNode]
-    call: Call[A]
-    pending: Pending[A]
+    call: Call
+    pending: Pending[Answer]
 
 
-class NodeQueue(Generic[A]):
+class NodeQueue:
     """Nodes that wait, the least bound first, and batches of nodes that are out with workers.
 
     places: batches that are out at once; batch: most nodes of one; unit: work of an ordinary one; local_units: so many
@@ -80,7 +79,7 @@ class NodeQueue(Generic[A]):
         self._workers: Workers = SERIAL if self._local_units else workers
         self._shared: Shared | None = None
         self._waiting: list[tuple[int, int, OpenNode]] = []
-        self._out: deque[_Out[A]] = deque()
+        self._out: deque[_Out] = deque()
         self._staying: deque[list[OpenNode]] = deque()
         self._pushed = self._sent = 0
         self.nbytes = 0
@@ -120,7 +119,7 @@ class NodeQueue(Generic[A]):
             self._staying.append(nodes)
             self.nbytes += sum(node.nbytes for node in nodes)
 
-    def take(self, call: Callable[[list[OpenNode], int], Call[A]]) -> A:
+    def take(self, call: Callable[[list[OpenNode], int], Call]) -> Answer:
         """Send batches out, wait for the answer to the one that went out first, and take it; raises `OutOfTime`.
 
         call: returns the unit for some nodes, and for so much work.
@@ -138,7 +137,7 @@ class NodeQueue(Generic[A]):
                     out.pending = self._submitted(out.call)
         return answer
 
-    def send(self, call: Callable[[list[OpenNode], int], Call[A]]) -> None:
+    def send(self, call: Callable[[list[OpenNode], int], Call]) -> None:
         """Send batches out until all places are taken; where few nodes wait, places share them."""
         while (self._waiting or self._staying) and len(self._out) < self._places:
             if self._staying:
@@ -163,7 +162,7 @@ class NodeQueue(Generic[A]):
         waiting = [node for _, _, node in sorted(self._waiting, key=lambda item: item[:2])]
         return [node for batch in self._batches() for node in batch] + waiting
 
-    def _submitted(self, call: Call[A]) -> Pending[A]:
+    def _submitted(self, call: Call) -> Pending[Answer]:
         if self._shared is None:
             raise RuntimeError("nothing is shared yet")
         return self._workers.submit(call[0], self._shared, *call[1])

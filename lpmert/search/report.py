@@ -1,4 +1,4 @@
-"""From the outcome of a search to the result, with weights in the middle of the optimal cell, or beside all ties."""
+"""From the ending of a search to the result, with weights in the middle of the optimal cell, or beside all ties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
-from lpmert.findings import Cell, Diagnostic
+from lpmert.findings import Cell, Diagnostic, figures_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
@@ -196,12 +196,14 @@ RESOLUTION = 1e-12
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ending:
     """How driving a search ended; cost units are the problem's, and the search's memory is freed before the report.
 
     strict, counters, conclude, catalogue: see `Search`.
     """
 
+    method: Method
+    seed: int
     status: Status
     cost: int
     weights: CanonicalWeights
@@ -213,33 +215,27 @@ class Outcome:
     catalogue: Catalogue | None
 
 
-def result_of(
-    method: Method,
-    problem: AnyProblem,
-    outcome: Outcome,
-    seed: int,
-    initial: CallerWeights | None = None,
-) -> Result:
-    """Return what decoding with the weights of an outcome gives, and what the search proved.
+def result_of(problem: AnyProblem, ending: Ending, initial: CallerWeights | None = None) -> Result:
+    """Return what decoding with the weights of a search gives, and what it proved.
 
     initial [D]: where the search began; on lists they stay unless others are better, if the method minimises.
     """
     if isinstance(problem, LatticeProblem):
-        result = _on_lattices(method, problem, outcome, seed)
+        result = _on_lattices(problem, ending)
     else:
-        result = _on_lists(method, problem, outcome, seed, initial if method.minimises else None)
-    return outcome.conclude(replace(result, initial=initial))
+        result = _on_lists(problem, ending, initial if ending.method.minimises else None)
+    return ending.conclude(replace(result, initial=initial))
 
 
-def _on_lists(method: Method, problem: Problem, outcome: Outcome, seed: int, staying: CallerWeights | None) -> Result:
+def _on_lists(problem: Problem, ending: Ending, staying: CallerWeights | None) -> Result:
     """Return the result on lists; staying [D]: weights that stay unless others are better."""
     try:
-        if outcome.strict:
-            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, staying)
+        if ending.strict:
+            placed = in_the_middle(problem, ending.weights, ending.cost, ending.seed, staying)
         else:
-            placed = beside_ties(problem, outcome.weights, seed, staying)
+            placed = beside_ties(problem, ending.weights, ending.seed, staying)
     except KeyboardInterrupt:
-        placed = Placed(normalised(problem.to_caller(outcome.weights)))
+        placed = Placed(normalised(problem.to_caller(ending.weights)))
     if problem.reduced:
         give_back()
     margin = placed.margin
@@ -248,38 +244,38 @@ def _on_lists(method: Method, problem: Problem, outcome: Outcome, seed: int, sta
     unseen = problem.unseen(evaluation.loss)
     doubtful = not placed.holds or unseen > RESOLUTION * abs(evaluation.loss)
     return replace(
-        _result(method, problem, outcome, seed, weights, evaluation, doubtful=doubtful, unseen=unseen),
+        _result(problem, ending, weights, evaluation, doubtful=doubtful, unseen=unseen),
         free=problem.free,
         limiting=placed.limiting,
         cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
-        counters={**_sizes(problem), **outcome.counters},
+        counters={**_sizes(problem), **ending.counters},
         warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(evaluation.loss),
     )
 
 
-def _on_lattices(method: Method, problem: LatticeProblem, outcome: Outcome, seed: int) -> Result:
+def _on_lattices(problem: LatticeProblem, ending: Ending) -> Result:
     """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
-    pool = outcome.catalogue or Catalogue(problem)
-    found = problem.to_caller(outcome.weights)
+    pool = ending.catalogue or Catalogue(problem)
+    found = problem.to_caller(ending.weights)
     ahead = [normalised(found), _halved(found)]
     for weights in ahead:
         pool.add_winners(problem.decode(weights))
     for _ in range(_MOST_ROUNDS):
         lists = pool.as_lists()
         shift = lists.canonical.constant
-        bound = None if outcome.lower_bound is None else outcome.lower_bound - shift
-        own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
-        placed = CallerWeights(_on_lists(method, lists, own, seed, None).weights)
+        bound = None if ending.lower_bound is None else ending.lower_bound - shift
+        own = replace(ending, cost=ending.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
+        placed = CallerWeights(_on_lists(lists, own, None).weights)
         if not pool.add_winners(problem.decode(placed)) or out_of_time():
             break
-    holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
+    holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, ending.cost)]
     weights, evaluation = scaled_evaluation(problem, holding[0] if holding else ahead[0])
-    result = _result(method, problem, outcome, seed, weights, evaluation, doubtful=not holding)
+    result = _result(problem, ending, weights, evaluation, doubtful=not holding)
     lattices = problem.lattices
     sizes = {"lists": lattices.n_lists, "links": lattices.n_links, "features": lattices.n_features}
-    return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **outcome.counters})
+    return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **ending.counters})
 
 
 def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
@@ -289,10 +285,8 @@ def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
 
 
 def _result(
-    method: Method,
     problem: AnyProblem,
-    outcome: Outcome,
-    seed: int,
+    ending: Ending,
     weights: CallerWeights,
     evaluation: Evaluation,
     *,
@@ -304,32 +298,25 @@ def _result(
     doubtful: whether weights [D] may miss what the search claims; unseen: what a selection may cost less than that
     without a difference in fixed point.
     """
-    loss, status, lower = evaluation.loss, outcome.status, None
-    if outcome.lower_bound is not None:
+    loss, status, lower = evaluation.loss, ending.status, None
+    if ending.lower_bound is not None:
         if status is Status.OPTIMAL and (doubtful or problem.inexact):
             status = Status.OPTIMAL_TO_TOLERANCE
-        bound = bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
+        bound = bound_on_loss(problem.canonical, ending.lower_bound, unseen)
         lower = loss if status is Status.OPTIMAL else min(loss, bound)
     return Result(
         weights=weights,
         names=problem.names,
-        loss=loss,
-        score=evaluation.score,
         lower_bound=lower,
         status=status,
-        method=method.name,
-        statistics=evaluation.statistics,
-        selection=evaluation.selection,
-        margin=evaluation.margin,
-        signature=f"lpmert:{__version__}|{problem.signature}|method:{method.settings()}|seed:{seed}",
+        method=ending.method.name,
+        signature=f"lpmert:{__version__}|{problem.signature}|method:{ending.method.settings()}|seed:{ending.seed}",
         fingerprint=problem.fingerprint,
-        seed=seed,
-        tied_lists=evaluation.tied_lists,
-        loss_best_ties=evaluation.loss_best_ties,
-        loss_worst_ties=evaluation.loss_worst_ties,
+        seed=ending.seed,
         region=problem.distances(weights),
-        trace=outcome.trace,
+        trace=ending.trace,
         unit=problem.unit,
+        **figures_of(evaluation, Result),
     )
 
 

@@ -55,7 +55,7 @@ def solve_beyond(
         least = inf if best is None else best.loss
         try:
             problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=within(region, rows, whole.names))
-            found = search_below(problem, least, method, replace(limits, time_limit=deadline.left), seed)
+            found = search_below(problem, least, method, limits, seed)
         except NoInsideError:
             continue
         status, bound = found.status, max(bound, found.bound)

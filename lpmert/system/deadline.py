@@ -97,19 +97,19 @@ _running: ContextVar[Deadline | None] = ContextVar("running", default=None)
 _heeded: ContextVar[Deadline | None] = ContextVar("heeded", default=None)
 
 
-def within(seconds: float | None) -> Deadline:
+def within(
+    seconds: float | None,
+    started: float | None = None,
+    stop: Callable[[], bool] | None = None,
+    memory: Allowance | None = None,
+) -> Deadline:
     """Return the deadline that comes in so many seconds, or with that of the running call."""
-    outer = _running.get()
+    found, outer = Deadline(seconds, started, stop, memory), _running.get()
     if outer is None:
-        return Deadline(seconds)
-    left = [limit for limit in (seconds, outer.left) if limit is not None]
-    return Deadline(min(left, default=None), None, lambda: outer.expired, outer.memory)
-
-
-def also_outside(stop: Callable[[], bool]) -> Callable[[], bool]:
-    """Return what asks whether to stop, and also whether the deadline that is running now is reached."""
-    outer = _running.get()
-    return stop if outer is None else lambda: stop() or outer.expired
+        return found
+    ends = [seconds, None if outer.left is None else found.seconds + outer.left]
+    limit = min((end for end in ends if end is not None), default=None)
+    return Deadline(limit, found.started, lambda: outer.expired or bool(stop and stop()), memory or outer.memory)
 
 
 def out_of_time() -> bool:

@@ -547,12 +547,8 @@ def check_place(path: str | Path) -> None:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.is_file() or not target.exists():
-        with suppress(_NotYet), scratch_file(target, path):
-            raise _NotYet
-
-
-class _NotYet(Exception):
-    """Nothing is to be written now."""
+        with writing_to(path):
+            tempfile.TemporaryFile(dir=target.parent).close()
 
 
 @contextmanager

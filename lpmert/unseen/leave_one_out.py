@@ -195,7 +195,7 @@ class _Search:
             return None
         found = search_below(problem, cutoff, self._method, replace(self._limits, time_limit=seconds), self._seed)
         if found.result is None:
-            return fitted if found.ended and found.bound >= cutoff else None
+            return fitted if found.status.finished and found.bound >= cutoff else None
         if found.result.status is not Status.OPTIMAL:
             return None
         return float(own[found.result.selection[number]])

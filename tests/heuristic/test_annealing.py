@@ -18,7 +18,7 @@ import lpmert
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import SCHEDULES, AllPaths, Annealing, Objective, ObjectiveOfPaths, Step, risk_of
+from lpmert.methods.heuristic.risk import SCHEDULES, AllLists, AllPaths, Annealing, Objective, Step, risk_of
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
@@ -72,7 +72,7 @@ def test_the_expected_loss_is_near_the_sum_over_all_selections(name: str) -> Non
     metric = METRICS[name]
     for seed in range(2):
         lists = random_lists_of(metric, seed, n_lists=8)
-        p = lists.probabilities(np.array([0.4, -0.8, 0.1]))
+        p = np.exp(lists.log_probabilities(lists.features @ np.array([0.4, -0.8, 0.1])))
         value, _ = risk_of(metric, lists)(p)
         mean = log_loss(metric, p @ lists.statistics)
         expected = expected_by_enumeration(metric, lists, p)
@@ -87,7 +87,8 @@ def test_the_gradient_of_risk_minus_entropy_is_that_of_its_finite_differences(te
         lists = random_lists_of(metric, 3)
         if name == "loss":
             lists = AllHypotheses(lists.features, lists.offsets, lists.statistics[:, :1], lists.scale)
-        objective = Objective(lists, risk_of(metric, lists), Step(temperature, 1.7), np.array([0.1, 0.0, 2.0]))
+        choice = AllLists(lists, risk_of(metric, lists))
+        objective = Objective(choice, Step(temperature, 1.7), np.array([0.1, 0.0, 2.0]))
         weights = np.array([0.5, -0.3, 0.9])
         _, gradient = objective(weights)
         steps = 1e-5 * np.eye(3)
@@ -190,7 +191,7 @@ def test_the_objective_of_all_paths_is_that_of_exact_sums_over_them(seeds: range
         scale = problem.coordinates.scales
         weights = log(2) * np.array(powers) / scale
         for temperature, gamma in ((0.0, 1.0), (0.75, 1.0), (0.0, 2.0), (3.0, 0.5)):
-            objective = ObjectiveOfPaths(paths, Step(temperature, gamma), np.zeros(len(powers)))
+            objective = Objective(paths, Step(temperature, gamma), np.zeros(len(powers)))
             value, gradient = objective(weights / gamma)
             expected, slopes = exact_objective(given, powers, temperature)
             assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)

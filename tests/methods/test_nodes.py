@@ -283,8 +283,8 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
     again = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
     again.restore(kept)
     assert not again._task.boxed
-    assert again.lower_bound == kept["floor"]
-    assert again.nodes == sum(kept["counts"][:1]) + kept["closed"].get("nodes", 0)
+    assert again.lower_bound == kept["_floor"]
+    assert again.nodes == kept["counts"].get("nodes", 0) + kept["_counted"].get("nodes", 0)
     while not again.finished:
         again.advance()
     assert form.loss_of(again.incumbent.cost) == form.loss_of(again.lower_bound) == expected.loss

@@ -18,10 +18,11 @@ from lpmert.errors import FloatArray
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
 from lpmert.metrics.ratio import Bleu, LinearFraction, f_beta, precision
 from lpmert.model.problem import Problem
+from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.search.driver import Driver
 from lpmert.search.fractional import FractionSearch
-from lpmert.search.method import Incumbent, UnboundedSearch
+from lpmert.search.method import Enumeration, Incumbent
 from lpmert.system.deadline import Deadline, OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
@@ -208,7 +209,7 @@ def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest
     assert open_ends >= 10
 
 
-class GivenUp(UnboundedSearch):
+class GivenUp(Enumeration):
     """Finds given weights, and is stopped in the middle."""
 
     weights = np.zeros(0)
@@ -229,8 +230,8 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert loss > best.loss
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
-    search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner))
-    outcome = Driver(problem, Limits(), None, Deadline(None)).drive(search)
+    search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner, []))
+    outcome = Driver(METHODS.build("choices"), 0, problem, Limits(), None, Deadline(None)).drive(search)
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)

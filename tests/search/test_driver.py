@@ -31,7 +31,7 @@ from lpmert.registry import METHODS
 from lpmert.result import relative_gap
 from lpmert.search.driver import Below, _bound_of, search_below
 from lpmert.search.node_queue import Answer, OpenNode
-from lpmert.search.report import Outcome, _holds, _result
+from lpmert.search.report import Ending, _holds, _result
 from lpmert.system.memory import Allowance
 
 
@@ -59,9 +59,10 @@ def test_no_bound_is_above_the_loss_of_the_weights() -> None:
     assert evaluation.loss == 3.0
     # a search that took the dearer one for the cost of its weights, as it may where ties decide
     cost = int(problem.canonical.costs.max())
-    outcome = Outcome(Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost, (), True, {}, lambda found: found, None)
+    known = METHODS.build("cells"), 0, Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost
+    ending = Ending(*known, (), True, {}, lambda found: found, None)
     assert problem.canonical.loss_of(cost) == 5.0
-    found = _result(METHODS.build("cells"), problem, outcome, 0, weights, evaluation, doubtful=True)
+    found = _result(problem, ending, weights, evaluation, doubtful=True)
     assert found.lower_bound == found.loss == 3.0
 
 
@@ -189,7 +190,7 @@ def _check(method: str, worth: str, seed: int) -> None:
     off = 0.0 if given.exact else ROUNDING * abs(least)
     for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
         found = _below(given, cutoff, method)
-        assert found.ended
+        assert found.status.finished
         assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
         assert found.result.loss < cutoff
         assert abs(found.result.loss - least) <= off
@@ -199,7 +200,7 @@ def _check(method: str, worth: str, seed: int) -> None:
         found = _below(given, cutoff, method)
         assert found.result is None or found.result.loss < cutoff <= least + off
         if found.result is None:
-            assert found.ended
+            assert found.status.finished
             assert found.bound <= least + off
             assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
             assert least - off <= found.least_met < inf
@@ -216,11 +217,11 @@ def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> N
     method = METHODS.build("choices")
     least = search_below(lists, inf, method).bound
     begun = search_below(lists, inf, method, Limits(node_limit=1))
-    assert not begun.ended
+    assert not begun.status.finished
     assert begun.bound < least <= begun.result.loss
     none = search_below(lists, least, method, Limits(node_limit=1))
     assert none.result is None
-    assert not none.ended
+    assert not none.status.finished
     assert none.bound < least
     assert none.least_met >= least
 
@@ -231,7 +232,7 @@ def test_the_cutoff_prunes_from_the_start() -> None:
     oracle = float(np.minimum.reduceat(losses, _many().offsets[:-1]).sum())
     for cutoff in (oracle, oracle - 1.0, oracle - 7.0):
         found = search_below(lists, cutoff, METHODS.build("choices"), Limits(node_limit=1))
-        assert found.ended
+        assert found.status.finished
         assert found.result is None
         assert cutoff <= found.bound <= oracle
 

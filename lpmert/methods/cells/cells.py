@@ -19,8 +19,6 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells.nodes import (
     CellsTask,
-    Counts,
-    Explored,
     Fields,
     NodeSearch,
     NodeSettings,
@@ -36,7 +34,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Call, NodeQueue, OpenNode
+from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000
@@ -163,6 +161,7 @@ class CellsSearch(Combined):
     """
 
     phase = "cones"
+    checkpointed = ("_counted", "_unsettled", "_exact_leaves", "_stalled", "_floor")
 
     def __init__(
         self,
@@ -187,7 +186,7 @@ class CellsSearch(Combined):
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._loss.row_work,
         )
-        self._counts = Counts()
+        self._counts: Counter[str] = Counter()
         self._exact_leaves = 0
         self._stalled = self._floor = 0
         self._whole = roots is None  # whether the selections of all lists may help
@@ -201,7 +200,7 @@ class CellsSearch(Combined):
         begins = list(self._cover(boxed) if roots is None else roots)
         self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.units)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
-        self._queue: NodeQueue[Explored] = NodeQueue(self._settings.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue = NodeQueue(self._settings.units, _BATCH, _UNIT, _LOCAL_UNITS)
         for cone in begins:
             if isinstance(cone, dict):
                 self._nodes.push(cone)
@@ -220,7 +219,7 @@ class CellsSearch(Combined):
 
     @property
     def effort(self) -> float:
-        return self._count.work / _SLICE + super().effort
+        return self._count["work"] / _SLICE + super().effort
 
     @property
     def least(self) -> int | None:
@@ -242,7 +241,7 @@ class CellsSearch(Combined):
 
     @property
     def nodes(self) -> int:
-        return self._count.nodes + super().nodes
+        return self._count["nodes"] + super().nodes
 
     @property
     def open_nodes(self) -> int:
@@ -250,13 +249,13 @@ class CellsSearch(Combined):
 
     @property
     def lps(self) -> int:
-        return self._count.leaf_lps + self._counted["lps"]
+        return self._count["leaf_lps"] + self._counted["lps"]
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "conflicting": self._count.conflicting + self._counted["conflicting"],
-            "leaves": self._count.leaves + self._counted["leaves"],
+            "conflicting": self._count["conflicting"] + self._counted["conflicting"],
+            "leaves": self._count["leaves"] + self._counted["leaves"],
             "lps": self.lps,
             "exact_leaves": self._exact_leaves + self._counted["exact_leaves"],
         }
@@ -269,35 +268,24 @@ class CellsSearch(Combined):
         elif self._hard:
             self._nodes.load(self._hard.popleft())
             self._nodes.hard = True
-        elif self._queue.shared or self._nodes.counts.work >= _ALONE:
+        elif self._queue.shared or self._nodes.counts["work"] >= _ALONE:
             self._take_answers()
         else:
             self._explore_alone()
 
     def state(self) -> Mapping[str, Any]:
         parts = [*self._nodes.nodes(), *self._hard, *self._queue.nodes()]
-        return {
-            "roots": len(self._roots),
-            "parts": [plain(part) for part in parts],
-            "counts": list(self._count),
-            "exact_leaves": self._exact_leaves,
-            "closed": dict(self._counted),
-            "unsettled": self.unsettled,
-            "stalled": self._stalled,
-            "boxed": self._task.boxed,
-            "floor": self._floor,
-        }
+        own = {"roots": len(self._roots), "parts": [plain(part) for part in parts], "boxed": self._task.boxed}
+        return {**super().state(), **own, "counts": dict(self._count)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if self._task.boxed and not state["boxed"]:
             self._begin(boxed=False)
-        self._stalled, self._floor = state["stalled"], state["floor"]
+        super().restore(state)
         while len(self._roots) > state["roots"]:
             self._roots.skip()
         self._queue.push(OpenNode(**part) for part in state["parts"])
-        self._counts = Counts(*state["counts"])
-        self._exact_leaves, self._counted = state["exact_leaves"], Counter(state["closed"])
-        self._unsettled = state["unsettled"]
+        self._counts = Counter(state["counts"])
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
         """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
@@ -324,7 +312,7 @@ class CellsSearch(Combined):
 
     def _prune_root(self) -> None:
         """Let what is left of the next root wait."""
-        if not self._count.nodes:
+        if not self._count["nodes"]:
             checkpoint(_ROOT * self._loss.lists.rows.nbytes)
         self._take(self._roots.next(self.incumbent))
 
@@ -348,17 +336,17 @@ class CellsSearch(Combined):
         self._take(self._queue.take(self._call))
         self._queue.send(self._call)
 
-    def _take(self, explored: Explored) -> None:
+    def _take(self, answer: Answer) -> None:
         """Take what a unit has found, and what it has left."""
-        self.incumbent.improve(explored.cost, explored.weights, "C")
-        self._counts = self._counts.plus(explored.counts)
-        nodes = explored.nodes
-        if explored.hard:
+        self.incumbent.improve(answer.cost, answer.weights, answer.source)
+        self._counts.update(answer.counts)
+        nodes = answer.nodes
+        if answer.hard:
             self._hard.append(nodes.pop())
         nodes = [node for node in nodes if not self._ruled_out(node.bound)]
         (self._queue.push if self._queue.nbytes < _QUEUE_BYTES else self._queue.stay)(nodes)
 
-    def _call(self, nodes: list[OpenNode], work: int) -> Call[Explored]:
+    def _call(self, nodes: list[OpenNode], work: int) -> Call:
         best = self.incumbent
         return explore, (nodes, best.cost, best.weights, work, self._step(nodes))
 
@@ -367,15 +355,15 @@ class CellsSearch(Combined):
         has its bound higher the closer they are together.
         """
         n_features = self._canonical.n_features
-        short = n_features <= _TO_THE_END or self._count.looked_at * n_features < _SHORT
+        short = n_features <= _TO_THE_END or self._count["looked_at"] * n_features < _SHORT
         if not self._task.boxed or short or self._queue.nbytes >= _QUEUE_BYTES:
             return None
         least = min(part.bound for part in parts)
         return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     @property
-    def _count(self) -> Counts:
-        return self._nodes.counts.plus(self._counts)
+    def _count(self) -> Counter[str]:
+        return self._nodes.counts + self._counts
 
     def _ruled_out(self, bound: int) -> bool:
         """Whether a node of this bound has nothing better than the incumbent."""
@@ -473,7 +461,7 @@ class CellsSearch(Combined):
         if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        of_boxes, closings = self._count.nodes, self._stalled + self._counted["exact_leaves"]
+        of_boxes, closings = self._count["nodes"], self._stalled + self._counted["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
         return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE

@@ -7,7 +7,7 @@ unit prunes a root, or searches some nodes for so much work.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +26,7 @@ from lpmert.numeric.cone import cones_of_box, covering_cone, enclosing_cone
 from lpmert.numeric.lists import SortedLists, sizes_of_rows
 from lpmert.numeric.rounding import exact_products, single_products
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import OpenNode
+from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.system.deadline import out_of_time
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
 
@@ -214,18 +214,8 @@ _MANY = 500_000
 _FULL, _HARD = 1, 2
 
 
-class Counts(NamedTuple):
-    """What the core counts: see `Counts` in `lpmert/core/node.hpp`."""
-
-    nodes: int = 0
-    leaves: int = 0
-    leaf_lps: int = 0
-    conflicting: int = 0
-    looked_at: int = 0
-    work: int = 0
-
-    def plus(self, others: Iterable[int]) -> Counts:
-        return Counts(*(own + other for own, other in zip(self, others, strict=True)))
+_COUNTS = ("nodes", "leaves", "leaf_lps", "conflicting", "looked_at", "work")
+"""What the core counts: see `Counts` in `lpmert/core/node.hpp`."""
 
 
 class NodeSettings(NamedTuple):
@@ -269,9 +259,9 @@ class NodeSearch:
         return int(self._core.bounds[-1])
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Counter[str]:
         """What was done since the search was renewed."""
-        return Counts(*self._core.counts)
+        return Counter(dict(zip(_COUNTS, self._core.counts, strict=True)))
 
     def load_root(self, root: Any) -> None:
         """Put a cone, its number among those that cover the space or its rays [D, D], or a box, centre and radius [D],
@@ -362,19 +352,6 @@ class NodeSearch:
         return alone._survivors() if alone.n_nodes else None, alone.found()
 
 
-class Explored(NamedTuple):
-    """What is left of a unit: nodes, of which the last waits for exact arithmetic if `hard`.
-
-    cost, weights [D]: the least met, if it is below that of the unit.
-    """
-
-    nodes: list[OpenNode]
-    hard: bool
-    cost: int
-    weights: FloatArray
-    counts: Counts
-
-
 @dataclass
 class CellsTask:
     """What all units of a search share. selections: how small nodes are searched; boxed: whether nodes are boxes."""
@@ -401,17 +378,17 @@ class CellsTask:
         self._searches = PerThread()
 
 
-def prune(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Explored:
+def prune(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Answer:
     """Prune one of the nodes that cover the weight space; weights [D] have this cost."""
     search = task.search(weights)
     search.load_root(root)
     search.prune_root(cost)
-    return _explored(search)
+    return _answer(search)
 
 
 def explore(
     task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, step: int | None
-) -> Explored:
+) -> Answer:
     """Search nodes, the first of them first, for what costs less; weights [D] have this cost.
 
     step: by how much their bounds may be above the least; `None` if that makes no difference.
@@ -420,13 +397,13 @@ def explore(
     for node in reversed(nodes):
         search.load(node)
     search.explore(cost, budget, step)
-    return _explored(search)
+    return _answer(search)
 
 
-def _explored(search: NodeSearch) -> Explored:
+def _answer(search: NodeSearch) -> Answer:
     """Return what a search has found and left, and empty it."""
     counts, hard, found = search.counts, search.hard, search.found()
-    return Explored(search.take_all(), hard, *found, counts)
+    return Answer(search.take_all(), *found, "C", None, counts, hard=hard)
 
 
 class Roots:
@@ -438,7 +415,7 @@ class Roots:
     def __init__(self, task: CellsTask, roots: Iterable[Any], ahead: int) -> None:
         self._task, self._roots, self._ahead = task, deque(roots), ahead
         self._large = len(task.loss.lists.costs) > _MANY
-        self._begun: deque[Pending[Explored]] = deque()
+        self._begun: deque[Pending[Answer]] = deque()
 
     def __len__(self) -> int:
         return len(self._roots)
@@ -447,7 +424,7 @@ class Roots:
         """Leave the next root out."""
         self._roots.popleft()
 
-    def next(self, best: Incumbent) -> Explored:
+    def next(self, best: Incumbent) -> Answer:
         """Return what is left of the next root, and what was found in it; raises `OutOfTime`."""
         workers = current_workers()
         local = SERIAL if workers.remote or self._large else workers

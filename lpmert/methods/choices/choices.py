@@ -409,7 +409,7 @@ class SharedChoices(Combined):
         super().__init__(incumbent)
         self._options, self._canonical = options, canonical
         self._alone = Common(options, canonical, least).search(incumbent)
-        self._queue: NodeQueue[Answer] = NodeQueue(options.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue = NodeQueue(options.units, _BATCH, _UNIT, _LOCAL_UNITS)
         self._work = 0
 
     @property
@@ -501,7 +501,7 @@ class SharedChoices(Combined):
         self._queue.push(node for node in answer.nodes if node.bound <= limit)
         self._queue.send(self._call)
 
-    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
+    def _call(self, nodes: list[OpenNode], work: int) -> Call:
         """Return the unit that searches these nodes, for so much work, below the incumbent's cost."""
         upper = self.incumbent
         return search_batch, (nodes, upper.cost, upper.weights, work)

@@ -5,9 +5,11 @@ All lists are as given here: nothing is merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,18 +59,10 @@ class AllHypotheses:
         shifted = scores - np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers]
         return np.asarray(shifted - np.log(self.sums(np.exp(shifted)))[self.numbers])
 
-    def probabilities(self, weights: FloatArray) -> FloatArray:
-        """Return the softmax [M] of the scores at weights [d]."""
-        return np.asarray(np.exp(self.log_probabilities(self.features @ weights)))
-
-    def back_to_weights(self, probabilities: FloatArray, slopes: FloatArray) -> FloatArray:
-        """Return the gradient [d] by the weights from slopes [M] by the probabilities [M]."""
-        mean = self.sums(probabilities * slopes)
-        return np.asarray((probabilities * (slopes - mean[self.numbers])) @ self.features)
-
-    def chosen(self, weights: FloatArray) -> IntArray:
-        """Return the row [S] that each list decodes to at weights [d], the first on ties."""
-        return first_best(self.features @ weights, self.offsets[:-1])
+    def total(self, weights: FloatArray) -> FloatArray:
+        """Return the summed statistics [K] of decoding at weights [d], the first row of a list on ties."""
+        chosen = first_best(self.features @ weights, self.offsets[:-1])
+        return np.asarray(self.statistics[chosen].sum(axis=0))
 
     def take(self, lists: IntArray) -> AllHypotheses:
         rows, offsets = rows_of_lists(self.offsets, lists)
@@ -130,42 +124,26 @@ def minimize_smooth(
 VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
 """Those tried, for weights of features in units of their spread within the lists; the narrowest prior comes first."""
 
-Fit = Callable[[AllHypotheses, FloatArray, FloatArray], FloatArray]
-"""Returns the weights [d] that a precision [d] gives on some lists, begun at weights [d]."""
 
+def best_by_folds(
+    lists: AllHypotheses,
+    metric: Metric,
+    folds: int,
+    seed: int,
+    path: Callable[[AllHypotheses], Iterable[FloatArray]],
+) -> int:
+    """Return which of `VARIANCES` has fits to all parts but one that cost least on that part, the smallest of equals.
 
-def fitted_by_folds(
-    lists: AllHypotheses, metric: Metric, weights: FloatArray, folds: int, seed: int, fit: Fit
-) -> tuple[FloatArray, float]:
-    """Return the weights [d] fitted to all lists with the best of `VARIANCES`, and this variance.
-
-    The best is the one whose fits to all parts but one cost least on that part, the smallest of equals. Wider priors go
-    on from where narrower ones end, so that fits which can end in many places are led there from the side of the prior.
+    path: yields the weights [d] that each of them gives on some lists.
     """
     order = np.random.default_rng(seed).permutation(lists.n_lists)
     fold = order % min(folds, lists.n_lists)
     totals = np.zeros((len(VARIANCES), lists.statistics.shape[1]))
     for number in range(int(fold.max()) + 1 if lists.n_lists > 1 else 0):
         aside = lists.take(np.flatnonzero(fold == number))
-        for place, found in enumerate(_path(lists.take(np.flatnonzero(fold != number)), weights, fit)):
-            totals[place] += _decoded(aside, found)
-    best = int(np.argmin([metric.loss(total) for total in totals]))
-    return _path(lists, weights, fit, best + 1)[-1], VARIANCES[best]
-
-
-def _path(lists: AllHypotheses, weights: FloatArray, fit: Fit, count: int = len(VARIANCES)) -> list[FloatArray]:
-    """Return the weights [d] of each variance, the first `count` of them, each begun at those before."""
-    spread = units([(lists.features, lists.offsets)])
-    found = []
-    for variance in VARIANCES[:count]:
-        weights = fit(lists, spread**2 / variance, weights)
-        found.append(weights)
-    return found
-
-
-def _decoded(lists: AllHypotheses, weights: FloatArray) -> FloatArray:
-    chosen: IntArray = lists.chosen(weights)
-    return np.asarray(lists.statistics[chosen].sum(axis=0))
+        for place, found in enumerate(path(lists.take(np.flatnonzero(fold != number)))):
+            totals[place] += aside.total(found)
+    return int(np.argmin([metric.loss(total) for total in totals]))
 
 
 GRADIENT_TOLERANCE = 1e-9
@@ -177,7 +155,7 @@ class Likelihood(Comparator):
     """Conditional log-likelihood of the hypotheses of least loss, tied ones summed, with a Gaussian prior.
 
     The prior has mean 0 and `variance` for every weight in the caller's scaling; `inf` means none. `folds` choose the
-    variance, and count weights in units of the features' spread: see `fitted_by_folds`. Smith and Eisner
+    variance, and count weights in units of the features' spread: see `best_by_folds`. Smith and Eisner
     (2006) try 0.25, 0.5, 1 and inf. The objective is convex where each list has one hypothesis of least loss, and
     L-BFGS ends at its optimum; without a prior that can lie at infinity, and then the weights are those at which no
     step gains any more.
@@ -200,7 +178,7 @@ class Likelihood(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         lists = lists_of(problem)
         weights = np.zeros(problem.canonical.n_features) if start is None else start
-        counted: dict[str, int] = {}
+        counted: Counter[str] = Counter()
 
         def fit(some: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
             gold = gold_rows(some, own_losses(problem.metric, some.statistics))
@@ -210,13 +188,21 @@ class Likelihood(Comparator):
                 clock,
                 gradient=GRADIENT_TOLERANCE * some.n_lists,
             )
-            counted.update({name: counted.get(name, 0) + count for name, count in counters.items()})
+            counted.update(counters)
             return found
+
+        def path(some: AllHypotheses) -> Iterator[FloatArray]:
+            # Wider priors go on from where narrower ones end.
+            spread, found = units([(some.features, some.offsets)]), weights
+            for variance in VARIANCES:
+                found = fit(some, spread**2 / variance, found)
+                yield found
 
         if self.folds is None:
             found = fit(lists, lists.scale**2 / self.variance, weights)
         else:
-            found, _ = fitted_by_folds(lists, problem.metric, weights, self.folds, seed, fit)
+            best = best_by_folds(lists, problem.metric, self.folds, seed, path)
+            found = next(islice(path(lists), best, None))
         clock.keep(found)
         return Found(found, counted)
 

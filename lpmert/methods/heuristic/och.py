@@ -132,10 +132,6 @@ class Stabilised(Method):
     def remembers(self) -> bool:
         return self.state is not None or self.earlier is not None
 
-    def starts(self) -> Restarts:
-        """Return how starts follow each other: random ones are drawn afresh."""
-        return Restarts(DESCENTS[self.directions], self.restarts, self.stopping, walk_share=0.0)
-
     def start(self, task: Task) -> Search:
         """Return the search of the iteration that follows the `earlier` ones, or those in the file `state`.
 
@@ -209,7 +205,8 @@ class _Search(Run):
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
         given = [weights for weights in given if problem.canonical.loss_at(weights) < inf]
         given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        found = method.starts().run(search, given, rng, clock)
+        starts = Restarts(DESCENTS[method.directions], method.restarts, method.stopping, walk_share=0.0)
+        found = starts.run(search, given, rng, clock)
         found.sort(key=lambda item: item[0])
         self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)

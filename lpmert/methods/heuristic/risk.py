@@ -201,9 +201,7 @@ class Annealing(Comparator):
         if isinstance(problem, LatticeProblem):
             if self.held_out:
                 raise MethodError("annealing over all paths of lattices takes no held_out; drop it")
-            paths = AllPaths(problem)
-            precision = self._precision(np.linalg.norm(basis_of(problem), axis=0))
-            return self.anneal(lambda step: ObjectiveOfPaths(paths, step, precision), weights, clock)
+            return self._anneal(AllPaths(problem), np.linalg.norm(basis_of(problem), axis=0), weights, clock)
         lists = lists_of(problem)
         aside = None
         if self.held_out:
@@ -212,27 +210,29 @@ class Annealing(Comparator):
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
         share = 1.0 if isinstance(problem.metric, AdditiveMetric) else float(lists.n_lists)
-        risk, precision = sum_of_risks([(share, risk_of(problem.metric, lists))]), self._precision(lists.scale)
+        choice = AllLists(lists, sum_of_risks([(share, risk_of(problem.metric, lists))]))
 
         def loss_aside(weights: FloatArray) -> float:
-            return problem.metric.loss(aside.statistics[aside.chosen(weights)].sum(axis=0)) if aside else inf
+            return problem.metric.loss(aside.total(weights)) if aside else inf
 
-        held_out = None if aside is None else loss_aside
-        return self.anneal(lambda step: Objective(lists, risk, step, precision), weights, clock, held_out)
+        return self._anneal(choice, lists.scale, weights, clock, None if aside is None else loss_aside)
 
-    def anneal(
+    def _anneal(
         self,
-        objective_of: Callable[[Step], Objective | ObjectiveOfPaths],
+        choice: AllLists | AllPaths,
+        scale: FloatArray,
         weights: FloatArray,
         clock: Clock,
         held_out: Callable[[FloatArray], float] | None = None,
     ) -> Found:
         """Return the end of the schedule, begun at canonical weights [d]; held_out: what weights lose elsewhere."""
+        usual = inf if self.schedule == "entropy" else 1.0
+        precision = np.asarray(scale**2 / (usual if self.variance is None else self.variance))
         best, least = weights, inf
         last = inf
         steps = 0
         for step in self._steps():
-            objective = objective_of(step)
+            objective = Objective(choice, step, precision)
             weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
             steps += 1
             clock.keep(weights)
@@ -261,34 +261,45 @@ class Annealing(Comparator):
             yield Step(0.0, gamma)
             gamma *= 2
 
-    def _precision(self, scale: FloatArray) -> FloatArray:
-        usual = inf if self.schedule == "entropy" else 1.0
-        return np.asarray(scale**2 / (usual if self.variance is None else self.variance))
-
 
 @dataclass(frozen=True)
 class Objective:
     """What one step minimises: risk - T * entropy + the prior's precision [d] times squared weights / 2."""
 
-    lists: AllHypotheses
-    risk: Risk
+    choice: AllLists | AllPaths
     step: Step
     precision: FloatArray
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient [d] at canonical weights [d]."""
-        temperature, gamma = self.step
-        log_p = self.lists.log_probabilities(gamma * (self.lists.features @ weights))
-        p = np.exp(log_p)
-        value, slopes = self.risk(p)
-        value += 0.5 * float(self.precision @ weights**2)
-        if temperature > 0.0:
-            value += temperature * float(p @ log_p)
-            slopes = slopes + temperature * log_p
-        return value, gamma * self.lists.back_to_weights(p, slopes) + self.precision * weights
+        features, gamma = self.choice.features, self.step.gamma
+        value, slopes = self.choice.expected(gamma * (features @ weights), self.step.temperature)
+        prior = 0.5 * float(self.precision @ weights**2)
+        return value + prior, gamma * (slopes @ features) + self.precision * weights
 
     def expected_loss(self, weights: FloatArray) -> float:
-        return self.risk(self.lists.probabilities(self.step.gamma * weights))[0]
+        return self.choice.expected(self.step.gamma * (self.choice.features @ weights), 0.0)[0]
+
+
+@dataclass(frozen=True)
+class AllLists:
+    """All hypotheses of all lists, and the risk of choosing among them at random."""
+
+    lists: AllHypotheses
+    risk: Risk
+
+    @property
+    def features(self) -> FloatArray:
+        return self.lists.features
+
+    def expected(self, scores: FloatArray, temperature: float) -> tuple[float, FloatArray]:
+        """Return risk - temperature * entropy at scores [M], and its slopes [M] by these."""
+        log_p = self.lists.log_probabilities(scores)
+        p = np.exp(log_p)
+        value, slopes = self.risk(p)
+        if temperature > 0.0:
+            value, slopes = value + temperature * float(p @ log_p), slopes + temperature * log_p
+        return value, p * (slopes - self.lists.sums(p * slopes)[self.lists.numbers])
 
 
 class _Layer(NamedTuple):
@@ -348,12 +359,13 @@ class AllPaths:
         inner = np.flatnonzero(pairs[0] != np.tile(own, 2))  # a start is no part of a hypothesis
         self._down = _layers(pairs[0][inner], np.tile(links, 2)[inner], pairs[1][inner], heights)[::-1]
 
-    def expectations(self, scores: FloatArray, values: FloatArray) -> tuple[float, float, FloatArray]:
-        """Return the sums over graphs of the logarithm of all hypotheses' exponential scores, and of the values that
-        these expect; and the slopes [L] of the latter by the scores of links. scores, values [L]: summed along paths.
+    def expected(self, scores: FloatArray, temperature: float) -> tuple[float, FloatArray]:
+        """Return risk - temperature * entropy at scores [L] of links, and its slopes [L] by these.
 
-        The slope is the covariance of how often a hypothesis uses the link, and of its value.
+        It is what loss + temperature * score expects, less temperature * log Z; scores and losses are summed along
+        paths. The slope is the covariance of how often a hypothesis uses the link, and of that value.
         """
+        values = self.losses + temperature * scores
         inside, mean = np.zeros(self._count), np.zeros(self._count)
         for nodes, links, begins, _ in self._up:
             tails, others = self._tails[links], self._others[links]
@@ -369,7 +381,8 @@ class AllPaths:
         tails, others, heads, goals = self._tails, self._others, self._heads, self._goal_of_link
         uses = np.exp(scores + inside[tails] + inside[others] + outside[heads] - inside[goals])
         excess = values + mean[tails] + mean[others] + beyond[heads] - mean[goals]
-        return float(inside[self._goals].sum()), float(mean[self._goals].sum()), uses * excess
+        log_z = float(inside[self._goals].sum())
+        return float(mean[self._goals].sum()) - temperature * log_z, uses * excess
 
 
 def _expected(scores: FloatArray, values: FloatArray, begins: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -378,24 +391,3 @@ def _expected(scores: FloatArray, values: FloatArray, begins: IntArray) -> tuple
     shares = np.exp(scores - np.repeat(largest, np.diff(begins, append=len(scores))))
     totals = np.add.reduceat(shares, begins)
     return largest + np.log(totals), np.add.reduceat(shares * values, begins) / totals
-
-
-@dataclass(frozen=True)
-class ObjectiveOfPaths:
-    """What `Objective` is, over all paths, where risk - T * entropy is what loss + T * score expects, less T log Z."""
-
-    paths: AllPaths
-    step: Step
-    precision: FloatArray
-
-    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Return the objective and its gradient [d] at canonical weights [d]."""
-        temperature, gamma = self.step
-        scores = gamma * (self.paths.features @ weights)
-        log_z, value, slopes = self.paths.expectations(scores, self.paths.losses + temperature * scores)
-        value += 0.5 * float(self.precision @ weights**2) - temperature * log_z
-        return value, gamma * (slopes @ self.paths.features) + self.precision * weights
-
-    def expected_loss(self, weights: FloatArray) -> float:
-        scores = self.step.gamma * (self.paths.features @ weights)
-        return self.paths.expectations(scores, self.paths.losses)[1]

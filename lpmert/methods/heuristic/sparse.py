@@ -133,7 +133,7 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
     if start is not None:
         fixed = start / (abs(float(start @ own)) or 1.0)
     else:
-        losses = [problem.metric.loss(lists.statistics[lists.chosen(sign * own)].sum(axis=0)) for sign in (1.0, -1.0)]
+        losses = [problem.metric.loss(lists.total(sign * own)) for sign in (1.0, -1.0)]
         fixed = own if losses[0] <= losses[1] else -own
     score = lists.features @ fixed
     frozen = np.flatnonzero(own)

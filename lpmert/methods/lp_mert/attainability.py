@@ -10,9 +10,8 @@ Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +20,12 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, Halves, StreamSearch, WarmStart, balanced_tree, by_length
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.incumbent import any_incumbent
-from lpmert.search.method import Incumbent, Search
 from lpmert.system.deadline import checkpoint
 
 _CORRAL_BYTES = 1 << 25
@@ -233,9 +231,6 @@ class Witnesses:
 SLICE_LPS = {"least-norm": 1000, "highs": 60}
 """Linear programs in a slice, by what decides them."""
 
-LARGEST_COUNT = 10**300
-"""Of combinations: larger numbers are not told."""
-
 
 class PublishedTest:
     """LinOptimizer as published: one program of HiGHS decides whether a combination is held.
@@ -251,6 +246,11 @@ class PublishedTest:
         self.doubted = False
         self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
 
+    def counters(self) -> dict[str, int]:
+        """Return what was counted: each combination is one program, checked are refusals."""
+        own = {"lps": self.tested.total(), "checked": self.oracle.counters["lps"]}
+        return {**own, **by_length("tested", self.tested)}
+
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination if the program of the paper accepts it."""
         del halves
@@ -263,7 +263,7 @@ class PublishedTest:
         return None
 
 
-class PublishedSearch(Search):
+class PublishedSearch(StreamSearch):
     """A resumable run of Algorithms 1 and 2: it asks the root for its first combination, and ends with that.
 
     The lower bound is the root's, as far as no refusal was in doubt: an attainable combination that costs less than an
@@ -273,41 +273,19 @@ class PublishedSearch(Search):
     finished = False
 
     def __init__(self, canonical: Canonical) -> None:
-        self.incumbent: Incumbent = any_incumbent(canonical)
         self._canonical = canonical
         self._test = PublishedTest(canonical)
-        lists: list[Stream] = [OneList(s, self._test) for s in range(canonical.n_lists)]
-        self._joined: list[TwoHalves] = []
-        self._root = balanced_tree(lists, self._join)
+        super().__init__(any_incumbent(canonical), self._test, lazy=False)
+        self._root = balanced_tree(self.lists, self._join)
         self._bound: int | None = 0
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        self._joined.append(TwoHalves(left, right, self._test, lazy=False))
-        return self._joined[-1]
 
     @property
     def lower_bound(self) -> int | None:
         return None if self._bound is None else min(self._bound, self.incumbent.cost)
 
     @property
-    def nodes(self) -> int:
-        return self._test.tested.total()
-
-    @property
     def lps(self) -> int:
         return self.nodes
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(len(stream.frontier) for stream in self._joined)
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what was counted; `tested_n` are combinations of n lists, each one program, checked are refusals."""
-        tested = {f"tested_{n}": count for n, count in sorted(self._test.tested.items())}
-        everything = prod(self._test.oracle.sizes.tolist())
-        total = {"combinations": everything} if everything < LARGEST_COUNT else {}
-        checked = self._test.oracle.counters["lps"]
-        return {"nodes": self.nodes, "lps": self.lps, "checked": checked, **tested, **total}
 
     def advance(self) -> None:
         stop = self.lps + SLICE_LPS["highs"]

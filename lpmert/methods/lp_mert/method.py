@@ -7,10 +7,9 @@ all lists, and may improve the incumbent. By default a chain of streams combines
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,16 @@ from numpy.typing import NDArray
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import (
-    LARGEST_COUNT,
-    SLICE_LPS,
-    AttainabilityOracle,
-    PublishedSearch,
-    Witnesses,
+from lpmert.methods.lp_mert.attainability import SLICE_LPS, AttainabilityOracle, PublishedSearch, Witnesses
+from lpmert.methods.lp_mert.streams import (
+    Combination,
+    Halves,
+    Stream,
+    StreamSearch,
+    WarmStart,
+    balanced_tree,
+    by_length,
 )
-from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
@@ -122,10 +123,8 @@ class SavingTest:
 
     def counters(self) -> dict[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
-        by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
-        by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
         own = {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
-        return {"nodes": self.tested.total(), **own, **by_length}
+        return {**own, **by_length("tested", self.tested), **by_length("solved", self.solved)}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent."""
@@ -225,19 +224,16 @@ class SavingTest:
         return made
 
 
-class LpMertSearch(Search):
+class LpMertSearch(StreamSearch):
     """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
         self.test = SavingTest(settings, canonical, incumbent)
+        super().__init__(incumbent, self.test, lazy=settings.lazy)
         self.root: Stream | None = None
         self._settings = settings
         self._granularity = canonical.granularity
         self.proves = settings.cosine_test == "exact" or canonical.cap is None
-        self._sizes = np.diff(canonical.offsets).tolist()
-        self.lists = [OneList(s, self.test) for s in range(canonical.n_lists)]
-        self._streams: list[Stream] = [*self.lists]
         self._building = self._build()
         self._seen = 0
 
@@ -258,22 +254,8 @@ class LpMertSearch(Search):
         return min(self._bound_found, self._upper)
 
     @property
-    def nodes(self) -> int:
-        return self.test.tested.total()
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(len(stream.frontier) for stream in self._streams if isinstance(stream, TwoHalves))
-
-    @property
     def lps(self) -> int:
         return self.test.oracle.counters["lps"]
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
-        everything = prod(self._sizes)
-        total = {"combinations": everything} if everything < LARGEST_COUNT else {}
-        return {**self.test.counters(), **total}
 
     def advance(self) -> None:
         stop = self.lps + SLICE_LPS[self._settings.lp]
@@ -309,11 +291,6 @@ class LpMertSearch(Search):
         self.root = root
         self._take(root)
         yield
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        joined = TwoHalves(left, right, self.test, lazy=self._settings.lazy)
-        self._streams.append(joined)
-        return joined
 
 
 def fewest_candidates_first(

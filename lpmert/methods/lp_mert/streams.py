@@ -8,8 +8,10 @@ so that a search can pause after any linear program.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.lists import SortedLists
+from lpmert.search.method import Incumbent, Search
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +57,11 @@ Halves = tuple[Combination, Combination]
 class CombinationTest(Protocol):
     """Decides which combinations a stream holds."""
 
-    @property
-    def sorted_lists(self) -> SortedLists: ...
+    sorted_lists: SortedLists
+    tested: Counter[int]
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was counted, by name; `tested`: combinations by length."""
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination of these lists' positions if the stream is to hold it."""
@@ -179,3 +185,39 @@ def balanced_tree(streams: Sequence[Stream], join: Callable[[Stream, Stream], St
         return streams[0]
     middle = (len(streams) + 1) // 2
     return join(balanced_tree(streams[:middle], join), balanced_tree(streams[middle:], join))
+
+
+_LARGEST_COUNT = 10**300
+"""Of combinations: larger numbers are not told."""
+
+
+class StreamSearch(Search):
+    """A search for the first combinations of the root of a tree of streams, which `test` allows and counts."""
+
+    def __init__(self, incumbent: Incumbent, test: CombinationTest, *, lazy: bool) -> None:
+        self.incumbent, self._combinations, self._lazy = incumbent, test, lazy
+        self._sizes = np.diff(test.sorted_lists.offsets).tolist()
+        self.lists: list[Stream] = [OneList(s, test) for s in range(len(self._sizes))]
+        self._joined: list[TwoHalves] = []
+
+    def _join(self, left: Stream, right: Stream) -> TwoHalves:
+        self._joined.append(TwoHalves(left, right, self._combinations, lazy=self._lazy))
+        return self._joined[-1]
+
+    @property
+    def nodes(self) -> int:
+        return self._combinations.tested.total()
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(len(stream.frontier) for stream in self._joined)
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what the test has counted; `tested_n` are combinations of n lists."""
+        everything = prod(self._sizes)
+        total = {"combinations": everything} if everything < _LARGEST_COUNT else {}
+        return {"nodes": self.nodes, **self._combinations.counters(), **total}
+
+
+def by_length(name: str, counts: Counter[int]) -> dict[str, int]:
+    return {f"{name}_{n}": count for n, count in sorted(counts.items())}
