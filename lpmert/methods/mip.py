@@ -1,4 +1,4 @@
-"""The same problem as a mixed-integer program for HiGHS: a cross-check, and a rival.
+"""The same problem as a mixed-integer program, for any solver that PuLP knows: a cross-check, and a rival.
 
 One binary variable a hypothesis says that it is chosen; a comparison with another of its list holds if it is, and is
 switched off by a large constant if not. What the solver claims holds to its tolerances; weights are checked exactly.
@@ -6,6 +6,7 @@ switched off by a large constant if not. What the solver claims holds to its tol
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Mapping
@@ -15,11 +16,13 @@ from typing import Any
 
 import highspy
 import numpy as np
-from numpy.typing import ArrayLike
+import pulp
 
+from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
@@ -33,27 +36,25 @@ _OBJECTIVE_TOLERANCE = 1e-6
 """Taken off the solver's bound, relative to it where it is above 1: solvers stop at about this absolute gap."""
 
 _SMALLEST_COEFFICIENT = 1e-9
-"""HiGHS drops entries below this; in rows of length 1 that stays far within its feasibility tolerance."""
-
-_INFEASIBLE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
-
-_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+"""Solvers drop entries below this; in rows of length 1 that stays far within their feasibility tolerance."""
 
 
 @dataclass(frozen=True)
 class Mip(Method):
-    """A mixed-integer program with weights in the box [-1, 1]^d.
+    """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
 
     Comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then fits, so that
     the solver's bound is one for all weights; selections that only ties reach are cut off by their cores. The callback
     is asked only between two programs, and Ctrl-C waits for the solver's end.
     """
 
+    solver: str = option("highs", "a name that PuLP knows")
+
     name = "mip"
 
     def start(self, task: Task) -> Search:
-        """Return a search; its solver is told the time left."""
-        return MipSearch(task.canonical, task.incumbent)
+        """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
+        return MipSearch(self, task.canonical, task.incumbent)
 
 
 class MipSearch(Search):
@@ -61,9 +62,11 @@ class MipSearch(Search):
 
     nodes = 0
 
-    def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
+        self._settings = settings
         self._canonical = canonical
+        self._solver = _solver_class(settings.solver)
         self._unit = max(canonical.granularity, canonical.dearest / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
         self._optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
@@ -94,21 +97,21 @@ class MipSearch(Search):
             self._program = _Program(self._canonical, self._unit)
         checkpoint()
         left = _time_left()
-        status, selection, bound, nodes = self._program.solve(left)
+        # PuLP takes about as long to hand the program over as building it took.
+        answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
-        self.nodes += nodes
-        self._bound = max(self._bound, self._cost_of(bound))
+        self.nodes += answer.nodes
+        self._bound = max(self._bound, self._cost_of(answer.bound))
         try:
-            attained = selection is not None and self._take(self._program, selection)
+            attained = answer.selection is not None and self._take(self._program, answer.selection)
         except OutOfTime:
             return  # the bound holds all the same
-        optimal = status == highspy.HighsModelStatus.kOptimal
-        if optimal and selection is not None:
+        if answer.optimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
-        elif status in _INFEASIBLE and self.unsettled is not None:
+        elif answer.infeasible and self.unsettled is not None:
             self._closed = True
-        elif optimal or math.isinf(left):
-            raise MethodError(f"HiGHS gave up on the program ({status.name}); use auto")
+        elif answer.optimal or math.isinf(left):
+            raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {answer.status}")
         else:
             time.sleep(min(_PAUSE, _time_left()))
 
@@ -128,74 +131,93 @@ class MipSearch(Search):
             return True
         if verdict.attainable:
             self._leave_unsettled(int(self._canonical.costs[selection].sum()))
-            program.forbid(selection)
+            program.forbid(selection.tolist())
         else:
-            program.forbid(np.unique([row for _, row, _ in verdict.core]))
+            program.forbid(sorted({row for _, row, _ in verdict.core}))
             self._cores += 1
         return False
 
 
-class _Program:
-    """The mixed-integer program, to which cuts can be added.
+@dataclass(frozen=True)
+class _Outcome:
+    """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
 
-    Its columns are weights, choices, and for each weight whether it is 1, and whether it is -1. Rows that HiGHS leaves
-    out would only lower its bound.
-    """
+    optimal: bool
+    infeasible: bool
+    selection: IntArray | None
+    bound: float
+    nodes: int
+    status: str
+
+
+class _Program:
+    """The mixed-integer program, to which cuts can be added."""
 
     def __init__(self, canonical: Canonical, unit: float) -> None:
-        d, n = canonical.n_features, len(canonical.costs)
+        started = time.perf_counter()
+        self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
         self._offsets = canonical.offsets
-        weights, self._chosen, high, low = np.split(np.arange(3 * d + n), [d, d + n, 2 * d + n])
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in _OPTIONS.items():
-            self._highs.setOptionValue(name, value)
-        binary, costs = np.repeat([0, 1], [d, 2 * d + n]), np.zeros(3 * d + n)
-        costs[self._chosen] = canonical.costs / unit
-        layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
-        ends, none, index = (binary - 1.0, np.ones(3 * d + n)), np.empty(0), np.empty(0, dtype=np.int32)
-        rows = none, none, np.zeros(1, dtype=np.int32), index, none
-        self._highs.passModel(3 * d + n, 0, 0, layout, sense, 0.0, costs, *ends, *rows, binary.astype(np.int32))
+        weights = [program.add_variable(f"w{d}", -1, 1) for d in range(canonical.n_features)]
+        self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(canonical.costs))]
+        self._program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
         for begin, end in pairwise(canonical.offsets.tolist()):
             checkpoint()
-            self._add(self._chosen[None, begin:end], np.ones((1, end - begin)), 1.0, 1.0)
+            self._program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
                 others = np.delete(canonical.features[begin:end], i - begin, axis=0)
-                rows = _normalised(canonical.features[i] - others)
-                reach = np.abs(rows).sum(axis=1)  # row.w >= 0 if the binary variable is 1, and nothing if it is 0
-                columns = np.broadcast_to([*weights, self._chosen[i]], (len(rows), d + 1))
-                self._add(columns, np.column_stack([rows, -reach]), -reach, np.inf)
-        self._add(np.concatenate([high, low])[None], np.ones((1, 2 * d)), 1.0, 1.0)
-        self._add(np.column_stack([weights, high]), np.tile([1.0, -2.0], (d, 1)), -1.0, np.inf)
-        self._add(np.column_stack([weights, low]), np.tile([1.0, 2.0], (d, 1)), -np.inf, 1.0)
+                for row in _normalised(canonical.features[i] - others):
+                    self._compare(weights, self._chosen[i], row)
+        self._touch_surface(weights)
+        self.seconds = time.perf_counter() - started
 
     @property
     def n_rows(self) -> int:
         """Number of constraints."""
-        return int(self._highs.getNumRow())
+        return int(self._program.numConstraints())
 
-    def _add(self, columns: IntArray, values: FloatArray, lower: ArrayLike, upper: ArrayLike) -> None:
-        """Add rows of values [R, k] in columns [R, k], and the bounds of their sums."""
-        present = values != 0.0
-        counts = present.sum(axis=1)
-        bounds = [np.broadcast_to(np.asarray(end, dtype=np.float64), len(values)).copy() for end in (lower, upper)]
-        starts = (np.cumsum(counts) - counts).astype(np.int32)
-        entries = columns[present].astype(np.int32), values[present]
-        self._highs.addRows(len(values), *bounds, int(counts.sum()), starts, *entries)
+    def _compare(self, weights: list[Any], chosen: Any, row: FloatArray) -> None:
+        """Demand row.w >= 0 if the binary variable is 1, and nothing if it is 0."""
+        reach = float(np.abs(row).sum())
+        terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
+        self._program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
 
-    def forbid(self, rows: IntArray) -> None:
+    def _touch_surface(self, weights: list[Any]) -> None:
+        high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        low = [self._program.add_variable(f"l{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        self._program += pulp.lpSum(high) + pulp.lpSum(low) == 1
+        for weight, up, down in zip(weights, high, low, strict=True):
+            self._program += weight - 2 * up >= -1
+            self._program += weight + 2 * down <= 1
+
+    def forbid(self, rows: list[int]) -> None:
         """Forbid that all these hypotheses are chosen."""
-        self._add(self._chosen[None, rows], np.ones((1, len(rows))), -np.inf, len(rows) - 1.0)
+        self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
-    def solve(self, seconds: float) -> tuple[highspy.HighsModelStatus, IntArray | None, float, int]:
-        """Return how the program ends within this time: rows of its selection, if it has one, bound, and nodes."""
-        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + seconds)
-        self._highs.run()
-        info, selection = self._highs.getInfo(), None
-        if info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible):
-            ones = np.flatnonzero(np.array(self._highs.getSolution().col_value)[self._chosen] > 0.5)
-            selection = ones if len(ones) == len(self._offsets) - 1 else None
-        nodes = max(0, int(info.mip_node_count))
-        return self._highs.getModelStatus(), selection, float(info.mip_dual_bound), nodes
+    def solve(self, solver: type[Any], seconds: float) -> _Outcome:
+        """Solve the program within this time."""
+        accepted = inspect.signature(solver.__init__).parameters
+        wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
+        if math.isfinite(seconds):
+            if "timeLimit" not in accepted:
+                raise MethodError(f"solver {quoted(solver.name)} takes no time limit from PuLP; use 'highs'")
+            wanted["timeLimit"] = seconds
+        self._program.solve(solver(**{key: value for key, value in wanted.items() if key in accepted}))
+        optimal = self._program.sol_status == pulp.LpSolutionOptimal
+        bound, nodes = 0.0, 0
+        model = getattr(self._program, "solverModel", None)
+        if isinstance(model, highspy.Highs):
+            info = model.getInfo()
+            bound, nodes = float(info.mip_dual_bound), max(0, int(info.mip_node_count))
+        elif optimal and "gapRel" in accepted:
+            bound = float(pulp.value(self._program.objective))
+        selection = None
+        if optimal or self._program.sol_status == pulp.LpSolutionIntegerFeasible:
+            values = np.array([variable.value() or 0.0 for variable in self._chosen])
+            ones = np.flatnonzero(values > 0.5)
+            if len(ones) == len(self._offsets) - 1:
+                selection = ones
+        status = self._program.sol_status
+        return _Outcome(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
@@ -209,3 +231,13 @@ def _normalised(rows: FloatArray) -> FloatArray:
 def _time_left() -> float:
     left = time_left()
     return math.inf if left is None else left
+
+
+def _solver_class(name: str) -> type[Any]:
+    """Return PuLP's class of that solver; raises `MethodError` if it is unknown or not there."""
+    available = {found.lower(): found for found in pulp.listSolvers(onlyAvailable=True)}
+    if name.lower() not in available:
+        names = ", ".join(sorted(available))
+        raise MethodError(f"PuLP finds no solver {quoted(name)} here; available: {names}")
+    found: type[Any] = type(pulp.getSolver(available[name.lower()], msg=False))
+    return found

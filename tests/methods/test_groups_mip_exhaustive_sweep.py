@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from late import Late
 from numpy.typing import ArrayLike
-from oracle import Lists
+from oracle import Lists, best_loss
 from problems import gaussian_lists
 from scipy.linalg import block_diag
 from scipy.spatial import ConvexHull
@@ -27,6 +28,7 @@ from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods.exhaustive import attainable_selections
 from lpmert.methods.groups import Groups, independent_parts
+from lpmert.methods.mip import Mip
 from lpmert.methods.sweep import critical_directions, sweep_directions
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
@@ -100,6 +102,9 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_half_a_minute
     assert result.loss < form.loss_of(cost)
 
 
+pulp = Late("pulp")
+
+
 def test_the_optimum_is_never_called_proved_on_the_word_of_a_solver() -> None:
     result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method="mip")
     assert result.loss > 0
@@ -110,6 +115,23 @@ def test_selections_that_only_ties_reach_are_cut_off() -> None:
     """With equal weights all n lists are tied, which the program takes for the best choice everywhere."""
     for n in (3, 4, 5):
         assert lpmert.minimize(ring(n).lists, method="mip").counters["cores"] >= 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_all_solvers_that_are_there_agree() -> None:
+    lists = gaussian_lists(3, lists=6, hypotheses=4, features=3)
+    least = float(best_loss(lists))
+    there = {"HiGHS", "PULP_CBC_CMD"} & set(pulp.listSolvers(onlyAvailable=True))
+    assert "HiGHS" in there
+    for solver in there:
+        result = lpmert.minimize(lists.nbest, method=Mip(solver=solver))
+        assert result.loss == result.lower_bound == least
+        assert solver in result.signature or solver == "HiGHS"
+
+
+def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -> None:
+    with pytest.raises(lpmert.MethodError, match="highs"):
+        lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
 
 
 def test_the_signature_names_settings_but_no_clock() -> None:
