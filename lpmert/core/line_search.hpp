@@ -15,6 +15,9 @@ namespace lpmert::lines {
 
 inline constexpr double PI = 3.14159265358979323846;
 
+// Write weights [D] times columns [D, M] into scores [M].
+void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
+
 // The lists of a problem: columns [D, M] of features, and offsets [S + 1] of the lists' rows.
 struct Lists {
     Rows<const double> columns;
@@ -26,9 +29,7 @@ struct Lists {
     Index begin(Index s) const { return offsets[s]; }
     Index end(Index s) const { return offsets[s + 1]; }
     // Write weights [D] times the columns into scores [M].
-    void score(Span<const double> weights, Span<double> scores) const {
-        score_rows(columns.items().data(), dimension(), rows(), weights.data(), scores.data());
-    }
+    void score(Span<const double> weights, Span<double> scores) const { combine(columns, weights, scores); }
     // The first row of list s with the best of scores [M].
     Index best(Span<const double> scores, Index s) const {
         return begin(s) + largest(&scores[begin(s)], end(s) - begin(s));

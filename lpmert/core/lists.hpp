@@ -48,24 +48,20 @@ class Lists {
     }
 };
 
-// `score_rows` of at least a block of rows; the last one may overlap the one before. Inlined into a large function, the
-// sums would not all stay in registers.
+// Fill scores [length] of a list of at least a block, given its columns [n, length]; the last block may overlap the one
+// before. Inlined into a large function, the sums would not all stay in registers.
 void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores);
 
-// Fill scores [length] of rows given by their columns [n, length]. Each is added up in the order of the features.
-LPMERT_INLINE void score_rows(const double* columns, Index n, Index length, const double* weights, double* scores) {
+// Fill scores [length] of list s. Each is added up in the order of the features.
+LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
+    const Index n = lists.n_features(), length = lists.length(s);
+    const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
     if (length >= LANES) return score_blocks(columns, n, length, weights, scores);
     for (Index i = 0; i < length; ++i) {
         double score = 0.0;
         for (Index d = 0; d < n; ++d) score += weights[d] * columns[d * length + i];
         scores[i] = score;
     }
-}
-
-// Fill scores [length] of list s.
-LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
-    const Index n = lists.n_features();
-    score_rows(lists.columns.begin() + lists.offsets[s] * n, n, lists.length(s), weights, scores);
 }
 
 // The largest of `length` scores.
