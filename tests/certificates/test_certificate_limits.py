@@ -139,7 +139,7 @@ def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
 def test_progress_tells_what_is_left_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     now = [0.0]
-    monkeypatch.setattr(progress, "say", said.append)
+    monkeypatch.setattr("lpmert.cli.running.say", said.append)
     monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
     told = progress.Stages(Quiet(), slower=True)
     for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (4.0, 7, None)):
