@@ -146,15 +146,9 @@ class _Program:
         d, n = canonical.n_features, len(canonical.costs)
         self._offsets = canonical.offsets
         weights, self._chosen, high, low = np.split(np.arange(3 * d + n), [d, d + n, 2 * d + n])
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in _OPTIONS.items():
-            self._highs.setOptionValue(name, value)
         binary, costs = np.repeat([0, 1], [d, 2 * d + n]), np.zeros(3 * d + n)
         costs[self._chosen] = canonical.costs / unit
-        layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
-        ends, none, index = (binary - 1.0, np.ones(3 * d + n)), np.empty(0), np.empty(0, dtype=np.int32)
-        rows = none, none, np.zeros(1, dtype=np.int32), index, none
-        self._highs.passModel(3 * d + n, 0, 0, layout, sense, 0.0, costs, *ends, *rows, binary.astype(np.int32))
+        self._highs = _model(costs, binary - 1.0, np.ones(len(binary)), binary)
         for begin, end in pairwise(canonical.offsets.tolist()):
             checkpoint()
             self._add(self._chosen[None, begin:end], np.ones((1, end - begin)), 1.0, 1.0)
@@ -196,6 +190,19 @@ class _Program:
             selection = ones if len(ones) == len(self._offsets) - 1 else None
         nodes = max(0, int(info.mip_node_count))
         return self._highs.getModelStatus(), selection, float(info.mip_dual_bound), nodes
+
+
+def _model(costs: FloatArray, lower: FloatArray, upper: FloatArray, binary: IntArray) -> Any:
+    """Return a model of HiGHS without rows, of columns with these costs and bounds."""
+    model: Any = highspy.Highs
+    made = model()
+    for name, value in _OPTIONS.items():
+        made.setOptionValue(name, value)
+    layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
+    empty, index, start = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    matrix = empty, empty, start, index, empty
+    made.passModel(len(costs), 0, 0, layout, sense, 0.0, costs, lower, upper, *matrix, binary.astype(np.int32))
+    return made
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
