@@ -249,23 +249,6 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
     assert denied > 20
 
 
-@pytest.mark.parametrize("paired", [True, False])
-@pytest.mark.parametrize(("lead", "n_left"), [(1.9, 2), (1.999, 2), (2.3, 0)])
-def test_a_lead_of_what_both_features_may_be_off_drops_nothing(lead: float, n_left: int, paired: bool) -> None:
-    """Two features, each off by as much as it may be; weights of the box count as 1 at most."""
-    spread = np.full(2, 2.0**-20)
-    rows = np.array([[1.0, 1.0], [1.0, 1.0]])
-    rows[1] += lead * spread
-    lists = sorted_lists(rows, np.array([0, 2]), np.array([0, 1]))._replace(spread=spread)
-    box = whole_box(lists, np.array([1.0, 0.75]), np.array([0.0, 2.0**-30]), NO_SUMS)
-    search = core_search(lists, boxed=True)
-    search.push(in_pairs(lists, box) if paired else box)
-    search.propagate_root(1 << 59)
-    ids, *_ = search.survivors()
-    assert len(ids) == n_left
-    assert search.top()["own"] == (1 if n_left == 0 else 0)
-
-
 @pytest.mark.parametrize("splits", [0, 5, 60])
 def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
     rng = np.random.default_rng(splits)

@@ -341,14 +341,25 @@ def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(
     assert (off == 0) == whole
 
 
-@pytest.mark.parametrize(("lead", "n_left"), [(1.9, 2), (1.999, 2), (2.001, 0), (2.1, 0)])
-def test_a_lead_of_what_both_scores_may_be_off_drops_nothing(lead: float, n_left: int) -> None:
-    error = 2.0**-20
-    lists = sorted_lists(np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([0, 2]), np.array([0, 1]))
-    node = whole_cone(lists, np.eye(2), NO_SUMS)
-    scores = np.array([[0.0, lead * error]] * 2)
-    search = core_search(lists, boxed=False)
-    search.push({**node, "scores": scores.ravel(), "errors": np.full(2, error)})
+@pytest.mark.parametrize(
+    ("kind", "lead", "n_left"),
+    [
+        *(("cone", lead, n_left) for lead, n_left in ((1.9, 2), (1.999, 2), (2.001, 0), (2.1, 0))),
+        *((box, lead, n_left) for box in ("box", "pair") for lead, n_left in ((1.9, 2), (1.999, 2), (2.3, 0))),
+    ],
+)
+def test_a_lead_of_what_both_may_be_off_drops_nothing(kind: str, lead: float, n_left: int) -> None:
+    """Scores at the rays of a cone, or two features, whose weights in the box count as 1 at most."""
+    off = np.full(2, 2.0**-20)
+    lists = sorted_lists(np.array([[1.0, 1.0], 1.0 + lead * off]), np.array([0, 2]), np.array([0, 1]))
+    if kind == "cone":
+        node = {**whole_cone(lists, np.eye(2), NO_SUMS), "scores": np.tile([0.0, lead * off[0]], 2), "errors": off}
+    else:
+        lists = lists._replace(spread=off)
+        node = whole_box(lists, np.array([1.0, 0.75]), np.array([0.0, 2.0**-30]), NO_SUMS)
+        node = in_pairs(lists, node) if kind == "pair" else node
+    search = core_search(lists, boxed=kind != "cone")
+    search.push(node)
     search.propagate_root(1 << 59)
     ids, *_ = search.survivors()
     assert len(ids) == n_left

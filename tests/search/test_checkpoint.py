@@ -267,10 +267,14 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
     assert len(written) > 10
 
 
-def check_kills(kind: str, kills: int, folder: Path) -> None:
-    """Kill the process of a search at random moments, go on each time, and compare with one that nobody cut off."""
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [("cells", 2), ("wer", 2), *(many_more(kind, 50) for kind in ("cells", "choices", "groups", "wer", "bleu"))],
+)
+def test_a_search_that_is_killed_goes_on(kind: str, kills: int, tmp_path: Path) -> None:
+    """At random moments; it ends like one that nobody cut off."""
     rng = np.random.default_rng(kills)
-    call = [sys.executable, "-c", CHILD, str(folder / "kept.npz"), kind]
+    call = [sys.executable, "-c", CHILD, str(tmp_path / "kept.npz"), kind]
     killed = 0
     while killed < kills:
         process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment())
@@ -296,17 +300,6 @@ with long_searches():
     result = kept_search(sys.argv[2], Path(sys.argv[1]))
 print(result.loss, result.status.name)
 """
-
-
-@pytest.mark.parametrize("kind", ["cells", "wer"])
-def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
-    check_kills(kind, 2, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "wer", "bleu"])
-def test_a_search_that_is_killed_very_often_goes_on(kind: str, tmp_path: Path) -> None:
-    check_kills(kind, 50, tmp_path)
 
 
 def searched(kind: str, path: Path, **more: Any) -> lpmert.Result:
