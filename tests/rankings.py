@@ -1,17 +1,17 @@
-"""Judged documents, and what rankings are worth in fractions, by code that shares nothing with the package."""
+"""Judged documents, and what rankings are worth in whole numbers, by code that shares nothing with the package."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
-from math import log2
+from itertools import combinations, pairwise
+from math import gcd, lcm, log2
 
 import numpy as np
 
 from lpmert.ranking import Judged
 
-Vector = tuple[Fraction, ...]
+Vector = tuple[int, ...]
 METRICS = (
     "ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3", "map@3", "map@9", "success@2", "map-l2@3"
 )  # fmt: skip
@@ -43,20 +43,21 @@ def value(metric: str, grades: list[float]) -> float | None:
     return dcg(top) / dcg(sorted(grades, reverse=True)[: int(k)])
 
 
-def dot(a: Vector, b: Vector) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+def dot(a: Sequence[int | Fraction], b: Vector) -> int | Fraction:
+    return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 class Exact:
-    """Lists in fractions, which mean the decimals that are printed."""
+    """Lists whose features mean the decimals that are printed: times `scale` these are whole numbers."""
 
     def __init__(self, lists: Judged) -> None:
-        rows = [tuple(Fraction(repr(x)) for x in row) for row in lists.features.tolist()]
-        bounds = list(zip(lists.offsets.tolist(), lists.offsets.tolist()[1:], strict=False))
-        self.queries = [(rows[a:b], lists.relevance[a:b].tolist()) for a, b in bounds]
+        meant = [[Fraction(repr(x)) for x in row] for row in lists.features.tolist()]
+        self.scale = lcm(*(x.denominator for row in meant for x in row))
+        rows = [tuple(int(x * self.scale) for x in row) for row in meant]
+        self.queries = [(rows[a:b], lists.relevance[a:b].tolist()) for a, b in pairwise(lists.offsets.tolist())]
         self.dimensions = len(rows[0])
 
-    def worst(self, metric: str, weights: Vector) -> float:
+    def worst(self, metric: str, weights: Sequence[int | Fraction]) -> float:
         """The mean where the documents that tie come in the order of rising grades."""
         found = []
         for rows, grades in self.queries:
@@ -66,7 +67,7 @@ class Exact:
         return sum(counted) / len(counted)
 
     def normals(self) -> list[Vector]:
-        axes = [tuple(Fraction(i == j) for i in range(self.dimensions)) for j in range(self.dimensions)]
+        axes = [tuple(int(i == j) for i in range(self.dimensions)) for j in range(self.dimensions)]
         differences = {
             tuple(x - y for x, y in zip(a, b, strict=True))
             for rows, _ in self.queries
@@ -76,19 +77,19 @@ class Exact:
 
     def points(self) -> Iterator[Vector]:
         """Weights in every cell of the order, none of which ties different documents."""
-        normals = self.normals()
+        normals = {max(n, minus(n)) for n in map(primitive, self.normals())}
         if self.dimensions == 2:
             rays = [(s * n[1], -s * n[0]) for n in normals for s in (1, -1)]
             yield from generic(rays, normals)
             return
-        corners = {primitive(cross(a, b)) for a, b in combinations(normals, 2) if any(cross(a, b))}
-        for corner in corners | {tuple(-x for x in corner) for corner in corners}:
+        corners = {primitive(cross(a, b)) for a, b in combinations(normals, 2)}
+        for corner in corners | set(map(minus, corners)):
             through = [n for n in normals if not dot(n, corner)]
-            rays = [primitive(cross(n, tuple(s * x for x in corner))) for n in through for s in (1, -1)]
-            least = min(abs(dot(n, corner)) for n in normals if dot(n, corner))
+            rays = [primitive(cross(n, one)) for n in through for one in (corner, minus(corner))]
+            least = min(abs(dot(corner, n)) for n in normals if dot(corner, n))
             for step in generic(rays, through):
-                size = max(abs(dot(n, step)) for n in normals)
-                yield tuple(x + least / (2 * size) * y for x, y in zip(corner, step, strict=True))
+                size = max(abs(dot(step, n)) for n in normals)
+                yield tuple(int(2 * size * x + least * y) for x, y in zip(corner, step, strict=True))
 
     def best(self, metric: str, *, nonnegative: bool) -> float:
         """The largest mean of all cells of the region."""
@@ -100,11 +101,15 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 
 def primitive(a: Vector) -> Vector:
-    largest = max(abs(x) for x in a)
-    return tuple(x / largest for x in a)
+    divisor = gcd(*a)
+    return tuple(x // divisor for x in a)
 
 
-def generic(rays: list[Vector], normals: list[Vector]) -> Iterator[Vector]:
+def minus(a: Vector) -> Vector:
+    return tuple(-x for x in a)
+
+
+def generic(rays: Sequence[Vector], normals: Iterable[Vector]) -> Iterator[Vector]:
     """Sums of two rays that lie on no normal's plane; those of neighbours are in every cell between rays."""
     for a, b in combinations(dict.fromkeys(rays), 2):
         middle = tuple(x + y for x, y in zip(a, b, strict=True))
