@@ -85,8 +85,8 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
     return base
 
 
-LONG = ("test_methods", "test_faults", "test_workers", "test_real_decoders", "test_proofs")
-"""Files that take long: with them first, no worker of `-n --dist loadfile --no-loadscope-reorder` is left with one."""
+LONG = ("test_methods", "test_faults", "test_workers", "test_documents", "test_limits", "test_rashomon")
+"""Files that take long, the longest first: no worker of `-n --dist loadfile --no-loadscope-reorder` ends with one."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -102,7 +102,7 @@ def pytest_collection() -> Generator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long; give slow tests half an hour. The limit of all others is in pyproject.toml."""
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))

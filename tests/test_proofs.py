@@ -101,6 +101,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @needs_coq
+@pytest.mark.slow
 def test_coq_accepts_the_proofs_without_axioms_of_our_own(built: Built) -> None:
     assert built.run.returncode == 0, built.run.stdout + built.run.stderr
     count = sum(len(theorems(path)) for path in (PROOFS / "coq").glob("*.v"))
@@ -233,6 +234,7 @@ def statement(number: int, width: int, problem: Small, target: int, tree: str, a
 
 
 @needs_coq
+@pytest.mark.slow
 def test_the_proved_checker_accepts_optima_and_nothing_higher(built: Built) -> None:
     rng = np.random.default_rng(0)
     text = "From Coq Require Import List ZArith.\nFrom Lpmert Require Import Checker.\nImport ListNotations.\n"

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from commands import environment
 from long_searches import SLICE, counted, long_searches, noise_of, problem_of, same, search_lattices, with_workers
+from searches import many_more
 
 import lpmert
 from lpmert import Status
@@ -331,7 +332,7 @@ FAST = [KINDS[0], KINDS[5]]
 
 @pytest.mark.parametrize(
     ("method", "metric", "kills"),
-    [*((*kind, 2) for kind in FAST), *(pytest.param(*kind, 4, marks=pytest.mark.slow) for kind in KINDS)],
+    [*((*kind, 2) for kind in FAST), *(many_more(*kind, 4) for kind in KINDS)],
 )
 def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, metric: str, kills: int) -> None:
     def pids() -> list[int]:
@@ -348,7 +349,7 @@ GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
 """What is said, what is waited for, and what makes it so: what starts workers gives up on those that die at once."""
 
 
-@pytest.mark.parametrize("call", [1, 3, 8])
+@pytest.mark.parametrize("call", [3, *map(many_more, (1, 8))])
 @pytest.mark.parametrize("said", GOING)
 def test_a_scheduler_or_workers_that_go_for_good_change_nothing(
     call: int, said: str, distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -441,6 +442,7 @@ def tripled(number: int) -> np.ndarray:
     return np.full(4_000_000, float(number))
 
 
-def test_where_no_scheduler_answers_that_is_said() -> None:
+def test_where_no_scheduler_answers_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.workers._CONNECT_SECONDS", 1)
     with pytest.raises(MethodError, match="no Dask scheduler answers there"):
         lpmert.minimize(noise_of(3), backend="dask://127.0.0.1:9")

@@ -220,9 +220,9 @@ def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Coun
 
 
 class TestFuzz:
-    def test_a_thousand_mutants(self, tmp_path: Path) -> None:
-        outcomes = fuzz(tmp_path / "certificate.json", 1000, 1, CHANGES)
-        assert outcomes["refused"] > 750
+    def test_hundreds_of_mutants(self, tmp_path: Path) -> None:
+        outcomes = fuzz(tmp_path / "certificate.json", 500, 1, CHANGES)
+        assert outcomes["refused"] > 375
         assert outcomes["accepted"] > 5  # blanks, digits of weights, parts that nothing rests on
 
     def test_five_hundred_inventions(self, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from commands import finished
 from rapidfuzz.distance import Levenshtein
 from shared import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples" / "loop"
 INDEXER, PAGES = Path("/usr/lib/mecab/mecab-dict-index"), Path("/usr/share/man/ja")
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Lists, exact_decode
 from problems import Given, fractions_loss, random_lists
-from searches import FRACTIONS
+from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
 
 import lpmert
@@ -78,10 +78,11 @@ def many_limits(seed: int, largest: int, n_limits: int = 70) -> Given:
     )
 
 
+@pytest.mark.parametrize("seeds", [range(1), many_more(range(1, 4))])
 @pytest.mark.parametrize("method", FRACTIONS)
-def test_fractions_of_large_counts_in_many_limits_are_exact_or_refused(method: str) -> None:
+def test_fractions_of_large_counts_in_many_limits_are_exact_or_refused(method: str, seeds: range) -> None:
     """Whether they fit is said before the search, and does not hang on which losses it meets."""
-    for seed in range(4):
+    for seed in seeds:
         for largest in (10**3, 10**6, 10**7):
             case = many_limits(seed, largest)
             result = lpmert.minimize(case.nbest, metric=case.metric, method=method, region=case.region)

@@ -44,6 +44,7 @@ def test_shell_commands_of_the_page_run(page: str, left: str, tmp_path: Path, mo
     assert (tmp_path / left).exists()
 
 
+@pytest.mark.slow
 def test_reports_are_made_by_their_page_and_say_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
     (tmp_path / "docs").mkdir()

@@ -70,7 +70,7 @@ def assert_least_within(
     return result
 
 
-@pytest.mark.parametrize("seeds", [range(12), range(12, 24), many_more(range(1000, 1600))])
+@pytest.mark.parametrize("seeds", [range(12), *map(many_more, (range(12, 24), range(1000, 1600)))])
 def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> None:
     for seed, method in product(seeds, ENGINES):
         assert_least_within(*lists_in_a_cap(seed), method)
@@ -171,10 +171,11 @@ def test_the_projection_bounds_the_cosine_of_every_point_of_the_cone() -> None:
         assert (cosines <= np.linalg.norm(nearest) / np.linalg.norm(centre) + 1e-9).all()
 
 
-def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved() -> None:
+@pytest.mark.parametrize("seeds", [range(90, 140), many_more(range(140, 220))])
+def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved(seeds: range) -> None:
     """The second hypothesis wins beyond an angle; the cosine there is that of the cap, but for the last bits."""
     undecided = 0
-    for seed in range(90, 220):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         aside = 10.0 ** -rng.integers(3, 7) * rng.normal()
         angle = 10.0 ** -rng.integers(1, 7)
@@ -194,7 +195,7 @@ def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved() -> None:
             assert result.lower_bound == 0.0
             assert result.loss == 1.0 or attained
             undecided += 1
-    assert undecided < 0.8 * 130
+    assert undecided < 0.8 * len(seeds)
 
 
 def test_limits_that_all_look_away_from_the_cap_leave_no_region() -> None:
@@ -269,7 +270,7 @@ def wide(seed: int) -> tuple[Lists, np.ndarray, float]:
     return lists, centre, WIDE[seed % len(WIDE)]
 
 
-@pytest.mark.parametrize("seeds", [range(40), many_more(range(2000, 2400))])
+@pytest.mark.parametrize("seeds", [range(20), *map(many_more, (range(20, 40), range(2000, 2400)))])
 def test_the_least_loss_within_a_cosine_below_0_is_found_and_proved(seeds: range) -> None:
     cut = 0
     for seed in seeds:
@@ -292,7 +293,7 @@ def test_what_is_cut_out_lies_in_the_cone_and_holds_the_weights() -> None:
     for width in (1, 2, 3, 5, 9):
         for cosine in WIDE:
             cone = Cap(rng.normal(size=width), -cosine)
-            for _ in range(20):
+            for _ in range(10):
                 weights = rng.normal(size=width)
                 weights += 3 * rng.random() * cone.centre
                 if not cone.contains(weights, strictly=True):
@@ -300,7 +301,7 @@ def test_what_is_cut_out_lies_in_the_cone_and_holds_the_weights() -> None:
                 normals = polyhedral_inside(cone, weights)
                 assert normals is not None
                 assert (normals @ weights > 0).all()
-                points = rng.dirichlet(np.ones(width), 200) @ np.linalg.inv(normals).T
+                points = rng.dirichlet(np.ones(width), 40) @ np.linalg.inv(normals).T
                 assert all(cone.contains(point, strictly=True) for point in points)
 
 

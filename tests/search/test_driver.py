@@ -14,7 +14,7 @@ import pytest
 from fuzz import ROUNDING
 from long_searches import after, long_searches, noise_of, problem_of, same
 from problems import Given, problem
-from searches import short_descent
+from searches import many_more, short_descent
 
 import lpmert
 from lpmert import Lattices, Limits, NBest, Region, Status
@@ -174,10 +174,11 @@ def _below(given: Given, cutoff: float, method: str) -> Below:
     return search_below(Problem(given.nbest, given.metric, region=given.region), cutoff, METHODS.build(method))
 
 
+@pytest.mark.parametrize("seeds", [range(5), many_more(range(5, 10))])
 @pytest.mark.parametrize("worth", ["small", "negative", "huge", "powers of two", "floats", "decimals", "wer", "bleu"])
 @pytest.mark.parametrize("method", ["choices", "cells"])
-def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str) -> None:
-    for seed in range(10):
+def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str, seeds: range) -> None:
+    for seed in seeds:
         _check(method, worth, seed)
 
 
