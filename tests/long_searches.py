@@ -130,17 +130,9 @@ def after(calls: int) -> Callable[[Progress], bool]:
 
 def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: Any) -> tuple[Result, int]:
     """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
-
-    def search(resume: bool, stop: Callable[[Progress], bool]) -> Result:
-        return lpmert.minimize(nbest, checkpoint=path, resume=resume, callback=stop, **arguments)
-
-    return pieces_of(search, calls)
-
-
-def pieces_of(search: Callable[[bool, Callable[[Progress], bool]], Result], calls: int) -> tuple[Result, int]:
-    """The same for any search, which is told whether to go on, and given the callback that stops it."""
     for piece in range(2_000):
-        result = search(piece > 0, after(calls - 1 + int(1.04**piece)))  # closing a leaf begins anew each time
+        stop = after(calls - 1 + int(1.04**piece))  # closing a leaf begins anew each time
+        result = lpmert.minimize(nbest, checkpoint=path, resume=piece > 0, callback=stop, **arguments)
         if result.status is not Status.CALLBACK:
             return result, piece + 1
     raise AssertionError("it never ends")

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import wraps
 from itertools import combinations, pairwise, product
 from math import gcd, lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,28 +266,31 @@ class Lists:
         return pairwise(self.offsets.tolist())
 
 
-_REMEMBERED: dict[tuple[object, ...], Any] = {}
+Answer = TypeVar("Answer")
 
 
-def remembered(compute: Callable[..., Any], lists: Lists, *of: object) -> Any:
-    """What an oracle says of lists: many tests ask for the same, and exact arithmetic takes its time.
+def remembered(compute: Callable[..., Answer]) -> Callable[..., Answer]:
+    """An oracle that keeps what it says of lists: many tests ask for the same, and exact arithmetic takes its time.
 
-    of: what else it is asked, none of which changes later.
+    It is asked by place, and nothing that it is given changes later.
     """
-    arrays = [array for array in (lists.features, lists.offsets, lists.losses, *of) if isinstance(array, np.ndarray)]
-    others = tuple(one for one in of if not isinstance(one, np.ndarray))
-    key = (compute.__name__, *((array.shape, array.tobytes()) for array in arrays), *others)
-    if key not in _REMEMBERED:
-        _REMEMBERED[key] = compute(lists, *of)
-    return _REMEMBERED[key]
+    known: dict[tuple[object, ...], Answer] = {}
+
+    @wraps(compute)
+    def answer(lists: Lists, *of: object) -> Answer:
+        arrays = [one for one in (lists.features, lists.offsets, lists.losses, *of) if isinstance(one, np.ndarray)]
+        others = (one for one in of if not isinstance(one, np.ndarray))
+        key = (*((array.shape, array.tobytes()) for array in arrays), *others)
+        if key not in known:
+            known[key] = compute(lists, *of)
+        return known[key]
+
+    return answer
 
 
+@remembered
 def best_loss(lists: Lists, ties: str = "first") -> Fraction:
     """The least loss of an attainable selection, exactly."""
-    return remembered(_best_loss, lists, ties)
-
-
-def _best_loss(lists: Lists, ties: str) -> Fraction:
     return least_total(lists.features.tolist(), lists.offsets.tolist(), lists.losses.tolist(), ties)
 
 
@@ -356,10 +360,10 @@ def attainable_totals(
     lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
 ) -> list[list[float]]:
     """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
-    rows = remembered(_attainable, lists, tuple(limits))
-    return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in rows]
+    return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in _attainable(lists, tuple(limits))]
 
 
+@remembered
 def _attainable(lists: Lists, limits: tuple[tuple[Fraction, ...], ...]) -> list[tuple[int, ...]]:
     return list(attainable(lists.features.tolist(), lists.offsets.tolist(), limits))
 
@@ -473,16 +477,12 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
     return any(ray @ centre > cosine for ray in rays if (rows @ ray > -1e-9).all())
 
 
+@remembered
 def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
     """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics.
 
     Of hypotheses with identical features the first stands for all.
     """
-    found: float = remembered(_best_within, lists, centre, cosine, loss)
-    return found
-
-
-def _best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float]) -> float:
     unit = centre / np.linalg.norm(centre)
     choices = list(product(*(range(a, b) for a, b in lists.ranges())))
     for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):

@@ -157,6 +157,12 @@ class Given:
         return [sum(column, Fraction(0)) for column in zip(*parts, strict=True)]
 
 
+def given_of(name: str, lists: Lists, **more: Any) -> Given:
+    """Lists with losses as a problem; more: its other fields."""
+    values = [(Fraction(loss),) for loss in lists.losses.tolist()]
+    return Given(name, lists.features, lists.offsets.tolist(), lists.losses, values, **more)
+
+
 def feature_names(width: int) -> list[str]:
     return [f"f{d}" for d in range(width)]
 
@@ -177,38 +183,9 @@ def _integers(rng: Rng, offsets: list[int], width: int) -> Array:
     return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float)
 
 
-def _ternary(rng: Rng, offsets: list[int], width: int) -> Array:
-    return rng.choice([0.0, 0.0, 1.0, -1.0], (offsets[-1], width))
-
-
-def _dyadic(rng: Rng, offsets: list[int], width: int) -> Array:
-    return _integers(rng, offsets, width) * 2.0 ** rng.integers(-30, 31, width)
-
-
-def _floats(rng: Rng, offsets: list[int], width: int) -> Array:
-    return rng.normal(size=(offsets[-1], width))
-
-
-def _decimals(rng: Rng, offsets: list[int], width: int) -> Array:
-    return np.round(rng.normal(size=(offsets[-1], width)), 2)
-
-
-def _tenths(rng: Rng, offsets: list[int], width: int) -> Array:
-    """Decimals with many ties and parallels, of which doubles keep few."""
-    return _integers(rng, offsets, width) / 10.0 ** int(rng.integers(1, 4))
-
-
 def _large_offset(rng: Rng, offsets: list[int], width: int) -> Array:
     far = rng.integers(-1, 2, (len(offsets) - 1, width)) * 2.0 ** rng.integers(35, 50)
     return _integers(rng, offsets, width) + np.repeat(far, np.diff(offsets), axis=0)
-
-
-def _mixed_magnitudes(rng: Rng, offsets: list[int], width: int) -> Array:
-    return rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.uniform(-12, 12, width)
-
-
-def _tiny_or_huge(rng: Rng, offsets: list[int], width: int) -> Array:
-    return rng.normal(size=(offsets[-1], width)) * 10.0 ** float(rng.choice([-90, -30, 30, 90]))
 
 
 def _nearly_tied(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -229,10 +206,6 @@ def _nearly_collinear(rng: Rng, offsets: list[int], width: int) -> Array:
     if width > 1:
         rows[:, -1] = rows[:, :-1] @ np.full(width - 1, 0.1)
     return rows
-
-
-def _duplicates(rng: Rng, offsets: list[int], width: int) -> Array:
-    return _integers(rng, offsets, width)[rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])]
 
 
 def _polygon(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -256,17 +229,9 @@ def _nearly_parallel(rng: Rng, offsets: list[int], width: int) -> Array:
     return along + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(offsets[-1], width))
 
 
-def _lattice(rng: Rng, offsets: list[int], width: int) -> Array:
-    return rng.integers(0, 2, (offsets[-1], width)).astype(float)
-
-
 def _thin_cones(rng: Rng, offsets: list[int], width: int) -> Array:
     large = 2.0 ** float(rng.integers(8, 27))
     return rng.integers(-1, 2, (offsets[-1], width)) * large + rng.integers(-1, 2, (offsets[-1], width))
-
-
-def _scaled_rows(rng: Rng, offsets: list[int], width: int) -> Array:
-    return _integers(rng, offsets, width) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (offsets[-1], 1))
 
 
 def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -316,25 +281,34 @@ def _nearly_equal(rng: Rng, offsets: list[int], width: int) -> Array:
 
 FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
     "integers": _integers,
-    "ternary": _ternary,
-    "dyadic": _dyadic,
-    "floats": _floats,
-    "decimals": _decimals,
-    "tenths": _tenths,
+    "ternary": lambda rng, offsets, width: rng.choice([0.0, 0.0, 1.0, -1.0], (offsets[-1], width)),
+    "dyadic": lambda rng, offsets, width: _integers(rng, offsets, width) * 2.0 ** rng.integers(-30, 31, width),
+    "floats": lambda rng, offsets, width: rng.normal(size=(offsets[-1], width)),
+    "decimals": lambda rng, offsets, width: np.round(rng.normal(size=(offsets[-1], width)), 2),
+    # decimals with many ties and parallels, of which doubles keep few
+    "tenths": lambda rng, offsets, width: _integers(rng, offsets, width) / 10.0 ** int(rng.integers(1, 4)),
     "large offset": _large_offset,
-    "mixed magnitudes": _mixed_magnitudes,
-    "tiny or huge": _tiny_or_huge,
+    "mixed magnitudes": lambda rng, offsets, width: (
+        rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.uniform(-12, 12, width)
+    ),
+    "tiny or huge": lambda rng, offsets, width: (
+        rng.normal(size=(offsets[-1], width)) * 10.0 ** float(rng.choice([-90, -30, 30, 90]))
+    ),
     "nearly tied": _nearly_tied,
     "collinear": _collinear,
     "nearly collinear": _nearly_collinear,
-    "duplicates": _duplicates,
+    "duplicates": lambda rng, offsets, width: _integers(rng, offsets, width)[
+        rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])
+    ],
     "polygon": _polygon,
     "antipodal": _antipodal,
     "parallel": _parallel,
     "nearly parallel": _nearly_parallel,
-    "lattice": _lattice,
+    "lattice": lambda rng, offsets, width: rng.integers(0, 2, (offsets[-1], width)).astype(float),
     "thin cones": _thin_cones,
-    "scaled rows": _scaled_rows,
+    "scaled rows": lambda rng, offsets, width: (
+        _integers(rng, offsets, width) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (offsets[-1], 1))
+    ),
     "idle columns": _idle_columns,
     "opposite": _opposite,
     "ulps": _ulps,

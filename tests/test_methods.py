@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from long_searches import after, counted, long_searches, noise_of, open_lattices, same
 from long_searches import in_pieces as pieces_in
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
-from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, problem, small_lists
+from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, given_of, problem, small_lists
 from searches import assert_closes_on, many_more
 
 import lpmert
@@ -156,9 +156,7 @@ def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, see
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ties: str) -> None:
     """Some of which are an ulp from others."""
-    values = [(Fraction(loss),) for loss in lists.losses.tolist()]
-    offsets = lists.offsets.tolist()
-    one = Given("small", lists.features, offsets, lists.losses, values, exact=False, thin=True)
+    one = given_of("small", lists, exact=False, thin=True)
     one = one if ties == "first" else with_ties(one, ties)
     for method in PROVING:
         if method != "mip" and takes(method, one):
@@ -173,8 +171,7 @@ def nearly_parallel_pairs(seed: int, n_lists: int, n_features: int) -> Given:
     features[1::2] = directions[rng.integers(0, 4, n_lists)] * rng.choice([-1.0, 1.0], (n_lists, 1))
     features[1::2] += 1e-9 * rng.normal(size=(n_lists, n_features))
     losses = rng.integers(0, 9, 2 * n_lists).astype(float)
-    values = [(Fraction(loss),) for loss in losses.tolist()]
-    return Given("pairs", features, [*range(0, 2 * n_lists + 1, 2)], losses, values, thin=True)
+    return given_of("pairs", Lists(features, np.arange(0, 2 * n_lists + 1, 2), losses), thin=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -453,41 +450,26 @@ def larger(seed: int, metric: str, n_lists: int = 7) -> lpmert.NBest:
     return counted(seed, metric) if metric else noise_of(seed, n_lists, 5 if n_lists > 6 else 4)
 
 
-@seeds(range(1), range(1, 2))
+@pytest.mark.parametrize("seed", [0, many_more(1)])
 @pytest.mark.parametrize(("name", "options", "metric"), THREADED, ids=described)
-def test_any_number_of_threads_gives_the_same_search(
-    name: str, options: dict[str, str], metric: str, seeds: range
+def test_threads_give_the_same_search_and_pieces_the_same_optimum(
+    name: str, options: dict[str, str], metric: str, seed: int, tmp_path: Path
 ) -> None:
-    """Also where a limit ends it; another method proves the same loss."""
-    method, other = METHODS.build(name).configured(options), "cells" if name == "choices" else "choices"
-    for seed in seeds:
-        nbest = larger(seed, metric)
-        solve = partial(lpmert.minimize, nbest, metric=metric or "loss")
-        with long_searches():
-            alone, *others = (solve(method=method, jobs=jobs) for jobs in (1, 2, 5))
-            cut = [solve(method=method, jobs=jobs, node_limit=alone.counters["nodes"] // 3) for jobs in (1, 4)]
-        assert alone.status is Status.OPTIMAL
-        assert all(same(alone, one) for one in others), seed
-        assert same(*cut), seed
-        assert cut[0].lower_bound <= alone.loss <= cut[0].loss
-        proved = solve(method=other)
-        assert (proved.status, proved.loss) == (Status.OPTIMAL, alone.loss)
-
-
-@pytest.mark.parametrize(("name", "options", "metric"), THREADED, ids=described)
-def test_long_searches_in_pieces_end_with_the_optimum(
-    name: str, options: dict[str, str], metric: str, tmp_path: Path
-) -> None:
-    """Beyond the reach of brute force, where much is open whenever a search is stopped."""
-    nbest, method = larger(1, metric, 8), METHODS.build(name).configured(options)
-    other = "cells" if name == "choices" else "choices"
+    """Also where a limit ends it; beyond the reach of brute force, another method proves the same loss."""
+    method, nbest = METHODS.build(name).configured(options), larger(seed, metric)
+    solve = partial(lpmert.minimize, nbest, metric=metric or "loss")
     with long_searches():
-        result, pieces = pieces_in(nbest, tmp_path / "kept", 3, method=method, metric=metric or "loss")
+        alone, *others = (solve(method=method, jobs=jobs) for jobs in (1, 2, 5))
+        cut = [solve(method=method, jobs=jobs, node_limit=alone.counters["nodes"] // 3) for jobs in (1, 4)]
+        resumed, pieces = pieces_in(nbest, tmp_path / "kept", 3, method=method, metric=metric or "loss")
+    proved = solve(method="cells" if name == "choices" else "choices")
+    assert all(same(alone, one) for one in others)
+    assert same(*cut)
+    assert cut[0].lower_bound <= alone.loss <= cut[0].loss
     assert pieces > 1
-    proved = lpmert.minimize(nbest, method=other, metric=metric or "loss")
-    assert (result.status, proved.status) == (Status.OPTIMAL, Status.OPTIMAL)
-    assert proved.loss == result.loss == result.lower_bound
-    assert lpmert.evaluate(nbest, result.weights, metric=metric or "loss").loss == result.loss
+    assert {one.status for one in (alone, resumed, proved)} == {Status.OPTIMAL}
+    assert alone.loss == proved.loss == resumed.loss == resumed.lower_bound
+    assert lpmert.evaluate(nbest, resumed.weights, metric=metric or "loss").loss == resumed.loss
 
 
 @pytest.mark.parametrize("unit", [None, many_more(20), 200])

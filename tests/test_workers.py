@@ -312,21 +312,6 @@ def surroundings(_: None) -> tuple[bool, bool]:
     return out_of_time(), current_workers() is SERIAL
 
 
-def check_kills(workers: Workers, pids: Callable[[], Sequence[int]], method: str, metric: str, kills: int) -> None:
-    """Search with workers that are killed until so many have been, and see whether anything is lost."""
-    own: dict[str, Any] = {"method": method, "metric": metric}
-    nbest, kill = lists_for(metric), Killer(pids, kills, every=2)
-    with long_searches(20 * SLICE):
-        alone = lpmert.minimize(nbest, **own)
-        assert alone.status is Status.OPTIMAL
-        for _ in range(4 * kills):
-            with with_workers(workers):
-                assert same(alone, lpmert.minimize(nbest, callback=kill, **own))
-            if not kill.left:
-                return
-    raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
-
-
 FAST = [KINDS[0], KINDS[5]]
 
 
@@ -335,11 +320,20 @@ FAST = [KINDS[0], KINDS[5]]
     [*((*kind, 2) for kind in FAST), *(many_more(*kind, 4) for kind in KINDS)],
 )
 def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, metric: str, kills: int) -> None:
+    """Searches go on until so many have been killed."""
+
     def pids() -> list[int]:
         return [one.pid for one in mortal.workers.values() if one.worker_address in mortal.scheduler.workers]
 
-    with Cluster(address_of(mortal)) as hands:
-        check_kills(hands, pids, method, metric, kills)
+    nbest, kill = lists_for(metric), Killer(pids, kills, every=2)
+    with Cluster(address_of(mortal)) as hands, long_searches(20 * SLICE):
+        alone = lpmert.minimize(nbest, method=method, metric=metric)
+        assert alone.status is Status.OPTIMAL
+        for _ in range(4 * kills):
+            if kill.left:
+                with with_workers(hands):
+                    assert same(alone, lpmert.minimize(nbest, method=method, metric=metric, callback=kill))
+    assert not kill.left, f"{kill.left} of {kills} workers were not killed in {kill.calls} calls"
 
 
 GOING: dict[str, tuple[str, Callable[[Any], object]]] = {

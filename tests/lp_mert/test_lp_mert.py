@@ -11,7 +11,7 @@ import numpy as np
 import oracle
 import pytest
 from oracle import Lists, best_loss, loss_of, strictly_feasible
-from problems import KINDS, random_lists
+from problems import KINDS, gaussian_lists, random_lists
 from scipy.optimize import linprog
 from searches import many_more
 from shared import needs_shared, swahili
@@ -140,11 +140,8 @@ def test_a_beam_that_holds_all_combinations_finds_the_least_loss(kind: str) -> N
         assert result.counters.get("pruned", 0) == 0
 
 
-def problem_of(seed: int, *, lists: int = 12, hypotheses: int = 15, features: int = 4) -> Problem:
-    rng = np.random.default_rng(seed)
-    count = lists * hypotheses
-    offsets = np.arange(0, count + 1, hypotheses)
-    return Problem(lpmert.NBest(rng.normal(size=(count, features)), offsets, rng.random((count, 1))))
+def problem_of(seed: int) -> Problem:
+    return Problem(gaussian_lists(seed, lists=12, hypotheses=15, features=4).nbest)
 
 
 def test_the_weights_never_get_worse_and_passes_end_when_they_stay() -> None:

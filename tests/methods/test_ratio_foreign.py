@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from oracle import attainable_totals
 from problems import METRICS, WER, Plain, fractions_loss, random_lists, random_nbest
-from problems import random_lists as lists_of_kind
 from searches import FRACTIONS, RATIOS
 
 import lpmert
@@ -162,7 +161,7 @@ def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fr
 
 def zeros(seed: int) -> tuple[NBest, list[list[float]]]:
     """Lists whose words may be 0, and their attainable totals."""
-    lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
+    lists = random_lists("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
     rng = np.random.default_rng(seed)
     counts = np.column_stack([rng.integers(1, 9, len(lists.features)), rng.integers(0, 4, len(lists.features))])
     counts[rng.random(len(counts)) < 0.4, 1] = 0
@@ -173,7 +172,7 @@ def zeros(seed: int) -> tuple[NBest, list[list[float]]]:
 def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
     for seed in range(15):
         rng = np.random.default_rng(seed)
-        lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=5, most_features=4, most_selections=40)
+        lists = random_lists("integers", seed, most_lists=3, most_hypotheses=5, most_features=4, most_selections=40)
         size = 10**13 - rng.integers(0, 10, len(lists.features))
         counts = np.column_stack([size - rng.integers(1, 4, len(size)), size, size])
         nbest = NBest(lists.features, lists.offsets, counts)
@@ -187,7 +186,7 @@ def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypat
     monkeypatch.setattr("lpmert.search.incumbent._PERTURBATIONS", 0)
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
+        lists = random_lists("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
         words = 3 * rng.integers(1, 3, len(lists.features))
         nbest = NBest(lists.features, lists.offsets, np.column_stack([words + rng.integers(1, 9, len(words)), words]))
         least = min(exact_loss(WER, total) for total in attainable_totals(lists, nbest.statistics))

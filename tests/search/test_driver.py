@@ -179,31 +179,27 @@ def _below(given: Given, cutoff: float, method: str) -> Below:
 @pytest.mark.parametrize("method", ["choices", "cells"])
 def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str, seeds: range) -> None:
     for seed in seeds:
-        _check(method, worth, seed)
-
-
-def _check(method: str, worth: str, seed: int) -> None:
-    given = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
-    if given.least is None:
-        return
-    least = float(given.least)
-    off = 0.0 if given.exact else ROUNDING * abs(least)
-    for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
-        found = _below(given, cutoff, method)
-        assert found.ended
-        assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
-        assert found.result.loss < cutoff
-        assert abs(found.result.loss - least) <= off
-        assert found.bound == found.result.lower_bound
-        assert found.least_met == found.result.loss
-    for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
-        found = _below(given, cutoff, method)
-        assert found.result is None or found.result.loss < cutoff <= least + off
-        if found.result is None:
+        given = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
+        if given.least is None:
+            continue
+        least = float(given.least)
+        off = 0.0 if given.exact else ROUNDING * abs(least)
+        for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
+            found = _below(given, cutoff, method)
             assert found.ended
-            assert found.bound <= least + off
-            assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
-            assert least - off <= found.least_met < inf
+            assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
+            assert found.result.loss < cutoff
+            assert abs(found.result.loss - least) <= off
+            assert found.bound == found.result.lower_bound
+            assert found.least_met == found.result.loss
+        for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
+            found = _below(given, cutoff, method)
+            assert found.result is None or found.result.loss < cutoff <= least + off
+            if found.result is None:
+                assert found.ended
+                assert found.bound <= least + off
+                assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+                assert least - off <= found.least_met < inf
 
 
 def _many() -> NBest:

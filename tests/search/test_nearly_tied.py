@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz import check_result
 from long_searches import in_pieces, long_searches
 from oracle import Lists, best_loss, exact_decode, loss_of
+from problems import Given, given_of
 from searches import short_descent
 
 import lpmert
@@ -63,47 +65,37 @@ CASES = [(family, size, width) for family in FAMILIES for size in SIZES for widt
 
 
 @cache
-def problem(family: str, size: float, width: int) -> tuple[Lists, Fraction]:
-    """Nearly tied lists and their least loss in exact arithmetic."""
+def problem(family: str, size: float, width: int) -> Given:
+    """Nearly tied lists."""
     lists = FAMILIES[family](np.random.default_rng([width, round(-np.log10(size)), len(family)]), width, size)
-    return lists, best_loss(lists)
+    return given_of(f"{family}, {size}, {width}", lists, thin=True)
 
 
 @cache
 def solved(family: str, size: float, width: int, method: str) -> Result:
     with short_descent():
-        return lpmert.minimize(problem(family, size, width)[0].nbest, method=method)
+        return lpmert.minimize(problem(family, size, width).nbest, method=method)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_called_proved_is_the_least_loss(method: str) -> None:
-    for family, size, width in CASES:
-        lists, least = problem(family, size, width)
-        result = solved(family, size, width, method)
-        winners, tied = exact_decode(lists, result.weights)
-        assert loss_of(lists, winners) == Fraction(result.loss)
-        assert Fraction(result.lower_bound) <= least <= Fraction(result.loss)
-        if result.status is Status.OPTIMAL:
-            assert result.loss == result.lower_bound == least
-            assert tied == 0
-        else:
-            assert result.status is Status.OPTIMAL_TO_TOLERANCE
+    for case in CASES:
+        check_result(problem(*case), solved(*case, method), problem(*case).least)
 
 
 @pytest.mark.parametrize(("family", "size", "width"), CASES)
 def test_the_certificate_states_the_least_loss_whatever_the_status(
     family: str, size: float, width: int, tmp_path: Path
 ) -> None:
-    lists, least = problem(family, size, width)
-    result = solved(family, size, width, "choices")
+    one, result = problem(family, size, width), solved(family, size, width, "choices")
     try:
-        write_certificate(tmp_path / "c.json", lists.nbest, result)
+        write_certificate(tmp_path / "c.json", one.nbest, result)
     except MethodError as error:
         assert result.status is Status.OPTIMAL_TO_TOLERANCE
         assert "tie" in str(error)  # noqa: PT017
         return
-    found = verify(tmp_path / "c.json", lists.nbest)
-    assert (found.loss, found.bound) == (Fraction(result.loss), least)
+    found = verify(tmp_path / "c.json", one.nbest)
+    assert (found.loss, found.bound) == (Fraction(result.loss), one.least)
 
 
 def test_the_set_is_nearly_tied_and_proved_all_the_same() -> None:

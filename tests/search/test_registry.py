@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import finished, json_of, refusal, run, succeeded
+from commands import COLUMNS, finished, json_of, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -28,7 +28,6 @@ ALL = {name: METHODS.find(name) for name in METHODS.own}
 EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
 
 TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\nc\t1\t1\t2\nc\t3\t2\t4\nc\t2\t5\t1\n"
-COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
 
 
 @pytest.fixture
