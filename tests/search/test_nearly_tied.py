@@ -80,7 +80,9 @@ def solved(family: str, size: float, width: int, method: str) -> Result:
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_called_proved_is_the_least_loss(method: str) -> None:
     for case in CASES:
-        check_result(problem(*case), solved(*case, method), problem(*case).least)
+        result = solved(*case, method)
+        check_result(problem(*case), result, problem(*case).least)
+        assert result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE)
 
 
 @pytest.mark.parametrize(("family", "size", "width"), CASES)
