@@ -83,7 +83,7 @@ class _Rows(NamedTuple):
     def of(parts: Sequence[_Part], ends: Sequence[tuple[int, int]] = ()) -> _Rows:
         places: dict[str | None, int] = {}
         words = np.array([places.setdefault(part.word, len(places)) for part in parts], dtype=np.int32)
-        names = {name for part in parts for name in part.scores}
+        names = dict.fromkeys(name for part in parts for name in part.scores)
         scores = {name: np.array([part.scores.get(name, math.nan) for part in parts]) for name in names}
         lines = np.array([part.line for part in parts], dtype=np.int64)
         return _Rows(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)

@@ -306,8 +306,10 @@ def eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
     pivots: list[int] = []
     previous = 1
     for column in range(width):
-        checkpoint()
         top = len(pivots)
+        if top == len(table):
+            break
+        checkpoint()
         found = next((i for i in range(top, len(table)) if table[i][column]), None)
         if found is None:
             continue

@@ -319,13 +319,13 @@ class TestTime:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         lines = "a\t1\t0\n" * 200_000  # several blocks
         (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
-        whole = lpmert.formats.tables._Table.collected
+        whole = lpmert.formats.tables._Rows.collected
 
         def press(*arguments: object) -> object:
             signal.raise_signal(signal.SIGINT)
             return whole(*arguments)
 
-        monkeypatch.setattr("lpmert.formats.tables._Table.collected", press)
+        monkeypatch.setattr("lpmert.formats.tables._Rows.collected", press)
         outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
         assert outcome.exit_code == 130
         assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
