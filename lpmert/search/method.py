@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -187,10 +187,14 @@ class Enumeration(Search):
 
     def advance(self) -> None:
         before = self.nodes
-        for cost in islice(self._steps, _STEPS):
-            self.nodes += 1
-            if cost is not None:
-                self._leave_unsettled(cost)
+        try:
+            for cost in islice(self._steps, _STEPS):
+                self.nodes += 1
+                if cost is not None:
+                    self._leave_unsettled(cost)
+        except BaseException:
+            self._steps = repeat(None)  # a generator that has raised is at its end, and this search is not
+            raise
         self.finished = self.nodes < before + _STEPS
 
 

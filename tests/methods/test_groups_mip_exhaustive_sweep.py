@@ -3,7 +3,7 @@
 import inspect
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import comb
@@ -30,8 +30,11 @@ from lpmert.methods.exhaustive import attainable_selections
 from lpmert.methods.groups import Groups, independent_parts
 from lpmert.methods.mip import Mip
 from lpmert.methods.sweep import critical_directions, sweep_directions
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.search.method import Enumeration, Incumbent
+from lpmert.system.deadline import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -293,3 +296,16 @@ def test_features_beyond_the_range_of_exact_products_are_refused():
     features = np.array([[0.0, 1.0], [1e-140, 2.0], [1.0, 3.0]])
     with pytest.raises(DataError, match="feature 1 span more than 132 orders of magnitude"):
         sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
+
+
+def test_an_enumeration_that_was_given_up_in_a_step_is_never_at_its_end() -> None:
+    def steps() -> Iterator[int | None]:
+        yield None
+        raise OutOfTime
+
+    search = Enumeration(Incumbent(7, CanonicalWeights(np.ones(1)), ""), steps())
+    with pytest.raises(OutOfTime):
+        search.advance()
+    search.advance()
+    assert not search.finished
+    assert search.lower_bound == 0
