@@ -193,8 +193,8 @@ class Envelope {
     void make_room(Index n) {
         if (n < count(spare)) return;
         for (std::vector<Row>& room : sides) room.resize(n + 1);
-        spare.resize(n + 1);
         marks.resize(n + 8);
+        spare.resize(n + 1);  // last, as it tells that there is room for all
     }
 
   public:
