@@ -211,31 +211,40 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
     return _table(Head(header, Place(path, line), cells), rows)
 
 
-@contextmanager
-def parquet_table(stream: io.BufferedReader, path: str | Path) -> Iterator[Table]:
-    """Open the table in a Parquet stream that `open_bytes` opened.
+def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
+    """Return the table in a Parquet stream that `open_bytes` opened.
 
     Columns of numbers without gaps are arrays; else cells are whatever the file holds. Raises `DataError` if the file
     is malformed, or pyarrow is not installed.
     """
     pyarrow, parquet = import_parquet(path)
-    try:
+    with _refused_as_parquet(path):
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
 
-        def rows(columns: Columns) -> Iterator[Block]:
-            done, wanted = 0, columns.all
-            many = n_rows >= MANY  # threads would keep memory of their own
+    def rows(columns: Columns) -> Iterator[Block]:
+        done, wanted = 0, columns.all
+        many = n_rows >= MANY  # threads would keep memory of their own
+        with _refused_as_parquet(path):
             for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
                 cells = [_arrow_cells(batch.column(name)) for name in wanted]
                 yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
                 done += batch.num_rows
-
-        # cells of the right kind; reading the first ones would take as long as reading all of their group
-        first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-        yield _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
         pyarrow.default_memory_pool().release_unused()
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+
+    # cells of the right kind; reading the first ones would take as long as reading all of their group
+    first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
+    return _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
+
+
+@contextmanager
+def _refused_as_parquet(path: str | Path) -> Iterator[None]:
+    """Turn what pyarrow raises in the block into a `DataError` that names the path."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
 
 

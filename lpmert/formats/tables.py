@@ -99,8 +99,7 @@ def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table
         return
     with open_bytes(source) as stream:
         if format == "parquet":
-            with parquet_table(stream, source) as table:
-                yield table
+            yield parquet_table(stream, source)
         else:
             yield (json_table if format in ("jsonl", "json") else delimited_table)(stream, source, format)
 

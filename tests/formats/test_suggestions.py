@@ -176,6 +176,18 @@ def test_a_wide_table_is_looked_at_in_a_moment(tmp_path: Path) -> None:
     assert process_time() - before < 20
 
 
+@pytest.mark.parametrize("of", ["another encoding", "the far future"])
+def test_a_parquet_column_that_cannot_be_read_is_told_beside_what_is_needed(tmp_path: Path, of: str) -> None:
+    path, arrow = written(tmp_path, speech(), "parquet"), pytest.importorskip("pyarrow")
+    parquet, size = pytest.importorskip("pyarrow.parquet"), LISTS * ROWS
+    letters = arrow.array([b"\xe9"] * size).view(arrow.string())
+    odd = letters if of == "another encoding" else arrow.array([1 << 40] * size, arrow.timestamp("s"))
+    parquet.write_table(parquet.read_table(path).append_column("odd", odd), path)
+    assert f"{path}: cannot be read as Parquet: " in needed(path).trouble
+    assert "the first row was looked at, as of" in refusal("solve", path)
+    assert read(path, segment="recording", features="am,lm", loss="errors").n_lists == LISTS
+
+
 @pytest.mark.parametrize("line", ["{}", '{"id": "a", "tags": ["x", 1], "n": {"b": [1]}, "f": null, "h": 1e200}'])
 def test_odd_records_still_say_what_they_need(tmp_path: Path, line: str) -> None:
     (tmp_path / "x.jsonl").write_text(f"{line}\n{line}\n")
