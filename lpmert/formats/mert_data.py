@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise, zip_longest
+from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,21 +63,17 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
-    pool, first = Pool(), None
-    for paths in zip(feature_files, score_files, strict=True):
-        for block, scored in zip_longest(_blocks(paths[0], "FEATURES"), _blocks(paths[1], "SCORES")):
-            if block is None or scored is None:
-                short, longer = (paths[0], scored) if block is None else (paths[1], block)
-                raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
-            room_for(0, "reading")
-            first = _checked(block, scored, first)
-            for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
-                if len(numbers) != scored.width:
-                    raise of_scores.error(f"{len(numbers)} words in {scored.width} columns")
-                names, values = _features(words, first.names, place)
-                pool.add_row(block.list_id, names, values, of_scores.numbers(numbers, "a statistic"))
-    if first is None:
-        raise DataError(EMPTY, path=feature_files[-1])
+    pairs = chain.from_iterable(map(_pairs, feature_files, score_files))
+    head = next(pairs)
+    pool, first = Pool(), _checked(*head, None)
+    for block, scored in chain([head], pairs):
+        room_for(0, "reading")
+        _checked(block, scored, first)
+        for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
+            if len(numbers) != scored.width:
+                raise of_scores.error(f"{len(numbers)} words in {scored.width} columns")
+            names, values = _features(words, first.names, place)
+            pool.add_row(block.list_id, names, values, of_scores.numbers(numbers, "a statistic"))
     columns = SCORE_TYPES.get(first.score_type, ())
     return MertData(pool.nbest(columns if len(columns) == first.width else None), first.score_type, len(first.names))
 
@@ -185,6 +181,18 @@ class _Common(NamedTuple):
     names: tuple[str, ...]
     score_type: str
     width: int
+
+
+def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _Block]]:
+    """Yield each list of a file of features, and the same of one of scores; raises `DataError` if there is none."""
+    block = None
+    for block, scored in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
+        if block is None or scored is None:
+            short, longer = (features, scored) if block is None else (scores, block)
+            raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
+        yield block, scored
+    if block is None:
+        raise DataError(EMPTY, path=features)
 
 
 def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:

@@ -596,6 +596,9 @@ TIMES = [np.array([1, 2], dtype=f"{kind}") for kind in ("M8[ns]", "M8[us]", "M8[
 AROUND: dict[str, Content] = {
     **{f"lists/{name}": content for name, content in (("one", FORM_3), ("two", "-1 -2\n"))},
     "alone/one": FORM_3,
+    "features": FEATURES,
+    "scores": SCORES,
+    "nothing": "",
     "x.tsv": "utt\tam\tlm\terrors\na\t1\t2\t3\n",
     "y.tsv": "list\ta\tb\tloss\ttext\n0\t1\t0\t0\tx\n1\t0\t1\t1\ty\n",
     "moses": MOSES,
@@ -671,6 +674,8 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("at least one file", of_moses([])),
     ("at least one file", lambda: read([])),
     ("2 files of features and 1 of scores", lambda: read(["am", "am"], "mert", scores="am")),
+    ("^nothing: empty file", lambda: read(["nothing", "features"], "mert", scores=["nothing", "scores"])),
+    ("^nothing: empty file", lambda: read(["features", "nothing"], "mert", scores=["scores", "nothing"])),
     ("either references .* or losses", of_scores()),
     ("either references .* or losses", of_scores(text_file="am", references=SPOKEN, losses={"am": "am"})),
     ("word errors need texts", of_scores(references=SPOKEN)),
