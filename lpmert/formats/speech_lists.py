@@ -16,11 +16,11 @@ from lpmert.formats.references import Keyed, read_keyed, utterance_files
 from lpmert.formats.text import placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 
 Files = Mapping[str, str | Path]
 
-TEXT = "text"
+TEXT, WORDS = "text", "words"
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
 
@@ -77,25 +77,31 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
     the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
     the middle. Raises `DataError` with file and line.
     """
-    if not checked_sequence(scores, "scores"):
+    files, place = checked_sequence(scores, "scores"), Path(folder)
+    if not files:
         raise DataError("scores names no file; give at least one")
-    place = Path(folder)
+    names = (*files, WORDS)
+    if (twice := repeated(names)) is not None:
+        trouble = f"two features would be called {quoted(twice)}"
+        raise DataError(f"{trouble}; name each file of scores once, and none {WORDS}, which are counted", path=place)
     pool, counts = Pool(), Counter[str]()
     for job in [place, *sorted(place.glob("output.*"))]:
         ranked = sorted((int(match.group(1)), path) for path in job.glob("*") if (match := _RECOG.fullmatch(path.name)))
         for expected, (rank, path) in enumerate(ranked, start=1):
             if rank != expected:
                 raise DataError(f"no folder {expected}best_recog, but one for {rank}", path=job)
-            _add_rank(pool, counts, rank, path, scores)
+            _add_rank(pool, counts, rank, path, names)
     if not counts:
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     return pool.nbest(texts=True)
 
 
-def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, scores: Sequence[str]) -> None:
-    """Add the hypotheses of a folder; counts: how many there are of each utterance."""
-    texts, names = read_keyed(folder / TEXT), (*scores, "words")
-    files = [read_keyed(folder / name) for name in scores]
+def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, names: tuple[str, ...]) -> None:
+    """Add the hypotheses of a folder, whose files of scores are called like all names but the last; counts: how many
+    there are of each utterance.
+    """
+    texts = read_keyed(folder / TEXT)
+    files = [read_keyed(folder / name) for name in names[:-1]]
     for keyed in files:
         _check_same_keys(texts, keyed)
     columns = [_numbers(keyed, texts) for keyed in files]
@@ -149,7 +155,7 @@ def read_srilm(source: str | Path) -> NBest:
             count, words = place.whole(cells[2], "number of words"), cells[3:]
             if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
                 raise place.error(f"{count} words announced, but only {len(words)} found")
-            pool.add_row(utterance, ("acoustic", "lm", "words"), [acoustic, lm, count], text=" ".join(words))
+            pool.add_row(utterance, ("acoustic", "lm", WORDS), [acoustic, lm, count], text=" ".join(words))
         if utterance not in pool.numbers:
             raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
     return pool.nbest(texts=True)

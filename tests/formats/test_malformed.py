@@ -596,6 +596,7 @@ TIMES = [np.array([1, 2], dtype=f"{kind}") for kind in ("M8[ns]", "M8[us]", "M8[
 AROUND: dict[str, Content] = {
     **{f"lists/{name}": content for name, content in (("one", FORM_3), ("two", "-1 -2\n"))},
     "alone/one": FORM_3,
+    **{f"espnet/1best_recog/{name}": "one 1\n" for name in ("text", "score", "words")},
     "features": FEATURES,
     "scores": SCORES,
     "nothing": "",
@@ -686,6 +687,9 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("no reference for utterance 'one'", of_scores(text_file="text", references={"x": "a"}, partial=True)),
     ("scores must be a sequence", lambda: read(".", "espnet", references=SPOKEN, scores="score")),
     ("scores names no file", lambda: read(".", "espnet", references=SPOKEN, scores=())),
+    *((f"espnet: two features would be called '{names[-1]}'; name each file of scores once, and none words",
+       lambda names=names: read("espnet", "espnet", references={"one": "a"}, scores=names))
+      for names in (("score", "score"), ("words",))),
     ("no reference for utterance 'one'", lambda: read("alone", "srilm", references={"two": "a dog"}, partial=True)),
     ("no list for the reference of 'two-x'.*partial=True", lambda: read("alone", "srilm", references=SPOKEN)),
     ("two columns would be called 'list'", lambda: lpmert.to_columns(NBest([[1.0]], [0, 1], [0], names=["list"]))),

@@ -289,6 +289,12 @@ def test_sparse_features_of_mert_data_are_merged_by_their_weights(tmp_path: Path
     assert merged.dense_features().tolist() == [[-1.5, 2, 6], [-0.001, 4, 0], [5, 6, -7]]
 
 
+def test_scores_of_espnet_may_be_named_one_by_one(tmp_path: Path) -> None:
+    put(tmp_path, ranks([("one -1\n", "one a\n")]))
+    found = read(tmp_path, "espnet", references={"one": "a"}, scores=iter(["score"]))
+    assert (found.names, found.dense_features().tolist()) == (("score", "words"), [[-1, 1]])
+
+
 def test_references_are_kaldi_text_or_trn(tmp_path: Path) -> None:
     kaldi, trn = "one the cat\ntwo\nthree a\tb \n", "the cat (one)\n(two)\na\tb (three)\n"
     put(tmp_path, {"text": kaldi, "trn": trn, "same words": "the (one)\nthe (two)\n"})
