@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
-from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered, places_of
+from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.values import whole_number
@@ -107,10 +107,6 @@ class Judged:
         values = [self.offsets, self.features, self.relevance, *self.unretrieved]
         sized = [part for one in values for part in (np.array([len(one)]), one)]
         return fingerprint_of("lpmert judged documents 1\n", labels, sized)
-
-    def select(self, names: Sequence[str]) -> Judged:
-        """Return the same documents with these features."""
-        return replace(self, features=self.features[:, places_of(names, self.names, "feature")], names=tuple(names))
 
     def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
         """Return the documents of these queries, by their numbers from 0."""

@@ -161,7 +161,7 @@ def test_letor_lines_are_read(tmp_path: Path) -> None:
     assert lists.features.tolist() == [[0.5, 1], [0, 2], [-1, 0]]
     assert (lists.names, lists.queries, lists.offsets.tolist()) == (("1", "3"), ("a", "b"), [0, 2, 3])
     assert lists.relevance.tolist() == [2, 0, 1]
-    assert lists.select(["3"]).features.tolist() == read_judged(path, features="3").features.tolist() == [[1], [2], [0]]
+    assert read_judged(path, features="3").features.tolist() == [[1], [2], [0]]
     with pytest.raises(DataError, match="no feature '2'; the features are 1, 3"):
         read_judged(path, features=["2"])
 
