@@ -123,6 +123,13 @@ class TestNumbers:
         ]
         assert [{"1, 2", "3"} <= texts for texts in labels] == [True]
 
+    def test_a_mark_beyond_the_picture_hides_none_within(self) -> None:
+        found = Surface((0, 1), np.zeros(2), np.ones(2), np.arange(81.0).reshape(9, 9))
+        marks = {"1": np.array([1.02, 0.5]), "2": np.array([0.98, 0.5])}
+        with pictures.styled():
+            axes = pictures.surface(found, ("a", "b"), marks, {}, LOSS).axes[0]
+        assert [(text.get_text(), *text.xy) for text in axes.texts] == [("2", 0.98, 0.5)]
+
     @pytest.mark.parametrize("seed", range(8))
     def test_labels_hide_neither_marks_nor_each_other(self, seed: int) -> None:
         """Up to five marks about the middle: their labels lie apart, and on no mark but at the edge of the picture."""
