@@ -8,6 +8,7 @@ import re
 import signal
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -198,10 +199,22 @@ class TestOtherData:
             with pytest.raises(lpmert.DataError, match=message):
                 lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
 
-    def test_flags_about_lists_need_lists(self, tmp_path: Path) -> None:
-        assert "give --data" in refusal(
-            "report", written(tmp_path), "-o", tmp_path / "r.html", "--surface", "am,lm", code=2
-        )
+    @pytest.mark.parametrize(
+        "words", ["--surface am,lm", "--weights a=1,0,0", "--metric f1", "--set metric.beta=2", "--deduplicate"]
+    )
+    def test_flags_about_lists_need_lists(self, tmp_path: Path, words: str) -> None:
+        assert "give --data" in refusal("report", written(tmp_path), "-o", tmp_path / "r.html", *words.split(), code=2)
+
+    @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
+    def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
+        with pytest.raises(lpmert.DataError, match="need the lists: pass data"):
+            lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html", **more)
+        assert not (tmp_path / "r.html").exists()
+
+    def test_no_weights_take_the_name_of_others(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
+        with pytest.raises(lpmert.DataError, match="weights 'start': the results have others of this name"):
+            lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"start": [1, 2, 3]})
 
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
