@@ -201,7 +201,6 @@ pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0
 
 
 def linear(text: str) -> lpmert.Linear:
-
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
