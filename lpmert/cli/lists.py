@@ -79,6 +79,8 @@ _MEASURED = ("references", "statistics_file", "last_field", "losses")
 class _Lists(Reading):
     """Lists that need no losses, and what picks from them."""
 
+    heading = "Data"
+
     weights: str = given_weights()
     vote: str | None = option(
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."

@@ -187,6 +187,6 @@ def scale() -> Any:
 
 
 def memory_limit(of: str) -> Any:
-    """Return the field of a dataclass that is the memory limit of a command; of: whose memory."""
+    """Return the default of what is the memory limit of a command; of: whose memory."""
     default = "[default: what it holds and 0.9 of what is free]"
     return option("SIZE", f"Most memory of {of}, such as 500MB.  {default}", rare=True)

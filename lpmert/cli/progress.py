@@ -148,11 +148,13 @@ class ProgressLog:
             _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
     def _print(self, progress: lpmert.Progress) -> None:
-        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal has the live view alone
+        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal has the live view alone, if it can
             if self._lines % HEADER_LINES == 0:
                 say(header(self._unit))
             say(progress_line(progress, self._source, self._unit))
             self._lines += 1
+        elif self._live is None or self._live.console.is_dumb_terminal:
+            say(standing(progress, self._unit))
         self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
         self._source, self._unprinted = "", None

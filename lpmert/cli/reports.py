@@ -363,8 +363,9 @@ def report(
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    if not lists.data and (lists.flags or lists.format or surface):
-        raise click.UsageError("options about lists need the lists: give --data.")
+    about_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
+    if not lists.data and any(about_lists):
+        raise click.UsageError("options about lists, and more weights, need the lists: give --data.")
     with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
         found = documents(results)
 

@@ -181,7 +181,6 @@ def delivering(
         file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
 
         def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
-
             if file is None:
                 _to_stdout(json() if out.as_json else report(), quiet=out.quiet)
                 return

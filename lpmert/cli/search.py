@@ -55,7 +55,6 @@ class Where:
         """Return where the weights of these features may lie; `None` for everywhere."""
         if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
-
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
         if self.around is not None:
             around = values.parse_weights(self.around, names, "--around").of_features(names)

@@ -141,7 +141,7 @@ def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, value in pairs:
         if name in found:
-            raise click.UsageError(f"{what} names {name} twice.")
+            raise click.UsageError(f"{what} names {quoted(name)} twice.")
         found[name] = value
     return found
 
@@ -185,7 +185,15 @@ def _named(
 
 def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[str, Value]]:
     """Return a function to values by name from texts with a comma between any two."""
-    return lambda text: by_name(map(one, text.split(",")), quoted(text))
+
+    def parse(text: str) -> dict[str, Value]:
+        found = [one(part) for part in text.split(",")]
+        twice = repeated(name for name, _ in found)
+        if twice is not None:
+            raise click.BadParameter(f"{quoted(twice)} is given twice.")
+        return dict(found)
+
+    return parse
 
 
 file_by_name = _named(lambda given: given or None, "NAME=FILE", in_value=True)
@@ -193,7 +201,6 @@ pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0
 
 
 def linear(text: str) -> lpmert.Linear:
-
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
@@ -308,7 +315,7 @@ def values_of(
         try:
             found[one.name or ""] = one.process_value(ctx, _given(key, value, one, Path(path).parent))
         except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # no path holds a null character
-            reason = error.message if isinstance(error, click.UsageError) else str(error)
+            reason = error.message or "must not be empty" if isinstance(error, click.UsageError) else str(error)
             raise lpmert.DataError(f"{where}{key}: {reason}", path=path) from error
     return found
 

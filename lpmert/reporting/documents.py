@@ -194,7 +194,8 @@ class Material:
     ) -> Material:
         """Return outcomes with the lists that they are about; scale: the weight that is shown as some number.
 
-        Raises `DataError` where data are others, or no positive factor makes a weight that number.
+        Raises `DataError` where data are others, no positive factor makes a weight that number, or given weights have
+        the name of others.
         """
         try:
             factor = 1.0 if scale is None else documents.result.factor_to(*scale)
@@ -207,7 +208,11 @@ class Material:
             ties = next((rule for rule in TIES if f"|ties:{rule}" in documents.result.signature), "first")
             problem = problem_of(data, metric, ties, None)
             check_same(problem, documents, data_name)
-        return cls(documents, problem, given, factor)
+        made = cls(documents, problem, given, factor)
+        for name in made._other_weights():
+            if name in given:
+                raise DataError(f"weights {quoted(name)}: the results have others of this name; give these another one")
+        return made
 
     def place(self, name: str) -> int:
         """Return which feature has this name; raises `DataError` where none does, or its weight does not matter."""
@@ -287,14 +292,15 @@ class Material:
         """
         found: dict[str, FloatArray] = {}
         known = [self.result.weights]
-        for name, weights in self._other_weights().items():
+        for name, weights in {**self.given, **self._other_weights()}.items():
             if name in self.given or not any(_alike(weights, one) for one in known):
                 found[name] = weights
                 known.append(weights)
         return found
 
     def _other_weights(self) -> dict[str, FloatArray]:
-        found = dict(self.given)
+        """Return those that the outcomes hold beside the best ones."""
+        found: dict[str, FloatArray] = {}
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":

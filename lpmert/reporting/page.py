@@ -98,7 +98,7 @@ def report(
     Raises
     ------
     DataError
-        If a file holds no result, or results or data are of other lists.
+        If a file holds no result, results or data are of other lists, or weights or pairs come without data.
     MethodError
         Without jinja2 or matplotlib (`pip install 'lpmert[report]'`).
     MetricError
@@ -115,6 +115,8 @@ def report(
     """
     started = time.perf_counter()
     limit = checked_limits(time_limit, None, None, None, None).time_limit
+    if data is None and (weights or pairs):
+        raise DataError("weights and pairs need the lists: pass data")
     found = documents([results] if isinstance(results, str | Path | Outcome) else results)
     with drawing(limit, started):
         made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)

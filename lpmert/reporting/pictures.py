@@ -276,10 +276,13 @@ def _labels(
 ) -> Iterator[tuple[FloatArray, str, tuple[int, int]]]:
     """Yield the places of marks, their labels, and on which side of it these stand: right or left, above or below.
 
-    Marks too near to each other or to the middle share a place and a label; labels avoid each other and places.
+    Marks beyond the ends are left out. Those too near to each other or to the middle share a place and a label; labels
+    avoid each other and places.
     """
     groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
     for name, at in marks.items():
+        if ((at < ends[:, 0]) | (at > ends[:, 1])).any():
+            continue
         near = (own for there, own in groups if (np.abs(at - there) < _BESIDE * np.ptp(ends, axis=1)).all())
         own = next(near, None)
         if own is None:

@@ -86,6 +86,11 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
     assert {one.group for one in known.params if isinstance(one, Option) and one.name == "as_json"} <= {"Output"}
 
 
+def test_what_rerank_takes_of_the_lists_stands_beside_where_they_are() -> None:
+    groups = {one.name: one.group for one in main.commands["rerank"].params if isinstance(one, Option)}
+    assert groups["vote"] == groups["weights"] == groups["features"] == "Data"
+
+
 def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "lpmert").rglob("*.py"))
     used = set(re.findall(r'(?:improve|Incumbent|_offer|look)\(.*, "([A-Z])"\)', sources))

@@ -157,6 +157,7 @@ def test_names_with_commas_are_not_torn(folder: Path) -> None:
 
 def test_a_file_without_lists_or_with_other_lists_is_refused(folder: Path) -> None:
     assert "data is missing" in refusal("solve", written(folder, 'segment = "utt"\n'))
+    assert "data: must not be empty" in refusal("solve", written(folder, PROBLEM.replace('"dev.tsv"', "[]")))
     assert "give no other DATA beside it" in refusal("solve", written(folder, PROBLEM), folder / "dev.tsv", code=2)
 
 

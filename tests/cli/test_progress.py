@@ -157,6 +157,17 @@ def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_a_terminal_too_narrow_for_the_table_that_shows_no_live_view_is_told_how_a_search_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what stderr is here counts as a terminal
+    monkeypatch.setattr("lpmert.cli.progress.width_of", lambda _: 70)
+    with ProgressLog(live=True, time_limit=60.0) as log:
+        log(progress(1.0))
+    assert "after 1.0s: best loss 1767, at least 1700, gap" in capsys.readouterr().err
+
+
 def seen(report: Progress, first: Progress, limit: float | None = None, columns: int = 80) -> list[str]:
     from rich.console import Console
 

@@ -8,6 +8,7 @@ import re
 import signal
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -123,6 +124,13 @@ class TestNumbers:
         ]
         assert [{"1, 2", "3"} <= texts for texts in labels] == [True]
 
+    def test_a_mark_beyond_the_picture_hides_none_within(self) -> None:
+        found = Surface((0, 1), np.zeros(2), np.ones(2), np.arange(81.0).reshape(9, 9))
+        marks = {"1": np.array([1.02, 0.5]), "2": np.array([0.98, 0.5])}
+        with pictures.styled():
+            axes = pictures.surface(found, ("a", "b"), marks, {}, LOSS).axes[0]
+        assert [(text.get_text(), *text.xy) for text in axes.texts] == [("2", 0.98, 0.5)]
+
     @pytest.mark.parametrize("seed", range(8))
     def test_labels_hide_neither_marks_nor_each_other(self, seed: int) -> None:
         """Up to five marks about the middle: their labels lie apart, and on no mark but at the edge of the picture."""
@@ -191,10 +199,22 @@ class TestOtherData:
             with pytest.raises(lpmert.DataError, match=message):
                 lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
 
-    def test_flags_about_lists_need_lists(self, tmp_path: Path) -> None:
-        assert "give --data" in refusal(
-            "report", written(tmp_path), "-o", tmp_path / "r.html", "--surface", "am,lm", code=2
-        )
+    @pytest.mark.parametrize(
+        "words", ["--surface am,lm", "--weights a=1,0,0", "--metric f1", "--set metric.beta=2", "--deduplicate"]
+    )
+    def test_flags_about_lists_need_lists(self, tmp_path: Path, words: str) -> None:
+        assert "give --data" in refusal("report", written(tmp_path), "-o", tmp_path / "r.html", *words.split(), code=2)
+
+    @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
+    def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
+        with pytest.raises(lpmert.DataError, match="need the lists: pass data"):
+            lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html", **more)
+        assert not (tmp_path / "r.html").exists()
+
+    def test_no_weights_take_the_name_of_others(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
+        with pytest.raises(lpmert.DataError, match="weights 'start': the results have others of this name"):
+            lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"start": [1, 2, 3]})
 
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
