@@ -34,8 +34,8 @@ FORMS = {
     "tabs": "WordPenalty\t-0.5\nlm_0\t1.25\ntm_pt_0\t-2.5\ntm_pt_1\t0.75\n",
     "pairs": "lm_0=1.25\ntm_pt_0=-2.5\ntm_pt_1=0.75\nWordPenalty=-0.5\n",
     "moses": "lm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n",
-    "moses.ini": "[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n"
-    "[threads]\n4\n",
+    "moses.ini": "# tuned by hand\n[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\n# of phrases\n"
+    "tm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n[threads]\n4\n",
 }
 
 
@@ -147,33 +147,16 @@ def write_weights(path: Path, *given: Any, **options: Any) -> Any:
     return written
 
 
-MOSES_INI = """# tuned by hand
-[feature]
-KENLM name=LM0 path=x.lm
-
-[weight]
-UnknownWordPenalty0= 1
-LM0= 0.5
-# the order is not that of the lists
-TM0= 0.25 -1
-Distortion0= 0.3
-
-[threads]
-4
-"""
-
-
 def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "moses.ini").write_text(MOSES_INI)
+    (tmp_path / "moses.ini").write_text(FORMS["moses.ini"])
     like = read_weights(tmp_path / "moses.ini")
-    names = ["TM0_0", "TM0_1", "LM0_0", "Distortion0_0"]
-    found = write_weights(
-        tmp_path / "new.ini", names, np.array([2.0, 4, -8, 6]), lambda _: True, like=like, scaled=True
-    )
-    # the four weights sum to 2.05 in absolute value, as before
-    assert found.tolist() == [0.205, 0.41, -0.82, 0.615]
-    new = MOSES_INI.replace("LM0= 0.5", "LM0= -0.820000").replace("0.25 -1", "0.205000 0.410000")
-    assert (tmp_path / "new.ini").read_text() == new.replace("0.3\n", "0.615000\n")
+    names = ["tm_pt_0", "tm_pt_1", "lm_0", "WordPenalty"]
+    written = np.array([2.0, 4, -8, 6])
+    found = write_weights(tmp_path / "new.ini", names, written, lambda _: True, like=like, scaled=True)
+    # the four weights sum to 5 in absolute value, as before
+    assert found.tolist() == [0.5, 1.0, -2.0, 1.5]
+    new = FORMS["moses.ini"].replace("lm= 1.25", "lm= -2.000000").replace("-2.5 0.75", "0.500000 1.000000")
+    assert (tmp_path / "new.ini").read_text() == new.replace("Penalty=-0.5", "Penalty=1.500000")
 
 
 def test_weights_that_no_digits_keep_are_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -88,20 +88,12 @@ def test_iterations_without_settings_are_refused(tmp_path: Path, resume: bool) -
         looped(folder=tmp_path, resume=resume)
 
 
-def _weights_of_others(step: dict[str, Any]) -> None:
-    step["weights"] = {f"{name}_0": value for name, value in step["weights"].items()}
-
-
-def _reversed(step: dict[str, Any]) -> None:
-    step["weights"] = dict(reversed(step["weights"].items()))
-
-
 CHANGES = {
     "no seconds": lambda found: found.pop("seconds"),
     "no weights": lambda found: found.pop("weights"),
     "weights that are a number": lambda found: found.update(weights=3),
-    "weights of others": _weights_of_others,
-    "weights in another order": _reversed,
+    "weights of others": lambda found: found.update(weights={"am": 1.0, "lm": 0.01, "length": 0.0}),
+    "weights in another order": lambda found: found.update(weights=dict(reversed(found["weights"].items()))),
     "a weight that is a text": lambda found: found["weights"].update(am="x"),
     "seconds that are a text": lambda found: found.update(seconds="x"),
     "seconds beyond all numbers": lambda found: found.update(seconds=10**400),
