@@ -195,7 +195,7 @@ class TestOptionsOfMetrics:
 
 # fmt: off
 NAMED = {
-    "DATA": ["dev.tsv", "--segment", "utt", "--features", "am,lm", "--loss", "errors"],
+    "DATA": columns("dev.tsv"),
     "RUNS": [*(f"{SEARCH}/{name}.run" for name in ("keyword", "dense")), "--qrels", f"{SEARCH}/qrels.txt"],
 }
 REFUSED = [  # command lines, in which names stand for their words; exit codes, and what is said
