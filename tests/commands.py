@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from lpmert.cli.main import main
 # w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
 TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
 COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
+PATIENCE = 250.0
+"""Seconds after which a process counts as hung; never reached by one that works."""
 
 
 def run(*arguments: object) -> Result:
@@ -23,11 +26,16 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
+def ended(code: int, *arguments: object) -> Result:
+    """Call a command, which must end with this exit code."""
+    outcome = run(*arguments)
+    assert outcome.exit_code == code, outcome.output
+    return outcome
+
+
 def succeeded(*arguments: object) -> Result:
     """Call a command, which must do what it is asked."""
-    outcome = run(*arguments)
-    assert outcome.exit_code == 0, outcome.output
-    return outcome
+    return ended(0, *arguments)
 
 
 def json_of(*arguments: object) -> Any:
@@ -41,9 +49,7 @@ def loss_of(*arguments: object) -> float:
 
 def refusal(*arguments: object, code: int = 1) -> str:
     """Call a command, which must end with this exit code; return what it says, with single spaces."""
-    outcome = run(*arguments)
-    assert outcome.exit_code == code, outcome.output
-    return " ".join(outcome.stderr.split())
+    return " ".join(ended(code, *arguments).stderr.split())
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -64,6 +70,17 @@ def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[],
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()} | options
     command = [sys.executable, *python, "-m", "lpmert", *map(str, arguments)]
     return subprocess.Popen(command, text=True, preexec_fn=prepare, **settings)
+
+
+def until(true: Callable[[], object], process: Any) -> bool:
+    """Wait until something is true; return whether it is, or the process has ended before."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        if process.poll() is not None:
+            return bool(true())
+        assert time.monotonic() < deadline, "the process hangs"
+        time.sleep(0.005)
+    return True
 
 
 def finished(*arguments: object, timeout: float = 300, **options: Any) -> tuple[int, str, str]:

@@ -1,8 +1,10 @@
-"""The command line: exit codes, messages, output files, and what Ctrl-C and limits leave behind."""
+"""The command line: exit codes, reports, output files; what Ctrl-C leaves behind; what shells and `man` are given."""
 
 import json
 import math
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,8 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from commands import COLUMNS, TABLE, environment, json_of, run, succeeded
+from commands import COLUMNS, TABLE, ended, environment, json_of, run, succeeded
+from man_pages import SHARE, whole_program, write
 from shared import ROOT
 
 import lpmert
@@ -103,10 +106,8 @@ class TestSolve:
     def test_the_saved_file_is_a_result_again_and_weights_for_any_order_of_features(
         self, table: str, tmp_path: Path
     ) -> None:
-        from lpmert.result import Result as Found
-
-        assert run("solve", table, *COLUMNS, "-o", tmp_path / "r.json").exit_code == 0
-        result = Found.load(tmp_path / "r.json")
+        succeeded("solve", table, *COLUMNS, "-o", tmp_path / "r.json")
+        result = lpmert.Result.load(tmp_path / "r.json")
         assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, OPTIMUM, OPTIMUM)
         assert result.by_name["lm"] > result.by_name["am"]
         assert "read" in result.seconds
@@ -158,10 +159,6 @@ class TestCheck:
         assert "only by ties" in outcome.stdout
         assert "2 lists: 0 at best, 5 at worst" in outcome.stdout
 
-    @pytest.mark.parametrize("weights", [["--weights=-1,2"], ["--weights", "-1,2"], ["--weights", "lm=2, am=-1"]])
-    def test_weights_may_be_negative_and_named_in_any_order(self, table: str, weights: list[str]) -> None:
-        assert json_of("check", table, *COLUMNS, *weights)["loss"] == OPTIMUM
-
 
 class TestRegions:
     @pytest.mark.parametrize(
@@ -207,39 +204,6 @@ class TestRegions:
         assert "am >= 0" in outcome.stdout
 
 
-class TestFailures:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["solve", "no-such-file.tsv", *COLUMNS], "no-such-file.tsv"),
-            (["solve", "FOLDER", *COLUMNS], "FOLDER: "),
-            (["solve", "TABLE", "--segment", "list", "--features", "am,xx", "--loss", "errors"], "'xx'"),
-            (["solve", "FOLDER/bad.tsv", *COLUMNS], "FOLDER/bad.tsv:4"),
-            (["solve", "FOLDER/bad.tsv", *COLUMNS, "-o", "FOLDER/new.json"], "FOLDER/bad.tsv:4"),
-            (["solve", "TABLE", *COLUMNS, "--metric", "f1", "-q"], "f1"),
-            (["solve", "no-such-file.tsv", *COLUMNS, "-o", "FOLDER/no/r.json"], "FOLDER/no/r.json"),
-            (["solve", "no-such-file.tsv", *COLUMNS, "-o", "FOLDER/old.json"], "no-such-file.tsv"),
-            (["check", "TABLE", *COLUMNS, "--weights", "TABLE", "--quiet"], "TABLE"),
-        ],
-    )
-    def test_what_failed_is_named_in_one_line_and_files_stay_as_they_were(
-        self, table: str, tmp_path: Path, arguments: list[str], message: str
-    ) -> None:
-        (tmp_path / "bad.tsv").write_text(TABLE.replace("b\t0\t1\t0", "b\tzero\t1\t0"))
-        (tmp_path / "old.json").write_text("before")
-        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        call, told = (
-            [word.replace("TABLE", table).replace("FOLDER", str(tmp_path)) for word in words]
-            for words in (arguments, [message])
-        )
-        outcome = run(*call)
-        assert (outcome.exit_code, outcome.stdout) == (1, "")
-        assert outcome.stderr.startswith("lpmert: error: ")
-        assert told[0] in outcome.stderr
-        assert outcome.stderr.count("\n") == 1
-        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
 class TestEndings:
     @pytest.mark.parametrize("status", Status)
     def test_only_a_run_that_did_what_was_asked_exits_with_0(self, status: Status) -> None:
@@ -259,8 +223,7 @@ class TestEndings:
 
         monkeypatch.setattr(lpmert, "certify", pressed)
         proof = tmp_path / "proof.json"
-        outcome = run("solve", table, *COLUMNS, "-o", tmp_path / "r.json", "--certificate", proof)
-        assert outcome.exit_code == 130
+        outcome = ended(130, "solve", table, *COLUMNS, "-o", tmp_path / "r.json", "--certificate", proof)
         assert outcome.stderr.endswith("no certificate written: interrupted\n")
         assert json.loads((tmp_path / "r.json").read_text())["status"] == "optimal"
         assert not proof.exists()
@@ -291,6 +254,45 @@ class TestStart:
         assert not imported & {"numpy", "scipy", "highspy", "rich"}
 
     def test_the_version_is_printed(self) -> None:
-        import lpmert
-
         assert run("--version").stdout == f"lpmert, version {lpmert.__version__}\n"
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_manual_pages_and_completions_are_what_the_commands_say(tmp_path: Path) -> None:
+    """`PYTHONPATH=tests python tests/man_pages.py` writes them anew."""
+    write(tmp_path)
+    written = _files(tmp_path)
+    assert len(written) == len(whole_program().commands) + 4
+    assert _files(SHARE) == written
+
+
+def _completed(words: str) -> list[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = f"source {SHARE}/bash-completion/completions/lpmert; " + (
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        '_lpmert_completion lpmert; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=280, env=environment)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes_commands_options_and_names() -> None:
+    assert _completed("lpmert sol") == ["solve"]
+    assert _completed("lpmert solve --time-l") == ["--time-limit"]
+    assert _completed("lpmert solve --method cel") == ["cells"]
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="no man")
+def test_man_shows_the_page() -> None:
+    done = subprocess.run(
+        ["man", "-l", str(SHARE / "man" / "man1" / "lpmert-solve.1")],
+        capture_output=True, text=True, timeout=280, env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "100"},
+    )  # fmt: skip
+    assert "find the weights with the least loss on the lists" in " ".join(done.stdout.split()).lower()

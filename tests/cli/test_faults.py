@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment, finished
+from commands import PATIENCE, environment, finished, until
 from commands import start as start_process
 from searches import many_more
 
@@ -34,8 +34,6 @@ resource = pytest.importorskip("resource")
 NAMES = [f"f{d}" for d in range(8)]
 COLUMNS = ["--segment", "list", "--features", ",".join(NAMES), "--loss", "errors"]
 OLD = '{"old": true}\n'
-PATIENCE = 250.0
-"""Seconds after which a process counts as hung; never reached by one that works."""
 BEGUN = "lpmert.registry"
 """What the command imports just after it has taken the signals."""
 
@@ -56,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lists(folder / "small.tsv", 2, 3)
     write_lists(folder / "hard.tsv", 400)
     write_lists(folder / "large.tsv", 2000)
-    assert finished("solve", str(folder / "small.tsv"), *COLUMNS, "--certificate", str(folder / "c.json"))[0] == 0
+    assert finished("solve", folder / "small.tsv", *COLUMNS, "--certificate", folder / "c.json")[0] == 0
     rng = np.random.default_rng(0)
     counts = np.column_stack([rng.integers(0, 10, 12000), np.full(12000, 20)])
     lists = NBest(rng.normal(size=(12000, 8)).round(3), np.arange(0, 12001, 30), counts, names=NAMES)
@@ -65,22 +63,25 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(*arguments: str, log: Path | None = None, **options: Any) -> Any:
+@pytest.fixture(autouse=True)
+def here(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands run where the data are."""
+    monkeypatch.chdir(data)
+
+
+def ended(code: int, *arguments: object, **options: Any) -> tuple[str, str]:
+    """Run the command to its end: this exit code, and no traceback; return what it wrote to stdout and stderr."""
+    found, text, log = finished(*arguments, **options)
+    assert found == code, log
+    assert "Traceback" not in log
+    return text, log
+
+
+def start(*arguments: object, log: Path | None = None, **options: Any) -> Any:
     """Start the command; its stderr goes to the file `log`, with each import as it ends, or else to a pipe."""
     if log is not None:
         options |= {"stderr": log.open("w"), "python": ("-X", "importtime")}
     return start_process(*arguments, **options)
-
-
-def until(true: Callable[[], object], process: subprocess.Popen[str]) -> bool:
-    """Wait until something is true; return whether it is, or the process has ended before."""
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        if process.poll() is not None:
-            return bool(true())
-        assert time.monotonic() < deadline, "the process hangs"
-        time.sleep(0.005)
-    return True
 
 
 def scratch_files(folder: Path) -> list[Path]:
@@ -98,17 +99,17 @@ def ended_well(process: subprocess.Popen[str], log: Path, number: int, folder: P
     return text
 
 
-def commands(data: Path, out: Path) -> dict[str, tuple[list[str], Path | None, tuple[int, ...]]]:
+def commands(data: Path, out: Path) -> dict[str, tuple[list[object], Path | None, tuple[int, ...]]]:
     """Arguments of each command, where it writes, and codes that it may end with if the signal comes too late."""
-    hard = [str(data / "hard.tsv"), *COLUMNS]
-    mert = ["-d", "8", "-F", str(data / "features"), "-S", str(data / "scores"), "-i", str(data / "init"), "-s", "WER"]
+    hard = [data / "hard.tsv", *COLUMNS]
+    mert = ["-d", "8", "-F", data / "features", "-S", data / "scores", "-i", data / "init", "-s", "WER"]
     return {
-        "solve": (["solve", *hard, "-o", str(out), "--time-limit", "100"], out, ()),
-        "check": (["check", *hard, "-o", str(out), "--weights", "1,1,1,1,1,1,1,1", "--time-limit", "100"], out, ()),
-        "compare": (["compare", *hard, "-o", str(out), "--methods", "och,annealing", "--seeds", "50"], out, ()),
-        "convert": (["convert", str(data / "large.tsv"), str(out), *COLUMNS, "--to", "best-of-n"], out, (0,)),
+        "solve": (["solve", *hard, "-o", out, "--time-limit", "100"], out, ()),
+        "check": (["check", *hard, "-o", out, "--weights", "1,1,1,1,1,1,1,1", "--time-limit", "100"], out, ()),
+        "compare": (["compare", *hard, "-o", out, "--methods", "och,annealing", "--seeds", "50"], out, ()),
+        "convert": (["convert", data / "large.tsv", out, *COLUMNS, "--to", "best-of-n"], out, (0,)),
         "mert": (["mert", *mert], out.with_name("weights.txt"), ()),
-        "verify": (["verify", str(data / "c.json"), str(data / "small.tsv"), *COLUMNS], None, (0,)),
+        "verify": (["verify", data / "c.json", data / "small.tsv", *COLUMNS], None, (0,)),
     }
 
 
@@ -153,14 +154,14 @@ class TestSignals:
     ) -> None:
         log = tmp_path / "log"
         arguments = commands(data, tmp_path / "out.json")["solve"][0]
-        process = start(*arguments, log=log, cwd=tmp_path)
+        process = start(*arguments, log=log)
         assert until(lambda: f" {module}\n" in log.read_text(), process), f"{module} is not imported"
         process.send_signal(number)
         ended_well(process, log, number, tmp_path, ())
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_the_first_ends_a_search_with_weights_and_bound(self, number: int, data: Path, tmp_path: Path) -> None:
-        process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(tmp_path / "r.json"))
+    def test_the_first_ends_a_search_with_weights_and_bound(self, number: int, tmp_path: Path) -> None:
+        process = start("solve", "hard.tsv", *COLUMNS, "-o", tmp_path / "r.json")
         for line in process.stderr:
             if "at least" in line:
                 break
@@ -173,7 +174,7 @@ class TestSignals:
 
     def test_waiting_for_data_is_given_up(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        process = start("solve", "-", *COLUMNS, "-o", str(tmp_path / "r.json"), log=log, stdin=subprocess.PIPE)
+        process = start("solve", "-", *COLUMNS, "-o", tmp_path / "r.json", log=log, stdin=subprocess.PIPE)
         assert until(lambda: scratch_files(tmp_path), process)
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=PATIENCE)
@@ -181,12 +182,12 @@ class TestSignals:
         assert not (tmp_path / "r.json").exists()
 
     @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
-    def test_writing_is_given_up(self, data: Path, tmp_path: Path, packing: str) -> None:
+    def test_writing_is_given_up(self, tmp_path: Path, packing: str) -> None:
         out = tmp_path / f"out.jsonl{packing}"
         log = tmp_path / "log"
         for _ in range(5):  # on a busy machine it may have written all before the signal comes
             out.write_text(OLD)
-            process = start("convert", str(data / "large.tsv"), str(out), *COLUMNS, "--to", "best-of-n", log=log)
+            process = start("convert", "large.tsv", out, *COLUMNS, "--to", "best-of-n", log=log)
             until(lambda: any(path.stat().st_size for path in scratch_files(tmp_path)), process)
             process.send_signal(signal.SIGTERM)
             ended_well(process, log, signal.SIGTERM, tmp_path, (0,))
@@ -217,11 +218,9 @@ class TestSignals:
             )
             assert process.stdout == b"True\n"
 
-    def test_ignored_signals_stay_ignored(self, data: Path, tmp_path: Path) -> None:
-        out = tmp_path / "r.json"
-        arguments = ["solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--time-limit", "2"]
-        log = tmp_path / "log"
-        process = start(*arguments, log=log, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    def test_ignored_signals_stay_ignored(self, tmp_path: Path) -> None:
+        out, options = tmp_path / "r.json", {"before": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+        process = start("solve", "hard.tsv", *COLUMNS, "-o", out, "--time-limit", "2", log=tmp_path / "log", **options)
         until(lambda: scratch_files(tmp_path), process)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=PATIENCE) == 3
@@ -229,9 +228,9 @@ class TestSignals:
 
 
 class TestLeftovers:
-    def test_the_next_run_removes_what_a_killed_one_left(self, data: Path, tmp_path: Path) -> None:
+    def test_the_next_run_removes_what_a_killed_one_left(self, tmp_path: Path) -> None:
         out = tmp_path / "r.json"
-        process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out))
+        process = start("solve", "hard.tsv", *COLUMNS, "-o", out)
         assert until(lambda: scratch_files(tmp_path), process)
         process.kill()
         process.communicate()
@@ -239,16 +238,16 @@ class TestLeftovers:
         foreign = [tmp_path / name for name in (".r.json.tmp", ".r.json.0123456x.tmp", ".other.json.01234567.tmp")]
         for path in foreign:
             path.write_text("")
-        assert finished("solve", str(data / "small.tsv"), *COLUMNS, "-o", str(out))[0] == 0
+        ended(0, "solve", "small.tsv", *COLUMNS, "-o", out)
         assert json.loads(out.read_text())["status"] == "optimal"
         assert sorted(scratch_files(tmp_path)) == sorted(foreign)
 
-    def test_a_run_beside_it_keeps_its_own(self, data: Path, tmp_path: Path) -> None:
+    def test_a_run_beside_it_keeps_its_own(self, tmp_path: Path) -> None:
         out = tmp_path / "r.json"
-        process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out))
+        process = start("solve", "hard.tsv", *COLUMNS, "-o", out)
         assert until(lambda: scratch_files(tmp_path), process)
         mine = scratch_files(tmp_path)
-        assert finished("solve", str(data / "small.tsv"), *COLUMNS, "-o", str(out))[0] == 0
+        ended(0, "solve", "small.tsv", *COLUMNS, "-o", out)
         assert scratch_files(tmp_path) == mine
         for line in process.stderr:
             if "at least" in line:
@@ -270,10 +269,10 @@ def group_is_gone(group: int) -> bool:
 class TestCompare:
     @pytest.mark.parametrize("twice", [False, True])
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_workers_end_quietly_with_their_parent(self, number: int, twice: bool, data: Path, tmp_path: Path) -> None:
+    def test_workers_end_quietly_with_their_parent(self, number: int, twice: bool, tmp_path: Path) -> None:
         out, log = tmp_path / "r.json", tmp_path / "log"
         out.write_text(OLD)
-        arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "och,annealing"]
+        arguments = ["compare", "hard.tsv", *COLUMNS, "-o", out, "--methods", "och,annealing"]
         process = start(*arguments, "--seeds", "100", "--jobs", "2", log=log, start_new_session=True)
         assert until(lambda: "och, seed 0" in log.read_text(), process)
         os.killpg(process.pid, number)  # as a terminal does
@@ -292,11 +291,11 @@ class TestCompare:
             assert time.monotonic() < deadline, "workers are left"
             time.sleep(0.05)
 
-    def test_interrupted_before_the_first_run_ended_it_writes_nothing(self, data: Path, tmp_path: Path) -> None:
+    def test_interrupted_before_the_first_run_ended_it_writes_nothing(self, tmp_path: Path) -> None:
         out, log = tmp_path / "r.json", tmp_path / "log"
         out.write_text(OLD)
         # no run of it ends within the patience of a test
-        arguments = ["compare", str(data / "large.tsv"), *COLUMNS, "-o", str(out), "--methods", "cells"]
+        arguments = ["compare", "large.tsv", *COLUMNS, "-o", out, "--methods", "cells"]
         process = start(*arguments, "--jobs", "2", "--seeds", "2", log=log, start_new_session=True)
         assert until(lambda: " lpmert.comparing.runs\n" in log.read_text(), process)
         time.sleep(1.0)
@@ -305,15 +304,11 @@ class TestCompare:
         assert "nothing to compare" in text
         assert out.read_text() == OLD
 
-    def test_stopped_by_its_limit_it_exits_with_3(self, data: Path, tmp_path: Path) -> None:
-        out = tmp_path / "r.json"
-        hard = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "grid"]
-        code, _, log = finished(*hard, "--time-limit", "0.1", "--run-time-limit", "1")
-        assert code == 3, log
+    def test_stopped_by_its_limit_it_exits_with_3(self, tmp_path: Path) -> None:
+        out, options = tmp_path / "r.json", [*COLUMNS, "--methods", "grid", "-o"]
+        ended(3, "compare", "hard.tsv", *options, out, "--time-limit", "0.1", "--run-time-limit", "1")
         assert json.loads(out.read_text())["optimum"]["status"] == "time_limit"
-        small = ["compare", str(data / "small.tsv"), *COLUMNS, "-o", str(out), "--methods", "grid"]
-        code, _, log = finished(*small)
-        assert code == 0, log
+        ended(0, "compare", "small.tsv", *options, out)
 
 
 def little_room() -> None:
@@ -325,42 +320,34 @@ def little_room() -> None:
 class TestFullDisk:
     @pytest.mark.parametrize("name", ["solve", "check", "compare"])
     @pytest.mark.parametrize("full", [True, False])
-    def test_the_outcome_goes_to_stdout(self, name: str, full: bool, data: Path, tmp_path: Path) -> None:
-        out = "/dev/full" if full else str(tmp_path / "r.json")
+    def test_the_outcome_goes_to_stdout(self, name: str, full: bool, tmp_path: Path) -> None:
+        out = "/dev/full" if full else tmp_path / "r.json"
         more = {"solve": [], "check": ["--weights", "1,1,1,1,1,1,1,1"], "compare": ["--methods", "grid"]}[name]
-        arguments = [name, str(data / "small.tsv"), *COLUMNS, *more]
-        code, text, log = finished(*arguments, "-o", out, before=int if full else little_room)
-        assert code == 1, log
+        options: Any = {"before": int if full else little_room}
+        text, log = ended(1, name, "small.tsv", *COLUMNS, *more, "-o", out, **options)
         assert f"{out}: cannot be written: {'No space left on device' if full else 'File too large'}" in log
-        assert "Traceback" not in log
         assert {"loss", "methods"} & set(json.loads(text))
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_certificate_without_room_is_an_error_after_the_report(self, data: Path, tmp_path: Path) -> None:
+    def test_a_certificate_without_room_is_an_error_after_the_report(self, tmp_path: Path) -> None:
         out = tmp_path / "c.json"
-        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "--certificate"]
-        code, text, log = finished(*arguments, str(out), before=little_room)
-        assert code == 1
+        text, log = ended(1, "solve", "small.tsv", *COLUMNS, "--certificate", out, before=little_room)
         assert "proved optimal" in text
         assert f"error: {out}: cannot be written" in log
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_checkpoint_without_room_loses_no_outcome(self, data: Path, tmp_path: Path) -> None:
+    def test_a_checkpoint_without_room_loses_no_outcome(self, tmp_path: Path) -> None:
         kept = tmp_path / "kept"
-        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "--json", "-q"]
-        code, text, log = finished(*arguments, "--checkpoint", str(kept), before=little_room)
-        assert code == 0, log
+        text, log = ended(0, "solve", "small.tsv", *COLUMNS, "--json", "-q", "--checkpoint", kept, before=little_room)
         assert "loss" in json.loads(text)
         assert f"{kept}: cannot be written: File too large; no checkpoint was written at the end" in log
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "npz", *map(many_more, ("tsv.xz", "tsv.zst", "parquet"))])
-    def test_a_conversion_without_room_names_its_file(self, ending: str, data: Path, tmp_path: Path) -> None:
+    def test_a_conversion_without_room_names_its_file(self, ending: str, tmp_path: Path) -> None:
         out = tmp_path / f"out.{ending}"
         out.write_text(OLD)
-        arguments = ["convert", str(data / "hard.tsv"), str(out), *COLUMNS]
-        code, _, log = finished(*arguments, before=little_room)
-        assert code == 1, log
+        _, log = ended(1, "convert", "hard.tsv", out, *COLUMNS, before=little_room)
         assert log == f"lpmert: error: {out}: cannot be written: File too large\n"
         assert out.read_text() == OLD
         assert list(tmp_path.iterdir()) == [out]
@@ -368,10 +355,9 @@ class TestFullDisk:
     def test_mert_without_room_gives_its_weights_on_stdout(self, data: Path, tmp_path: Path) -> None:
         limit = resource.RLIMIT_FSIZE
         arguments = [*commands(data, tmp_path / "out")["mert"][0], "--time-limit", "1"]
-        assert finished(*arguments, cwd=tmp_path)[0] == 0
+        ended(0, *arguments, cwd=tmp_path)
         (tmp_path / "weights.txt").write_text(OLD)
-        code, text, log = finished(*arguments, cwd=tmp_path, before=lambda: resource.setrlimit(limit, (10, 10)))
-        assert code == 1, log
+        text, log = ended(1, *arguments, cwd=tmp_path, before=lambda: resource.setrlimit(limit, (10, 10)))
         assert "error: weights.txt: cannot be written: File too large" in log
         assert "Best point" in log
         assert len([float(word) for word in text.split()]) == 8
@@ -396,11 +382,11 @@ class TestFullDisk:
                 os.close(number)
             resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
 
-    def test_a_folder_that_vanishes_loses_no_result(self, data: Path, tmp_path: Path) -> None:
+    def test_a_folder_that_vanishes_loses_no_result(self, tmp_path: Path) -> None:
         (tmp_path / "gone").mkdir()
         out = tmp_path / "gone" / "r.json"
         log = tmp_path / "log"
-        process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--time-limit", "1", log=log)
+        process = start("solve", "hard.tsv", *COLUMNS, "-o", out, "--time-limit", "1", log=log)
         assert until(lambda: scratch_files(tmp_path), process)
         time.sleep(0.3)  # a folder that vanishes while the file is made is refused before the search
         shutil.rmtree(tmp_path / "gone")
@@ -409,17 +395,15 @@ class TestFullDisk:
         assert json.loads(text)["status"] == "time_limit"
         assert f"error: {out}: cannot be written: No such file or directory" in log.read_text()
 
-    def test_a_full_stdout_is_an_error_and_the_report_goes_to_stderr(self, data: Path) -> None:
+    def test_a_full_stdout_is_an_error_and_the_report_goes_to_stderr(self) -> None:
         with open("/dev/full", "w") as full:
-            code, _, log = finished("solve", str(data / "small.tsv"), *COLUMNS, "-q", stdout=full)
-        assert code == 1
+            _, log = ended(1, "solve", "small.tsv", *COLUMNS, "-q", stdout=full)
         assert "proved optimal" in log
         assert log.endswith("lpmert: error: standard output: No space left on device\n")
 
-    def test_a_log_without_room_stops_nothing(self, data: Path) -> None:
+    def test_a_log_without_room_stops_nothing(self) -> None:
         with open("/dev/full", "w") as full:
-            code, text, _ = finished("solve", str(data / "small.tsv"), *COLUMNS, stderr=full)
-        assert code == 0
+            text, _ = ended(0, "solve", "small.tsv", *COLUMNS, stderr=full)
         assert "proved optimal" in text
 
 
@@ -433,51 +417,36 @@ def closing(*numbers: int) -> Callable[[], object]:
 
 class TestClosedStreams:
     @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
-    def test_an_outcome_file_needs_no_streams(self, closed: tuple[int, ...], data: Path, tmp_path: Path) -> None:
+    def test_an_outcome_file_needs_no_streams(self, closed: tuple[int, ...], tmp_path: Path) -> None:
         out = tmp_path / "r.json"
-        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "-o", str(out)]
-        code, text, log = finished(*arguments, before=closing(*closed))
-        assert (code, text) == (0, "")
+        assert ended(0, "solve", "small.tsv", *COLUMNS, "-o", out, before=closing(*closed))[0] == ""
         assert json.loads(out.read_text())["status"] == "optimal"
-        assert "Traceback" not in log
 
-    @pytest.mark.parametrize("arguments", [["--help"], ["solve"], ["verify"], ["compare"]])
-    def test_closed_stdout_is_a_failure_told_on_stderr(self, arguments: list[str], data: Path) -> None:
-        name, lists = arguments[0], [str(data / "small.tsv"), *COLUMNS]
-        more = {
-            "solve": lists,
-            "compare": [*lists, "--methods", "grid"],
-            "verify": [str(data / "c.json"), *lists],
-        }.get(name, [])
-        code, _, log = finished(*arguments, *more, before=closing(1))
-        assert code == 1, log
+    @pytest.mark.parametrize(
+        "line", ["--help", "solve small.tsv", "verify c.json small.tsv", "compare small.tsv --methods grid"]
+    )
+    def test_closed_stdout_is_a_failure_told_on_stderr(self, line: str) -> None:
+        columns = [] if line == "--help" else COLUMNS
+        _, log = ended(1, *line.split(), *columns, before=closing(1))
         assert log.splitlines()[-1].startswith("lpmert: error: standard ")
-        assert "Traceback" not in log
         assert "ignored" not in log
 
-    def test_closed_stderr_hides_only_the_log(self, data: Path) -> None:
-        code, text, _ = finished("solve", str(data / "small.tsv"), *COLUMNS, before=closing(2))
-        assert code == 0
+    def test_closed_stderr_hides_only_the_log(self) -> None:
+        text, _ = ended(0, "solve", "small.tsv", *COLUMNS, before=closing(2))
         assert text.splitlines()[-1].startswith("proved optimal")
 
     def test_closed_stdin_cannot_be_read(self) -> None:
-        code, _, log = finished("solve", "-", *COLUMNS, before=closing(0))
-        assert code == 1
+        _, log = ended(1, "solve", "-", *COLUMNS, before=closing(0))
         assert log == "lpmert: error: -: cannot be read: Bad file descriptor\n"
 
-    def test_a_reader_that_went_away_is_told(self, data: Path) -> None:
+    def test_a_reader_that_went_away_is_told(self) -> None:
         reading, writing = os.pipe()
         os.close(reading)
-        for arguments in (
-            ["solve", str(data / "small.tsv")],
-            ["verify", str(data / "c.json"), str(data / "small.tsv")],
-        ):
-            code, _, log = finished(*arguments, *COLUMNS, stdout=writing)
-            assert code == 1
+        for words in (["solve", "small.tsv"], ["verify", "c.json", "small.tsv"]):
+            _, log = ended(1, *words, *COLUMNS, stdout=writing)
             assert log.endswith("lpmert: error: standard output: Broken pipe\n")
         os.close(writing)
 
-    def test_an_outcome_goes_into_a_pipe_by_its_name(self, data: Path) -> None:
-        code, text, log = finished("solve", str(data / "small.tsv"), *COLUMNS, "-o", "/dev/stdout")
-        assert code == 0, log
+    def test_an_outcome_goes_into_a_pipe_by_its_name(self) -> None:
+        text, _ = ended(0, "solve", "small.tsv", *COLUMNS, "-o", "/dev/stdout")
         assert json.loads(text)["status"] == "optimal"

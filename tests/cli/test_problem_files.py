@@ -170,7 +170,7 @@ def test_held_out_lists_take_no_references_of_others(folder: Path) -> None:
     text = 'data = "dev.tsv"\nsegment = "utt"\nfeatures = "am,lm"\ntext = "hyp"\nreferences = "dev.ref"\n'
     path = written(folder, text + 'held-out = "dev.tsv"\nheld-out-references = "dev.ref"')
     shutil.copy(folder / "dev.tsv", folder / "test.tsv")
-    assert run("tune", path, "--quick", "-q").exit_code == 0
+    succeeded("tune", path, "--quick", "-q")
     assert "--held-out needs --held-out-references" in refusal(
         "tune", path, "--quick", "-q", "--held-out", folder / "test.tsv", code=2
     )

@@ -4,13 +4,13 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import click
 import numpy as np
 import pytest
-from commands import run
+from commands import succeeded
 from hypothesis import given
 from hypothesis import strategies as st
 from shared import ROOT
@@ -141,7 +141,7 @@ def test_the_live_view_begins_with_what_is_done_before_the_search(
     monkeypatch.setattr("lpmert.cli.search.ProgressLog", partial(ProgressLog, live=True))
     lists = ["examples/best_of_n/candidates.jsonl", "--gain", "correct"]
     monkeypatch.chdir(ROOT)
-    assert run(*command, *lists).exit_code == 0
+    succeeded(*command, *lists)
     assert shown[0] == before
 
 
@@ -203,35 +203,32 @@ def test_the_bar_closes_from_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("show", "value", "shown"),
     [
-        (1767.0, "1767"),
-        (-0.0, "0"),
-        (12_345_678_901.0, "12345678901"),
-        (4.948169, "4.948169"),
-        (None, "-"),
-        (math.inf, "inf"),
-        (1e300, "1e+300"),
+        (number, 1767.0, "1767"),
+        (number, -0.0, "0"),
+        (number, 12_345_678_901.0, "12345678901"),
+        (number, 4.948169, "4.948169"),
+        (number, None, "-"),
+        (number, math.inf, "inf"),
+        (number, 1e300, "1e+300"),
+        (percent, None, "-"),
+        (percent, 0.0, "0%"),
+        (percent, 1e-12, "<0.01%"),
+        (percent, 0.0123, "1.23%"),
+        (percent, 1.0, "100.00%"),
+        (percent, math.inf, ">999%"),
+        (duration, 0.04, "0.0s"),
+        (duration, 999.94, "999.9s"),
+        (duration, 1000.0, "16m40s"),
+        (duration, 7200.0, "2h00m"),
+        (duration, 86_400.0, "24h00m"),
     ],
 )
-def test_numbers_are_shown_whole_where_they_are_whole(value: float | None, shown: str) -> None:
-    assert number(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("share", "shown"),
-    [(None, "-"), (0.0, "0%"), (1e-12, "<0.01%"), (0.0123, "1.23%"), (1.0, "100.00%"), (math.inf, ">999%")],
-)
-def test_only_an_exact_zero_gap_reads_as_zero(share: float | None, shown: str) -> None:
-    assert percent(share) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.04, "0.0s"), (999.94, "999.9s"), (1000.0, "16m40s"), (7200.0, "2h00m"), (86_400.0, "24h00m")],
-)
-def test_durations_are_short(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+def test_figures_are_short_and_only_an_exact_zero_reads_as_zero(
+    show: Callable[[float | None], str], value: float | None, shown: str
+) -> None:
+    assert show(value) == shown
 
 
 def report(**changes: object) -> list[str]:

@@ -102,39 +102,6 @@ def test_every_engine_can_be_named() -> None:
     assert f"one of {', '.join(map(repr, ENGINES))}" in run("rank", *RUNS, "--write", "solr").stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        (["--metric", "bpref@10"], 2, "one of ndcg, ndcg-exp, mrr, map, recall, precision, success, not 'bpref'"),
-        (["--metric", "ndcg"], 2, "the metric must be like 'ndcg@10', not 'ndcg'"),
-        (["--normalise", "l2"], 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
-        (["--missing", "mean"], 2, "'mean' is not one of 'minimum', 'zero'"),
-        (["--features", "keyword"], 1, "give the runs that are wanted"),
-        (["--weights", "1,2,3"], 2, "3 numbers for 2 features (keyword, dense)"),
-        (["--cv", "1"], 2, "1 is not in the range x>=2"),
-        (["--cv", "99"], 1, "in 99 parts needs as many queries that count, not 37"),
-        (["--write", "opensearch"], 2, "opensearch normalises scores itself: search with --normalise minmax or z"),
-        (["--write", "elasticsearch"], 2, "a document that is not in a run: give --missing zero"),
-        (["--write", "ranx", "--missing", "zero", "--signed"], 2, "ranx takes no weights below 0: leave out --signed"),
-        (["--write", "ranx", "--missing", "zero", "--json"], 2, "both print to stdout"),
-        (["--picture", "curve.txt"], 1, "must end in one of .png, .svg, .pdf"),
-    ],
-)
-def test_wrong_usage_is_told(options: list[str], code: int, said: str) -> None:
-    done = run("rank", *RUNS, *QRELS, *options)
-    assert done.exit_code == code, done.output
-    assert said in " ".join(done.stderr.split())
-
-
-def test_what_reads_no_runs_says_what_it_needs(tmp_path: Path) -> None:
-    assert "several DATA are runs, and need --qrels with the grades" in refusal("rank", *RUNS, code=2)
-    assert "is a run of TREC; give the file of its grades, too: --qrels" in refusal("rank", RUNS[0])
-    assert "--picture draws two features, and there are 3" in refusal(
-        "rank", FOLDER / "judged.txt", "--picture", tmp_path / "curve.png", code=2
-    )
-    assert not list(tmp_path.iterdir())
-
-
 def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     lines = [

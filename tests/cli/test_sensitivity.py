@@ -1,26 +1,28 @@
-"""`lpmert subsets`, `ranges` and `leave-one-out`: what they print is what the library finds."""
+"""Commands about subsets, ranges, lists left out, fronts and budgets: what they print is what the library finds."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import json_of, refusal, run, succeeded
+from commands import ended, finished, json_of, refusal, run, succeeded
 
 import lpmert
 
-TABLE = """question,a,b,c,errors
-1,1,0,3,0
-1,0,1,0,4
-1,2,1,1,2
-2,0,2,0,1
-2,1,1,5,3
-2,2,0,1,0
-3,5,0,0,2
-3,0,0,1,1
-3,1,4,0,5
+TABLE = """question,a,b,c,errors,d,e,f,wrong
+1,1,0,3,0,0,0,2,4
+1,0,1,0,4,2,1,5,2
+1,2,1,1,2,3,3,9,0
+2,0,2,0,1,0,0,1,5
+2,1,1,5,3,3,1,4,1
+2,2,0,1,0,4,4,7,0
+3,5,0,0,2,1,0,0,3
+3,0,0,1,1,2,2,6,1
+3,1,4,0,5,0,5,9,0
 """
 OPTIONS = ("--segment", "question", "--features", "a,b,c", "--loss", "errors")
+OTHERS = ("--segment", "question", "--features", "d,e", "--loss", "wrong")
+NEAR = ("--slack", "1", "--relative-to", "b")
 
 
 @pytest.fixture
@@ -33,6 +35,11 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def lists(table: Path) -> lpmert.NBest:
     return lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+
+
+@pytest.fixture
+def others(table: Path) -> lpmert.NBest:
+    return lpmert.read(table, segment="question", features="d,e", loss="wrong")
 
 
 def test_subsets_prints_the_best_features_of_each_size(table: Path, lists: lpmert.NBest) -> None:
@@ -60,8 +67,7 @@ def test_a_bound_that_is_met_is_shown_as_the_figure_that_meets_it(tmp_path: Path
 
 
 def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
-    done = run("subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
-    assert done.exit_code == 3, done.output
+    ended(3, "subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
 
 
@@ -79,7 +85,7 @@ def test_sizes_that_time_left_out_are_no_success(
 
 def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.near_optimal(lists, slack=1, relative_to="b")
-    done = succeeded("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "-q")
+    done = succeeded("ranges", table, *OPTIONS, *NEAR, "-q")
     head, *rows = done.stdout.splitlines()[:4]
     assert head.split() == ["feature", "weight", "none", "below", "found", "from", "to", "none", "above", "sign"]
     for row, one in zip(rows, found.ranges, strict=True):
@@ -88,18 +94,18 @@ def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists:
         assert name == one.name
         assert numbers == [f"{end:.4g}".replace("inf", "any") for end in ends]
     assert found.scale in done.stdout
-    plain = json_of("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b")
+    plain = json_of("ranges", table, *OPTIONS, *NEAR)
     assert plain == {**found.to_dict(), "seconds": plain["seconds"], "optimum": plain["optimum"]}
 
 
 def test_ranges_tells_how_large_the_set_is_with_cones(table: Path, lists: lpmert.NBest) -> None:
     cones = lpmert.near_optimal(lists, slack="1", relative_to="b", cones=True).cones
     assert cones is not None
-    done = succeeded("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "-q")
+    done = succeeded("ranges", table, *OPTIONS, *NEAR, "--cones", "-q")
     low, high = (f"{100 * share:.3g}" for share in cones.share)
     assert f"{low} to {high} % of all weights, proved" in done.stdout
     assert f"{len(cones.unchanged)} of 3 surely choose the same" in done.stdout
-    plain = json_of("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones")["cones"]
+    plain = json_of("ranges", table, *OPTIONS, *NEAR, "--cones")["cones"]
     assert (plain["share"], plain["centre"]) == (list(cones.share), cones.centre)
     assert plain["unchanged"] == list(cones.unchanged)
     assert "inner" not in plain
@@ -122,8 +128,7 @@ def test_leave_one_out_prints_the_lists_that_cost_more(table: Path, lists: lpmer
 
 def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
-    done = run("leave-one-out", table, *OPTIONS, "-q")
-    assert done.exit_code == 3, done.output
+    done = ended(3, "leave-one-out", table, *OPTIONS, "-q")
     assert "lists are open: the search was stopped" in done.stdout
     assert " to " in done.stdout
 
@@ -135,11 +140,93 @@ def test_solve_at_most_is_the_best_subset_of_that_size(table: Path, lists: lpmer
     assert {name for name, weight in plain["weights"].items() if weight} == set(found.features)
 
 
-@pytest.mark.parametrize(("command", "words"), [("subsets", ["errors", "features"]), ("ranges", ["optimum", "c ("])])
-def test_both_are_drawn(tmp_path: Path, table: Path, command: str, words: list[str]) -> None:
+def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path, others: lpmert.NBest) -> None:
+    numbers_of_f = lpmert.read(table, segment="question", features="d", loss="f").statistics[:, 0]
+    for column, numbers in (("e", "e"), ("f", numbers_of_f)):
+        found = lpmert.pareto(others, numbers, name=column)
+        assert len(found.points) > 1
+        done = succeeded("pareto", table, *OTHERS, "--second", column, "-q")
+        head, *rows = done.stdout.splitlines()
+        assert head.split() == [column, "wrong", "at", "least"]
+        shown = [row.split() for row in rows[: len(found.points)]]
+        assert shown == [[f"{one.sums[column]:g}", *[f"{one.loss:g}"] * 2] for one in found.points]
+        assert "proved: no weights have less of one without more of the other" in done.stdout
+        plain = json_of("pareto", table, *OTHERS, "--second", column)
+        assert [one["sums"] for one in plain["points"]] == [dict(one.sums) for one in found.points]
+        assert (plain["second"], plain["complete"], plain["every"]) == (column, True, True)
+
+
+def test_pareto_says_what_time_left_open(table: Path) -> None:
+    done = ended(3, "pareto", table, *OTHERS, "--second", "e", "--time-limit", "0")
+    assert "not complete" in done.stdout
+
+
+def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, others: lpmert.NBest) -> None:
+    least = lpmert.pareto(others, "e").points[-1]
+    document = json_of("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}")
+    assert document["loss"] == document["lower_bound"] == least.loss
+    assert document["sums"] == {"e": least.sums["e"]}
+    assert document["region"] == {f"e <= {least.sums['e']:g}": 0.0}
+    shown = run("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}", "-q").stdout
+    assert ["e", f"{least.sums['e']:g}"] in [line.split() for line in shown.splitlines()]
+    assert "no weights give a lower loss with e within budget" in shown
+    assert f"the least sum of any is {least.sums['e']:g}" in refusal(
+        "solve", table, *OTHERS, "--budget", f"e={least.sums['e'] - 1}"
+    )
+
+
+def test_another_column_of_standard_input_is_read_too(table: Path) -> None:
+    flags = (*OTHERS, "--second", "f")
+    code, told, _ = finished("pareto", "-", *flags, "-q", "--json", stdin=table.open())
+    assert code == 0
+    of_file, of_stdin = json_of("pareto", table, *flags), json.loads(told)
+    assert [point["sums"] for point in of_stdin["points"]] == [point["sums"] for point in of_file["points"]]
+
+
+def test_solve_prints_whole_weights_that_choose_as_well(table: Path, others: lpmert.NBest) -> None:
+    found = lpmert.whole_weights(others, lpmert.minimize(others))
+    assert json_of("solve", table, *OTHERS)["whole"] == found
+    text = ", ".join(f"{name} {value}" for name, value in found.items())
+    assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *OTHERS, "-q").stdout
+
+
+def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = json_of("solve", table, *OTHERS)
+    monkeypatch.setattr("lpmert.whole.TIMES", 1 << 40)  # bytes that their lists take beside the search's
+    bare = json_of("solve", table, *OTHERS)
+    assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
+    assert full["whole"]
+
+
+def test_certificates_of_features_and_budgets_are_written_and_verified(table: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.json.gz"
+    for more, said in (
+        (("--at-most", "1"), "is the least with at most 1 features"),
+        (("--budget", "e=4"), "is the least within e of at most 4"),
+        (("--budget", "f=20"), "is the least within f of at most 20"),  # which is no feature
+    ):
+        solved = json_of("solve", table, *OTHERS, *more, "--certificate", proof)
+        document = json_of("verify", proof, table, *OTHERS)
+        assert document["proved"]
+        assert document["loss"] == solved["loss"]
+        assert said in succeeded("verify", proof, table, *OTHERS, "-q").stdout
+        proof.unlink()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("subsets", *OPTIONS), ["errors", "features"]),
+        (("ranges", *OPTIONS, *NEAR), ["optimum", "c ("]),
+        (("pareto", *OTHERS, "--second", "e"), ["e, sum at most", "best wrong"]),
+    ],
+    ids=["subsets", "ranges", "pareto"],
+)
+def test_all_are_drawn(tmp_path: Path, table: Path, command: tuple[str, ...], words: list[str]) -> None:
     pytest.importorskip("matplotlib")
-    more = ("--slack", "1", "--relative-to", "b") if command == "ranges" else ()
-    succeeded(command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg")
+    succeeded(*command, table, "-q", "--picture", tmp_path / "found.svg")
     drawn = (tmp_path / "found.svg").read_text()
     assert all(word in drawn for word in words)
-    assert ".png" in refusal(command, table, *OPTIONS, "--picture", tmp_path / "found.txt")
+    assert ".png" in refusal(*command, table, "--picture", tmp_path / "found.txt")

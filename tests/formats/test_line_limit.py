@@ -24,8 +24,6 @@ from lpmert.system.files import line_limit, lines, read_text
 
 COLUMNS = {"segment": "s", "features": "a", "loss": "l"}
 LONG = "1 " * 600
-FIRST = '{"id": "u", "candidates": [{"scores": {"a": 1}, "loss": 0}]}'
-
 
 OF_LINES = [kind for kind in KINDS if kind not in (*DIALECTS, "json", "parquet", "npz", "weights")]
 """Kinds of files that are read by lines."""

@@ -16,13 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
+from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
-import lpmert
 from lpmert import DataError, NBest, read, read_judged
 from lpmert.formats.references import read_transcripts, utterance_files
 from lpmert.formats.weights import read_weights
-from lpmert.model.converters import measure_texts
 
 Row = tuple[Content, int | None, str]
 """What a file holds, the line that is wrong, and what the message says."""
@@ -32,19 +31,11 @@ HEAD, GOOD = "utt\tam\tlm\terrors\n", "a\t1\t2\t3\n"
 GOOD_OBJECT = '{"utt": "a", "am": 1, "lm": 2, "errors": 3}\n'
 SET = '{"id": "g", "candidates": [{"text": "x", "scores": {"a": 1, "b": 2}, "loss": 0}]}\n'
 SECOND = SET.replace('"g"', '"h"')
-MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0
-0 ||| house ||| LM0= -1 TM0= 1e-3 7 ||| -3.2 ||| 1
-1 ||| small ||| LM0= -3 TM0= 4 5 ||| -1 ||| 2
-"""
-AM = "one-1 -10.5\none-2 -11\ntwo-x-1 -3e0\n"
-LM = "two-x-1\t-1\none-1   -2 \none-2 -4\n"
-TEXT = "one-2 the cut\none-1 the cat\ntwo-x-1\n"
-SPOKEN = {"one": "the cat", "two-x": "a dog"}
-FORM_3 = "# made by hand\n-10.5 -3.25 2 the cat\n-12 -2e0 1 the <pause>\n-30 -1 0\n"
+AM, LM, TEXT = KEYED.values()
 REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
 CSV = 'utt,am,lm,errors,text\na,1,2,3,"x\ny"\n'
 DOCUMENT = json.dumps([json.loads(GOOD_OBJECT)] * 2, indent=1)
-SPARSE = {"feature_values": [1.0], "feature_columns": [0], "feature_starts": [0, 1, 1], "n_features": 2}
+CSR = {"features": None, "feature_values": [1.0], "feature_columns": [0], "feature_starts": [0, 1, 1], "n_features": 2}
 
 
 def archive(**changes: Any) -> bytes:
@@ -53,6 +44,21 @@ def archive(**changes: Any) -> bytes:
     content = io.BytesIO()
     np.savez(content, **{name: array for name, array in arrays.items() if array is not None})
     return content.getvalue()
+
+
+def archive_of(features: bytes) -> bytes:
+    """An archive in which the features are these bytes."""
+    content = io.BytesIO(archive(features=None))
+    with zipfile.ZipFile(content, "a") as packed:
+        packed.writestr("features.npy", features)
+    return content.getvalue()
+
+
+def array_of(shape: str) -> bytes:
+    """An array of two numbers whose header says that it has this shape."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(16)
 
 
 def table_of(**columns: list[object]) -> bytes:
@@ -84,68 +90,50 @@ def best_of_n_sizes(content: bytes) -> Container[int]:
     return (sum(len(json.loads(line)["candidates"]) for line in lines),)
 
 
-def of_table(name: str) -> Callable[[Path], object]:
-    return lambda folder: read(folder / name, **COLUMNS)
+def count_of_ends(content: bytes) -> Container[int]:
+    return (content.count(b"\n"),)
+
+
+def reads(*arguments: Any, **options: Any) -> Callable[[Path], object]:
+    """What reads lists; in arguments and options, `@name` is a file of the folder."""
+    return lambda folder: read(*at(folder, [*arguments]), **at(folder, options))
 
 
 UP_TO_3 = range(1, 4)
 KINDS: dict[str, Kind] = {
-    "tsv": Kind({"dev.tsv": HEAD + 3 * GOOD}, of_table("dev.tsv"), lambda _: UP_TO_3),
-    "csv": Kind({"dev.csv": CSV}, of_table("dev.csv"), lambda _: UP_TO_3),
-    "jsonl": Kind({"dev.jsonl": 3 * GOOD_OBJECT}, of_table("dev.jsonl"), lambda _: UP_TO_3),
-    "json": Kind({"x.json": DOCUMENT}, of_table("x.json"), lambda _: UP_TO_3),
-    "parquet": Kind({"dev.parquet": partial(table_of, lm=[1.0, 2.0])}, of_table("dev.parquet"), lambda _: (2,)),
-    "npz": Kind({"x.npz": archive()}, lambda folder: read(folder / "x.npz"), lambda _: (2,)),
-    "best-of-n": Kind(
-        {"set.jsonl": SET + SECOND}, lambda folder: read(folder / "set.jsonl", "best-of-n"), best_of_n_sizes
+    "tsv": Kind({"dev.tsv": HEAD + 3 * GOOD}, reads("@dev.tsv", **COLUMNS), lambda _: UP_TO_3),
+    "csv": Kind({"dev.csv": CSV}, reads("@dev.csv", **COLUMNS), lambda _: UP_TO_3),
+    "jsonl": Kind({"dev.jsonl": 3 * GOOD_OBJECT}, reads("@dev.jsonl", **COLUMNS), lambda _: UP_TO_3),
+    "json": Kind({"x.json": DOCUMENT}, reads("@x.json", **COLUMNS), lambda _: UP_TO_3),
+    "parquet": Kind(
+        {"dev.parquet": partial(table_of, lm=[1.0, 2.0])}, reads("@dev.parquet", **COLUMNS), lambda _: (2,)
     ),
-    "moses": Kind(
-        {"lists.txt": MOSES},
-        lambda folder: read(folder / "lists.txt", "moses", last_field=True),
-        lambda content: (content.count(b"\n"),),
-    ),
+    "npz": Kind({"x.npz": archive()}, reads("@x.npz"), lambda _: (2,)),
+    "best-of-n": Kind({"set.jsonl": SET + SECOND}, reads("@set.jsonl", "best-of-n"), best_of_n_sizes),
+    "moses": Kind({"lists.txt": MOSES}, reads("@lists.txt", "moses", last_field=True), count_of_ends),
     "written moses": Kind(
-        {"lists.txt": "0 ||| a ||| L= 1 ||| 0 ||| statistics: a=1 b=2\n"},
-        lambda folder: read(folder / "lists.txt", "moses"),
-        lambda content: (content.count(b"\n"),),
+        {"lists.txt": "0 ||| a ||| L= 1 ||| 0 ||| statistics: a=1 b=2\n"}, reads("@lists.txt", "moses"), count_of_ends
     ),
     "moses beside": Kind(
         {"lists.txt": MOSES, "statistics": "0 1 2\n0 3 4\n1 5 6\n"},
-        lambda folder: read(folder / "lists.txt", "moses", statistics_file=folder / "statistics"),
+        reads("@lists.txt", "moses", statistics_file="@statistics"),
     ),
-    "mert": Kind(
-        {"features": FEATURES, "scores": SCORES},
-        lambda folder: read(folder / "features", "mert", scores=folder / "scores"),
-    ),
+    "mert": Kind({"features": FEATURES, "scores": SCORES}, reads("@features", "mert", scores="@scores")),
     **{
-        name: Kind({"x": content}, lambda folder, options=options: read(folder / "x", **options), lambda _: range(1, 9))
+        name: Kind({"x": content}, reads("@x", **options), lambda _: range(1, 9))
         for name, (content, options) in DIALECTS.items()
     },
-    "sparse mert": Kind(
-        {"features": FEATURES.replace("-1.5 2", "-1.5 2 a_b=3 c=d=0.5").replace("5 6", "5 6 e:7"), "scores": SCORES},
-        lambda folder: read(folder / "features", "mert", scores=folder / "scores"),
-    ),
-    "scores": Kind(
-        {"am": AM, "lm": LM, "text": TEXT},
-        lambda folder: read(
-            {name: folder / name for name in ("am", "lm")}, text_file=folder / "text", references=SPOKEN, partial=True
-        ),
-    ),
+    "sparse mert": Kind({"features": SPARSE, "scores": SCORES}, reads("@features", "mert", scores="@scores")),
+    "scores": Kind(KEYED, reads({"am": "@am", "lm": "@lm"}, text_file="@text", references=SPOKEN, partial=True)),
     "espnet": Kind(
         {"1best_recog/score": "one tensor(-1.5)\ntwo-x -3\n", "1best_recog/text": "one the cat\ntwo-x dog\n"},
-        lambda folder: read(folder, "espnet", references=SPOKEN, partial=True),
+        reads("@", "espnet", references=SPOKEN, partial=True),
         lambda _: (2,),
     ),
-    "srilm": Kind(
-        {"lists/one": FORM_3}, lambda folder: read(folder / "lists", "srilm", references={"one": "a"}), count_of_lines
-    ),
+    "srilm": Kind({"lists/one": FORM_3}, reads("@lists", "srilm", references={"one": "a"}), count_of_lines),
+    "slf": Kind({"x.slf": "N=2 L=1\n" + REST}, reads("@x.slf", "slf", references={"x": "a"}), lambda _: (1,)),
     "manifest": Kind({"manifest": "one x\ntwo y\n"}, lambda folder: utterance_files(folder / "manifest")),
     "references": Kind({"text": "one the cat\ntwo a dog\n"}, lambda folder: read_transcripts(folder / "text")),
-    "slf": Kind(
-        {"x.slf": "N=2 L=1\n" + REST},
-        lambda folder: read(folder / "x.slf", "slf", references={"x": "a"}),
-        lambda _: (1,),
-    ),
     "weights": Kind({"weights": "a=1\nb=-0.5\n"}, lambda folder: read_weights(folder / "weights")),
     "judged": Kind({"judged": "2 qid:a 1:0.5 3:1\n0 qid:a 3:2\n"}, lambda folder: read_judged(folder / "judged")),
     "judged table": Kind({"x.csv": "query,relevance,x\nq,1,2\n"}, lambda folder: read_judged(folder / "x.csv")),
@@ -153,7 +141,7 @@ KINDS: dict[str, Kind] = {
         {"run": "q Q0 d 1 1 t\n", "qrels": "q 0 d 1\n"},
         lambda folder: read_judged([folder / "run"], qrels=folder / "qrels"),
     ),
-    "any format": Kind({"x": MOSES}, lambda folder: read(folder / "x", last_field=True), lambda _: range(9)),
+    "any format": Kind({"x": MOSES}, reads("@x", last_field=True), lambda _: range(9)),
 }
 
 
@@ -553,16 +541,24 @@ TABLE: list[Case] = [
         ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [3, 2]}, "text_ends does not go up"),
         ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [-1, 2]}, "text_ends does not go up"),
         ({"text_bytes": np.frombuffer(b"a\xff", np.uint8), "text_ends": [1, 2]}, "text_bytes is not UTF-8"),
-        ({"features": None, **SPARSE, "feature_columns": [5]}, "the sparse features are no csr_array"),
-        ({"features": None, **SPARSE, "feature_starts": [0, 2, 1]}, "the sparse features are no csr_array"),
-        ({"features": None, **SPARSE, "feature_starts": [0.0, 1, 1]}, "feature_starts must be a row of integers"),
-        ({"features": None, **SPARSE, "n_features": 10**15}, "1,000,000,000,000,000 features without names"),
-        ({"features": None, **SPARSE, "n_features": -1}, "the sparse features are no csr_array"),
+        ({**CSR, "feature_columns": [5]}, "the sparse features are no csr_array"),
+        ({**CSR, "feature_starts": [0, 2, 1]}, "the sparse features are no csr_array"),
+        ({**CSR, "feature_starts": [0.0, 1, 1]}, "feature_starts must be a row of integers"),
+        ({**CSR, "n_features": 10**15}, "1,000,000,000,000,000 features without names"),
+        ({**CSR, "n_features": -1}, "the sparse features are no csr_array"),
         ({"features": np.ones((2, 2, 2))}, r"one row a hypothesis and at least one column, not shape \(2, 2, 2\)"),
         ({"features": np.float64(1)}, r"one row a hypothesis and at least one column, not shape \(\)"),
         ({"offsets": [[0, 2]]}, "offsets must be one-dimensional"),
-        ({"features": None, **SPARSE, "feature_values": ["1"]}, "feature_values must be a row of numbers"),
-        ({"features": None, **SPARSE, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
+        ({**CSR, "feature_values": ["1"]}, "feature_values must be a row of numbers"),
+        ({**CSR, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
+    ]),
+    *(("npz", {"x.npz": archive_of(features)}, "x.npz", "not an archive of plain arrays .*write it with numpy.savez")
+      for features in (b"hello", *map(array_of, (
+        *("(True, 2)", "(1.5, 2)", "(-1, 2)", "None", "((2,), 2)", "(2**80, 2)", "(1000000000000000,)"),
+    )))),
+    *of("parquet", "dev.parquet", [
+        (lambda: table_of(lm=[1.0, 2.0])[:-10], None, "cannot be read as Parquet"),
+        ("", None, "empty file"),
     ]),
     *(("parquet", {"dev.parquet": partial(table_of, **columns)}, "dev.parquet", message) for columns, message in [
         ({"lm": [1.0, None]}, "row 2: column 'lm' is empty"),
@@ -588,153 +584,6 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, subtests: pyte
             place, _, said = str(caught.value).partition(": ")
             assert place == str(folder / where)
             assert re.search(message, said), said
-
-
-TABLE_OF_3: dict[str, Any] = {"list": ["a", "a"], "f": [1, 2], "loss": [0, 1]}
-TWO = NBest([[1.0, 0], [0, 1]], [0, 1, 2], [0, 1], names=["a", "b"], texts=["x", "y"])
-TIMES = [np.array([1, 2], dtype=f"{kind}") for kind in ("M8[ns]", "M8[us]", "M8[D]", "m8[ns]")]
-AROUND: dict[str, Content] = {
-    **{f"lists/{name}": content for name, content in (("one", FORM_3), ("two", "-1 -2\n"))},
-    "alone/one": FORM_3,
-    **{f"espnet/1best_recog/{name}": "one 1\n" for name in ("text", "score", "words")},
-    "features": FEATURES,
-    "scores": SCORES,
-    "nothing": "",
-    "x.tsv": "utt\tam\tlm\terrors\na\t1\t2\t3\n",
-    "y.tsv": "list\ta\tb\tloss\ttext\n0\t1\t0\t0\tx\n1\t0\t1\t1\ty\n",
-    "moses": MOSES,
-    "short": "a\n",
-    "long": "a\nb\nc\n",
-    "two": "a\nb\n",
-    "u1": "u1 ||| a ||| 1\n",
-    "am": "one-1 1\n",
-    "text": "one-1 a\n",
-    "dev.txt": "utt am lm errors\n",
-    "letor": "2 qid:a 1:0.5\n",
-    "y.npz": archive(),
-    "right.jsonl": '{"id": "q", "candidates": [{"scores": {"a": 1}, "correct": true}]}\n',
-    "mixed.csv": "q;am;lm;errors\n" + "".join(f"a;{n};0,5;1\n" for n in range(70_000)) + "a;0.5;1;1\n",  # two blocks
-    "points.csv": "q;am;errors\na;1.234,5;1\n",
-    "comma.csv": 'q,am,errors\na,"0,5",1\n',
-    "dev.jsonl": GOOD_OBJECT.replace("3", '"x"') + GOOD_OBJECT.replace("3", "4"),
-}
-NO_SET = "must be a sequence, not a set, which has no order; give a list"
-
-
-def of_scores(**options: Any) -> Callable[[], object]:
-    return lambda: read(options.pop("files", {"am": "am"}), **options)
-
-
-def of_moses(paths: Any = "moses", **options: Any) -> Callable[[], object]:
-    return lambda: read(paths, "moses", **options)
-
-
-def of_runs(runs: Any = "run", **options: Any) -> Callable[[], object]:
-    return lambda: read_judged(runs, qrels={"q": {"d": 1.0}}, **options)
-
-
-# fmt: off
-ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
-    ("either loss .* or statistics", lambda: read("x.tsv", **COLUMNS, statistics=["am"])),
-    ("statistics names no column", lambda: read("x.tsv", **{**COLUMNS, "loss": None}, statistics=[])),
-    ("features names no column", lambda: read("x.tsv", **{**COLUMNS, "features": []})),
-    ("features names the column 'am' twice", lambda: read("x.tsv", **{**COLUMNS, "features": "am,am"})),
-    ("no format 'xml'; choose one of tsv, csv, jsonl, json", lambda: read("x.tsv", **COLUMNS, format="xml")),
-    (r"cannot tell the format; give the format \(--from, format\), one of tsv", lambda: read("dev.txt", **COLUMNS)),
-    ("none: cannot be read: No such file", lambda: read("none")),
-    ("reading npz takes no option 'segment'; its options are references, metric", lambda: read("y.npz", segment="id")),
-    ("reading srilm needs the option 'references'", lambda: read(".", "srilm")),
-    ("format slf is only read", lambda: lpmert.write(TWO, "z", "slf")),
-    ("from the ending in which format to write.*, best-of-n(?!.*srilm)", lambda: lpmert.write(TWO, "z.out")),
-    (r"no statistic 'correct'; the lists have a loss already.*leave gain \(--gain\) out",
-     lambda: read("right.jsonl", gain="correct")),
-    ("mixed.csv:70002: '0.5': decimal commas and points in one file",
-     lambda: read("mixed.csv", segment="q", features="am,lm", loss="errors")),
-    (r"'1.234,5', not a number", lambda: read("points.csv", segment="q", features="am", loss="errors")),
-    ("'0,5', not a number; write a point before decimals",
-     lambda: read("comma.csv", segment="q", features="am", loss="errors")),
-    ("dev.jsonl:2: column 'errors' is 4, not a string",
-     lambda: read("dev.jsonl", segment="utt", features="am", loss="lm", text="errors")),
-    ("source must be a sequence, not 7", lambda: read(7)),
-    ("all the same number of rows", lambda: read({"a": [1], "b": [1, 2]})),
-    ("column 'a' is no row of values", lambda: read({"a": np.ones((2, 2))})),
-    ("no rows", lambda: read({"list": [], "a": [], "loss": []})),
-    ("row 1: column 'list' is True, not a string or an integer", lambda: read({**TABLE_OF_3, "list": [True, 1]})),
-    ("row 2: list '1' is 1 on row 1; write all ids", lambda: read({**TABLE_OF_3, "list": (1, "1")})),
-    ("row 2: list 1 is '1' on row 1; write all ids", lambda: read({**TABLE_OF_3, "list": ("1", 1)})),
-    *(("row 1: column 'f' is np", lambda times=times: read({**TABLE_OF_3, "f": times})) for times in TIMES),
-    *(("row 1: column 'list' is np", lambda times=times: read({**TABLE_OF_3, "list": times})) for times in TIMES),
-    ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
-    ("short: 1 lines, too few for list 1", of_moses(references="short")),
-    ("long:3: no list for this line", of_moses(references="long")),
-    ("two: 2 lines, but long has 3", of_moses(references=["long", "two"])),
-    ("long:1: no reference for utterance 'u1', but one for 'a'", of_moses("u1", references="long")),
-    ("moses:1: no statistics; give references", of_moses()),
-    ("give one source of statistics", of_moses(last_field=True, references="moses")),
-    ("1 files of lists and 2 of statistics", of_moses(statistics_file=["moses", "moses"])),
-    ("at least one file", of_moses([])),
-    ("at least one file", lambda: read([])),
-    ("2 files of features and 1 of scores", lambda: read(["am", "am"], "mert", scores="am")),
-    ("^nothing: empty file", lambda: read(["nothing", "features"], "mert", scores=["nothing", "scores"])),
-    ("^nothing: empty file", lambda: read(["features", "nothing"], "mert", scores=["scores", "nothing"])),
-    ("either references .* or losses", of_scores()),
-    ("either references .* or losses", of_scores(text_file="am", references=SPOKEN, losses={"am": "am"})),
-    ("word errors need texts", of_scores(references=SPOKEN)),
-    ("scores names no file", of_scores(files={}, losses={"am": "am"})),
-    ("losses names no file", of_scores(losses={})),
-    ("alone: one file a score: give NAME=FILE for each", lambda: read("alone", "scores", references=SPOKEN)),
-    ("no list for the reference of 'two-x'", of_scores(text_file="text", references=SPOKEN)),
-    ("no reference for utterance 'one'", of_scores(text_file="text", references={"x": "a"}, partial=True)),
-    ("scores must be a sequence", lambda: read(".", "espnet", references=SPOKEN, scores="score")),
-    ("scores names no file", lambda: read(".", "espnet", references=SPOKEN, scores=())),
-    *((f"espnet: two features would be called '{names[-1]}'; name each file of scores once, and none words",
-       lambda names=names: read("espnet", "espnet", references={"one": "a"}, scores=names))
-      for names in (("score", "score"), ("words",))),
-    ("no reference for utterance 'one'", lambda: read("alone", "srilm", references={"two": "a dog"}, partial=True)),
-    ("no list for the reference of 'two-x'.*partial=True", lambda: read("alone", "srilm", references=SPOKEN)),
-    ("two columns would be called 'list'", lambda: lpmert.to_columns(NBest([[1.0]], [0, 1], [0], names=["list"]))),
-    (r"no normalisation 'l2' keeps .* there are minmax, z, rank", of_runs(normalise="l2")),
-    ("missing must be one of minimum, zero, not 'mean'", of_runs(missing="mean")),
-    ("runs have no columns: leave out query, relevance and features; give the runs", of_runs(features="d")),
-    ("LETOR and svmlight have no columns: leave out query and relevance", lambda: read_judged("letor", query="q")),
-    ("two runs are called 'run'; name them: NAME=FILE", of_runs(["a/run.txt", "b/run.txt.gz"])),
-    ("no runs", of_runs([])),
-    *(("runs are files, or mappings by the name of the run; got", of_runs(runs))
-      for runs in (None, {"a.run", "b.run"}, [{"a": {"q": {"d": 1}}}])),
-    ("no query of the runs has grades: .* like 'q', of runs like '7'", of_runs({"a": {"7": {"d": 1}}})),
-    ("two queries are called '1'; keep one, or rename one", of_runs({"a": {1: {"d": 1}, "1": {"d": 2}}})),
-    ("two documents of query 'q' are called '1'; keep one, or rename one", of_runs({"a": {"q": {1: 1, "1": 2}}})),
-    ("two runs are called '1'; keep one, or rename one", of_runs({1: {"q": {"d": 1}}, "1": {"q": {"d": 2}}})),
-    # the order of a set of strings is another in each process
-    (f"^source {NO_SET}", lambda: read({"y.tsv"})),
-    (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
-    (f"^statistics {NO_SET}", lambda: read("y.tsv", statistics={"loss"})),
-    (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
-    (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),
-    (f"^references {NO_SET}", lambda: measure_texts(TWO, {"x", "y"}, "wer")),
-    (f"^statistics_file {NO_SET}", of_moses(statistics_file={"moses"})),
-    (f"^scores {NO_SET}", lambda: read(".", "espnet", references=SPOKEN, scores={"score"})),
-    (f"^source {NO_SET}", lambda: lpmert.load_lattices({"y.tsv"}, "y.tsv")),
-    (f"^methods {NO_SET}", lambda: lpmert.compare(TWO, {"och", "grid"}, seeds=1)),
-    (f"^groups {NO_SET}", lambda: lpmert.tune(TWO, groups={"x", "y"})),
-    (f"^names {NO_SET}",
-     lambda: lpmert.Lattices([[1.0, 2.0]], [0, 1], [0], [1], words=["a"], references=["a"], names={"a", "b"})),
-    *((f"^references {NO_SET}", lambda own=own: lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], own))
-      for own in ({"a"}, [{"a", "b"}])),
-    ("^references must be a sequence, not a mapping", lambda: measure_texts(TWO, {"x": "a", "y": "b"}, "wer")),
-    ("^references must be a sequence, not a mapping",
-     lambda: lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], {"0": "a"})),
-]
-# fmt: on
-
-
-def test_arguments_that_do_not_fit_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
-    monkeypatch.chdir(put(tmp_path, AROUND))
-    for message, call in ARGUMENTS:
-        with subtests.test(message), pytest.raises(DataError, match=message):
-            call()
 
 
 def test_good_files_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -784,46 +633,6 @@ def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: s
         put(tmp_path, {f"dev.tsv{packing}": broken})
         with pytest.raises(DataError, match=f"dev.tsv{packing}: the compressed file is damaged or ends early"):
             read(tmp_path / f"dev.tsv{packing}", **COLUMNS)
-
-
-def test_missing_files_folders_and_other_archives_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none.tsv: cannot be read: No such file"):
-        read(tmp_path / "none.tsv", **COLUMNS)
-    with pytest.raises(DataError, match="the folder is empty"):
-        read(tmp_path, **COLUMNS)
-    with pytest.raises(DataError, match="the folder is empty"):
-        utterance_files(tmp_path)
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        utterance_files(tmp_path / "none")
-    put(tmp_path, {"one.gz": "", "one.txt": ""})
-    with pytest.raises(DataError, match=r"one\.gz and one\.txt would be the same utterance"):
-        utterance_files(tmp_path)
-    huge = io.BytesIO()
-    np.lib.format.write_array_header_1_0(huge, {"shape": (10**15,), "fortran_order": False, "descr": "<f8"})
-    for member in (b"hello", huge.getvalue()):
-        with zipfile.ZipFile(tmp_path / "x.npz", "w") as packed:
-            packed.writestr("features.npy", member)
-        with pytest.raises(DataError, match="not an archive of plain arrays"):
-            read(tmp_path / "x.npz")
-    for content in (table_of(lm=[1.0, 2.0])[:-10], b""):
-        put(tmp_path, {"dev.parquet": content})
-        with pytest.raises(DataError, match="cannot be read as Parquet" if content else "empty file"):
-            KINDS["parquet"].read(tmp_path)
-
-
-@pytest.mark.parametrize("shape", [b"(True, 2)", b"(1.5, 2)", b"(-1, 2)", b"None", b"((2,), 2)", b"(2**80, 2)"])
-def test_an_array_of_odd_shape_is_refused(tmp_path: Path, shape: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(archive())) as packed:
-        members = {name: packed.read(name) for name in packed.namelist()}
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + b", }"
-    header += b" " * (-(len(header) + 11) % 64) + b"\n"
-    data = members["features.npy"][-16:]
-    members["features.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as packed:
-        for name, member in members.items():
-            packed.writestr(name, member)
-    with pytest.raises(DataError, match=r"x\.npz: .*not an archive of plain arrays .*write it with numpy\.savez"):
-        read(tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("value", TOO_LARGE)

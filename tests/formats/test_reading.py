@@ -176,8 +176,7 @@ MEANINGS = {
     ),
     "files are joined by key in the order of the first": means(
         KEYED, [[-10.5, -2], [-11, -4], [-3, -1]], [0, 1, 2], {"one": 2, "two-x": 1}, "am lm",
-        ["the cat", "the cut", ""], source={"am": "@am", "lm": "@lm"}, text_file="@text",
-        references=SPOKEN,
+        ["the cat", "the cut", ""], source={"am": "@am", "lm": "@lm"}, text_file="@text", references=SPOKEN,
     ),
     "lists of keys may lie apart": means(
         {"am": "b-1 1\na-1 2\nb-0 3\n", "errors": "a-1 4\nb-0 5\nb-1 6\n"}, [[1], [3], [2]], [6, 5, 4],
@@ -308,6 +307,9 @@ def test_sets_of_answers_are_told_from_tables_by_their_keys(tmp_path: Path) -> N
     rows = [{"am": 1, "loss": 0}]
     for content in (json.dumps(SETS), json.dumps(SETS, indent=2), json.dumps(SETS[0])):
         assert detect(put(tmp_path, {"x": content}) / "x") == "best-of-n"
+    row = {"text": '"candidates": [', "loss": 1}
+    for line, kind in (({"id": 1, "candidates": []}, "best-of-n"), (row, "jsonl")):
+        assert detect(put(tmp_path, {"x.jsonl": json.dumps(line) + "\n"}) / "x.jsonl") == kind
     for other in ({"a": rows}, {"a": rows, "b": [{"am": 1}]}, {"a": rows, "b": []}, {"a": [1, 2], "b": [3]}):
         with pytest.raises(DataError, match="say which columns"):
             read(put(tmp_path, {"x.json": json.dumps(other)}) / "x.json")
@@ -370,16 +372,3 @@ def test_asr_example_has_the_numbers_of_its_readme() -> None:
     assert (scores.argmax(axis=1) == 0).all()
     assert nbest.texts is not None
     assert [len(text.split()) for text in nbest.texts] == nbest.dense_features()[:, 2].tolist()
-
-
-@pytest.mark.parametrize(
-    ("lines", "trouble"),
-    [
-        ("u1 1 0.00 0.24 GOOD 1.00\nu1 1 0.24 0.48 MORNING, 1.00\n", "CTM has a line for each word"),
-        (";; NIST\ns1 A s1_A 0.00 1.24 <o,f0> good\ns1 A inter 1.24 2.5\n", "STM has times in place of ids"),
-    ],
-)
-def test_references_by_time_are_refused_with_the_remedy(tmp_path: Path, lines: str, trouble: str) -> None:
-    (tmp_path / "ref").write_text(lines)
-    with pytest.raises(DataError, match=f"{trouble}; give a line for each utterance: its id and all words"):
-        read_transcripts(tmp_path / "ref")

@@ -1,15 +1,21 @@
-"""Weights mean the same whatever form they come in: in every command, in Python, and in the files of other tools."""
+"""Weights mean the same in every form, command and tool; toolkits choose by them what the weights choose."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from commands import json_of, refusal, succeeded
+from commands import json_of, loss_of, refusal, succeeded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import examples, read_or_refused
 
 import lpmert
 from lpmert import DataError, NBest, Region
-from lpmert.formats.weights import given_weights, read_weights
+from lpmert.errors import FloatArray
+from lpmert.formats.weights import TOOLKITS, given_weights, read_weights, settings_text, weights_text
 
 NAMES = ("lm_0", "tm_pt_0", "tm_pt_1", "WordPenalty")
 VALUES = [1.25, -2.5, 0.75, -0.5]
@@ -28,8 +34,8 @@ FORMS = {
     "tabs": "WordPenalty\t-0.5\nlm_0\t1.25\ntm_pt_0\t-2.5\ntm_pt_1\t0.75\n",
     "pairs": "lm_0=1.25\ntm_pt_0=-2.5\ntm_pt_1=0.75\nWordPenalty=-0.5\n",
     "moses": "lm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n",
-    "moses.ini": "[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n"
-    "[threads]\n4\n",
+    "moses.ini": "# tuned by hand\n[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\n# of phrases\n"
+    "tm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n[threads]\n4\n",
 }
 
 
@@ -122,25 +128,173 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
     assert list(entry["runs"][0]["weights"].values()) == VALUES
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("1,2,3", r"weights: 3 numbers for 2 features \(am, lm\)"),
-        ("am=1", "weights: the weights have none for lm; they are for am; the features are am, lm"),
-        ("am=1,xx=2", "have none for lm and name unknown features: xx; they are for am, xx; the features are am, lm"),
-        ("am=1,am=2", "a second weight for 'am'"),
-        ("am=one", "neither a file that is there, nor finite numbers"),
-        ("nowhere.json", "nowhere.json: cannot be read"),
-        ('{"am": 1', "weights: not JSON"),
-        ({"am": 1}, "weights have none for lm; they are for am; the features are am, lm"),
-        ([1], r"one number for each of the 2 features \(am, lm\)"),
-    ],
-)
-def test_weights_that_do_not_fit_say_what_there_is(given: object, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        lpmert.check(LISTS, given)
-
-
 def test_what_is_no_text_stays_as_it_is() -> None:
     given = np.array([1.0, 2.0])
     assert given_weights(given) is given
+
+
+# Files that are written and kept up to date.
+
+WORDS = [
+    *("a=", "b_0=", "a=1", "b:2", "c", "1", "-0.5", "1e400", "nan"),
+    *("{", "}", "[weight]", "[x]", "#", "\n", "\r\n", "\0"),
+]
+
+
+def write_weights(path: Path, *given: Any, **options: Any) -> Any:
+    text, written = weights_text(*given, path=path, **options)
+    path.write_text(text)
+    return written
+
+
+def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "moses.ini").write_text(FORMS["moses.ini"])
+    like = read_weights(tmp_path / "moses.ini")
+    names = ["tm_pt_0", "tm_pt_1", "lm_0", "WordPenalty"]
+    written = np.array([2.0, 4, -8, 6])
+    found = write_weights(tmp_path / "new.ini", names, written, lambda _: True, like=like, scaled=True)
+    # the four weights sum to 5 in absolute value, as before
+    assert found.tolist() == [0.5, 1.0, -2.0, 1.5]
+    new = FORMS["moses.ini"].replace("lm= 1.25", "lm= -2.000000").replace("-2.5 0.75", "0.500000 1.000000")
+    assert (tmp_path / "new.ini").read_text() == new.replace("Penalty=-0.5", "Penalty=1.500000")
+
+
+def test_weights_that_no_digits_keep_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not even 17 digits keep the loss"):
+        write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@examples(200)
+@given(content=st.lists(st.sampled_from(WORDS)))
+def test_any_content_is_read_or_refused(tmp_path: Path, content: list[str]) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(" ".join(content).encode())
+    found = read_or_refused(path, lambda: read_weights(path))
+    if found is not None:
+        assert np.isfinite(found.values).all()
+        texts = [str(number) for number in range(len(found.values))]
+        again = found.with_weights(found.names or texts, texts)
+        path.write_text(again)
+        assert read_weights(path).values.tolist() == list(range(len(found.values)))
+
+
+@examples(100)
+@given(weights=st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=4).filter(any))
+def test_seventeen_digits_hold_every_weight(tmp_path: Path, weights: list[float]) -> None:
+    exact = np.array(weights)
+    names = [f"f{number}" for number in range(len(weights))]
+    found = write_weights(tmp_path / "weights", names, exact, lambda given: bool((given == exact).all()))
+    assert found.tolist() == weights
+    assert json.dumps(found.tolist()) == json.dumps([weight + 0.0 for weight in weights])
+
+
+# Settings of toolkits, by the formulas of the toolkits.
+
+Score = Callable[[dict[str, float], dict[str, FloatArray]], FloatArray]
+
+
+def kaldi_costs(flags: dict[str, float], cost: dict[str, FloatArray]) -> FloatArray:
+    """What lattice-scale --inv-acoustic-scale | lattice-add-penalty | lattice-best-path minimises, negated."""
+    graph = cost["lm"] + flags["--word-ins-penalty"] * cost["words"]
+    return -(cost["acoustic"] / flags["--inv-acoustic-scale"] + graph)
+
+
+def icefall(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
+    """The total score of rescoring with an attention decoder."""
+    return score["acoustic"] + flags["ngram_lm_scale"] * score["lm"] + flags["attention_scale"] * score["attention"]
+
+
+def espnet(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
+    """The weights that ESPnet's inference gives its beam search."""
+    weights = {"decoder": 1 - flags["ctc_weight"], "ctc": flags["ctc_weight"], "lm": flags["lm_weight"]}
+    return sum(weights[name] * score[name] for name in weights) + flags["penalty"] * score["tokens"]
+
+
+def pocketsphinx(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
+    """Acoustic score, and for each word lw times the language model's and the logarithm of wip."""
+    return score["acoustic"] + flags["-lw"] * score["lm"] + np.log(flags["-wip"]) * score["words"]
+
+
+CASES: dict[str, tuple[tuple[str, ...], tuple[int, ...], Score]] = {
+    "kaldi": (("acoustic", "lm", "words"), (-1, -1, 0), kaldi_costs),
+    "icefall": (("acoustic", "lm", "attention"), (1, 0, 0), icefall),
+    "espnet": (("decoder", "ctc", "lm", "tokens"), (1, 1, 0, 0), espnet),
+    "pocketsphinx": (("acoustic", "lm", "words"), (1, 1, 0), pocketsphinx),
+}
+"""Features, the signs that their weights must have, and the formula of each toolkit."""
+
+
+def parsed(text: str) -> dict[str, float]:
+    lines = (line.replace("=", " ").replace(":", " ").split() for line in text.splitlines())
+    return {name: float(value) for name, value in lines}
+
+
+@pytest.mark.parametrize("toolkit", CASES)
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_a_toolkit_with_these_settings_chooses_what_the_weights_choose(toolkit: str, data: st.DataObject) -> None:
+    names, signs, formula = CASES[toolkit]
+    sizes = st.floats(0.05, 20)
+    free = st.sampled_from([-1, 1])
+    weights = np.array([data.draw(sizes) * (sign or data.draw(free)) for sign in signs])
+    weights[-1] = np.clip(weights[-1], -5 * abs(weights[0]), 5 * abs(weights[0]))
+    rows = np.array(data.draw(st.lists(st.tuples(*[st.integers(-50, 50)] * len(names)), min_size=2, max_size=9)))
+    text = settings_text(toolkit, names, weights, lambda _: True, {})
+    total = formula(parsed(text), dict(zip(names, rows.T.astype(float), strict=True)))
+    scores = rows @ weights
+    assert scores[np.argmax(total)] >= scores.max() - 1e-3 * np.abs(weights).sum()
+    back = TOOLKITS[toolkit].weights({k.lstrip("-"): v for k, v in parsed(text).items()}, np.sign(weights[0]))
+    direction = np.array([back[name] for name in names])
+    assert direction / np.abs(direction).sum() == pytest.approx(weights / np.abs(weights).sum(), abs=1e-4)
+
+
+def test_kaldi_takes_scores_as_well_as_costs() -> None:
+    cost = settings_text("kaldi", ("acoustic", "lm", "words"), np.array([-0.1, -1, -0.5]), lambda _: True, {})
+    score = settings_text("kaldi", ("acoustic", "lm", "words"), np.array([0.1, 1, -0.5]), lambda _: True, {})
+    assert cost == score == "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+
+
+def test_features_have_the_roles_they_are_given() -> None:
+    names, roles = ("words", "ac_cost", "lm_cost"), {"acoustic": "ac_cost", "lm": "lm_cost"}
+    text = settings_text("kaldi", names, np.array([-0.5, -0.1, -1]), lambda _: True, roles)
+    assert text == "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+
+
+def test_settings_get_as_many_digits_as_it_takes() -> None:
+    def keeps(weights: FloatArray) -> bool:
+        return bool(abs(weights[1] / weights[0] - 1.123456789) < 1e-9)
+
+    text = settings_text("icefall", ("acoustic", "lm"), np.array([2.0, 2.246913578]), keeps, {})
+    assert text == "ngram_lm_scale=1.123456789\n"
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> list[str]:
+    rows = ["u1 1 0 2 0", "u1 0 1 0 1", "u2 2 1 1 1", "u2 1 3 1 0", "u3 5 1 2 3", "u3 4 2 1 1"]
+    lines = ["utt acoustic lm words errors", *rows, ""]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines).replace(" ", "\t"))
+    given = ["--segment", "utt", "--features", "acoustic,lm,words", "--loss", "errors"]
+    return [str(tmp_path / "dev.tsv"), *given, "--bounds", "acoustic:0..,lm:0.."]
+
+
+@pytest.mark.parametrize("form", ["kaldi", "pocketsphinx"])
+def test_settings_are_written_to_stdout(speech: list[str], form: str) -> None:
+    outcome = succeeded("solve", *speech, "--write", form)
+    found = {name.lstrip("-"): value for name, value in parsed(outcome.stdout).items()}
+    weights = TOOLKITS[form].weights(found, 1.0)
+    assert loss_of("check", *speech, "--weights", json.dumps(weights)) == loss_of("solve", *speech)
+
+
+@pytest.mark.parametrize(("name", "write"), [("weights.txt", None), ("w", "numbers"), ("w", None), ("w.json", None)])
+def test_files_of_weights_are_read_back(speech: list[str], tmp_path: Path, name: str, write: str | None) -> None:
+    path = tmp_path / name
+    succeeded("solve", *speech, "--weights-out", path, *([] if write is None else ["--write", write]))
+    assert loss_of("check", *speech, "--weights", str(path)) == loss_of("solve", *speech)
+    words = path.read_text().split()
+    if name == "weights.txt":
+        assert len(words) == 3
+        assert all(len(word.partition(".")[2]) == 6 for word in words)
+    if name == "w.json":
+        full = json_of("solve", *speech)["weights"]
+        assert json.loads(path.read_text()) == full, "named, and with all digits"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from looping.test_loop import Toy
+from looping.test_loop import START, looped
 from looping.toy import NAMES, decoded, universe
 
 import lpmert
@@ -17,7 +17,6 @@ from lpmert.system import memory
 from lpmert.system.files import line_limit
 
 TOY = str(Path(__file__).with_name("toy.py"))
-START = {"am": 1.0, "lm": 0.01, "words": 0.0}
 ALL, REFERENCES = universe()
 READING = {"format": "moses"}
 
@@ -46,10 +45,10 @@ def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
 
 
 def test_both_loop_as_the_toy_itself_does() -> None:
-    expected = lpmert.loop(Toy(), START, references=REFERENCES, n=4)
+    expected = looped(n=4)
     with worker() as one:
         for decoder in (one, command()):
-            found = lpmert.loop(decoder, START, references=REFERENCES, n=4)
+            found = looped(decoder, n=4)
             assert [step.weights for step in found.iterations] == [step.weights for step in expected.iterations]
             assert found.loss == expected.loss
 
@@ -99,16 +98,16 @@ def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
         found = decoder.decode(START, 3)
         assert "u3" not in found.lists.list_ids
         assert found.own["u3"] == ""
-        looped = lpmert.loop(decoder, START, references=REFERENCES, n=3, iterations=1)
+        whole = looped(decoder, iterations=1)
     others = decoded(ALL, START, 1)
     errors = sum(
         sum(a != b for a, b in zip(some[0][0].split(), REFERENCES[name].split(), strict=True))
         for name, some in others.items()
         if name != "u3"
     )
-    assert looped.loss == errors + 5  # all words of the reference are missing
-    assert looped.iterations[0].consistency.lists == 11
-    assert looped.iterations[0].consistency.own_loss == errors
+    assert whole.loss == errors + 5  # all words of the reference are missing
+    assert whole.iterations[0].consistency.lists == 11
+    assert whole.iterations[0].consistency.own_loss == errors
 
 
 def test_a_command_that_fails_is_quoted() -> None:
@@ -117,7 +116,7 @@ def test_a_command_that_fails_is_quoted() -> None:
     with pytest.raises(lpmert.DecoderError, match=r"cannot be used: \{lists\}: cannot be read: No such file"):
         command("nothing").decode(START, 3)
     with pytest.raises(lpmert.DecoderError, match=r"lacks u5; it must decode the same inputs every time"):
-        lpmert.loop(_Then(command(), command("missing")), START, references=REFERENCES, n=3)
+        looped(_Then(command(), command("missing")))
     with pytest.raises(lpmert.DecoderError, match=r"'/no/such/program' cannot be started: No such file"):
         lpmert.Command(["/no/such/program", "{weights}"], NAMES).decode(START, 3)
     with pytest.raises(lpmert.DecoderError, match=r"cannot be started: there is no folder '/no/such' to run it in"):
@@ -165,7 +164,7 @@ def test_time_limits_hold_while_a_program_writes(script: str) -> None:
         shell(script, timeout=1.0).decode(START, 3)
     with worker() as first:
         first.decode(START, 3)
-        found = lpmert.loop(_Then(first, shell(script)), START, references=REFERENCES, n=3, time_limit=5.0)
+        found = looped(_Then(first, shell(script)), time_limit=5.0)
     assert (len(found.iterations), found.reason) == (1, "the time is used up")
     assert time.monotonic() - before < 60
 
@@ -208,7 +207,7 @@ def test_the_time_limit_of_the_loop_gives_a_decoding_up(make: Callable[[], lpmer
     began = time.monotonic()
     with worker() as first:
         first.decode(START, 3)  # on a busy machine it takes a while to start
-        found = lpmert.loop(_Then(first, make()), START, references=REFERENCES, n=3, time_limit=5.0)
+        found = looped(_Then(first, make()), time_limit=5.0)
     assert (len(found.iterations), found.reason) == (1, "the time is used up")
     assert time.monotonic() - began < 60
 
@@ -218,7 +217,7 @@ def test_what_a_decoder_holds_counts_against_the_memory_limit_of_the_loop(fresh_
     _, processes = memory.held()
     limit = fresh_memory + (200 << 20)
     with worker("grow") as second:
-        found = lpmert.loop(_Then(command(), second), START, references=REFERENCES, n=3, memory_limit=limit)
+        found = looped(_Then(command(), second), memory_limit=limit)
     assert not found.finished
     assert found.reason == "the memory is used up"
     assert [one.number for one in found.iterations] == [1]

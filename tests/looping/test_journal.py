@@ -9,30 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looping.test_loop import START, Toy, plain
+from looping.test_loop import START, Toy, looped, plain
 
 import lpmert
 from lpmert.looping import journal
 
 
-def begun(folder: Path, **more: Any) -> Toy:
+def begun(folder: Path) -> Toy:
     """Leave two iterations of a loop in a folder, and return its decoder."""
     toy = Toy()
-    lpmert.loop(toy, START, references=toy.references, n=3, folder=folder, iterations=2, **more)
+    looped(toy, folder=folder, iterations=2)
     return toy
 
 
-def goes_on(folder: Path, **more: Any) -> lpmert.Looped:
-    toy = Toy()
-    return lpmert.loop(toy, START, references=toy.references, n=3, folder=folder, resume=True, **more)
+def goes_on(folder: Path, decoder: Toy | None = None) -> str:
+    return plain(looped(decoder, folder=folder, resume=True))
 
 
 @pytest.mark.parametrize("gone", [1, 2])
 def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_iterations(
     gone: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole, folder, aside = Toy(), tmp_path / "loop", tmp_path / "aside"
-    without = lpmert.loop(whole, START, references=whole.references, n=3)
+    folder, aside = tmp_path / "loop", tmp_path / "aside"
+    without = looped()
     assert len(without.iterations) > 3
     toy = Toy()
     decode = toy.decode
@@ -47,15 +46,13 @@ def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_i
         return decode(weights, n)
 
     toy.decode = breaking
-    found = lpmert.loop(toy, START, references=toy.references, n=3, folder=folder)
+    found = looped(toy, folder=folder)
     assert found.by_name == without.by_name
     said = [one.message for one in caplog.records if one.levelname == "ERROR"]
     assert said
     assert all(f"{folder}" in one and "the loop continues, and tries again" in one for one in said)
     again = Toy()
-    assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=folder, resume=True)) == plain(
-        without
-    )
+    assert goes_on(folder, again) == plain(without)
     assert not again.asked
 
 
@@ -85,26 +82,18 @@ def test_a_loop_with_other_settings_does_not_go_on(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_iterations_without_settings_are_refused(tmp_path: Path, resume: bool) -> None:
-    toy = begun(tmp_path)
+    begun(tmp_path)
     (tmp_path / "settings.json").unlink()
     with pytest.raises(lpmert.DataError, match=r"has iterations, but no settings\.json; the folder was changed"):
-        lpmert.loop(toy, START, references=toy.references, n=3, folder=tmp_path, resume=resume)
-
-
-def _weights_of_others(step: dict[str, Any]) -> None:
-    step["weights"] = {f"{name}_0": value for name, value in step["weights"].items()}
-
-
-def _reversed(step: dict[str, Any]) -> None:
-    step["weights"] = dict(reversed(step["weights"].items()))
+        looped(folder=tmp_path, resume=resume)
 
 
 CHANGES = {
     "no seconds": lambda found: found.pop("seconds"),
     "no weights": lambda found: found.pop("weights"),
     "weights that are a number": lambda found: found.update(weights=3),
-    "weights of others": _weights_of_others,
-    "weights in another order": _reversed,
+    "weights of others": lambda found: found.update(weights={"am": 1.0, "lm": 0.01, "length": 0.0}),
+    "weights in another order": lambda found: found.update(weights=dict(reversed(found["weights"].items()))),
     "a weight that is a text": lambda found: found["weights"].update(am="x"),
     "seconds that are a text": lambda found: found.update(seconds="x"),
     "seconds beyond all numbers": lambda found: found.update(seconds=10**400),
@@ -175,11 +164,10 @@ def test_what_cannot_be_used_is_not_kept(tmp_path: Path) -> None:
             lists = self.lists(weights, n)
             return lpmert.Decoded(lpmert.NBest(lists.features, lists.offsets, lists.statistics, lists.names))
 
-    toy = Toy()
     with pytest.raises(lpmert.DataError):
-        lpmert.loop(Silent(), START, references=toy.references, n=3, folder=tmp_path)
+        looped(Silent(), folder=tmp_path)
     assert not (tmp_path / "001").exists()
-    assert plain(goes_on(tmp_path)) == plain(lpmert.loop(toy, START, references=toy.references, n=3))
+    assert goes_on(tmp_path) == plain(looped())
 
 
 def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
@@ -189,20 +177,20 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
                 raise lpmert.DecoderError("the decoder is out of memory")
             return super().decode(weights, n)
 
-    toy, others = Toy(), Failing(1)
-    held_out = {"held_out": others, "held_out_references": others.references}
-    for more, where in (({}, "iteration 2: "), (held_out, "iteration 2, held-out inputs: ")):
-        decoder = toy if more else Failing()
+    for decoder, more, where in (
+        (Failing(), {}, "iteration 2: "),
+        (Toy(), {"held_out": Failing(1)}, "iteration 2, held-out inputs: "),
+    ):
         with pytest.raises(lpmert.DecoderError) as caught:
-            lpmert.loop(decoder, START, references=toy.references, n=3, **more)
+            looped(decoder, **more)
         assert str(caught.value) == f"{where}the decoder is out of memory"
     with pytest.raises(lpmert.DecoderError) as caught:
-        lpmert.loop(Failing(), START, references=toy.references, n=3, folder=tmp_path)
+        looped(Failing(), folder=tmp_path)
     first, last = str(caught.value).splitlines()
     assert first == "iteration 2: the decoder is out of memory"
     assert last.startswith(f"what was decoded before is kept in {tmp_path}")
     assert last.endswith("go on with resume=True (--resume)")
-    assert plain(goes_on(tmp_path)) == plain(lpmert.loop(Toy(), START, references=toy.references, n=3))
+    assert goes_on(tmp_path) == plain(looped())
 
 
 def test_inputs_that_lose_their_hypotheses_are_named() -> None:
@@ -214,14 +202,11 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
             own = {name: lists.texts[row] for name, row in zip(lists.list_ids, lists.offsets, strict=False)}
             return lpmert.Decoded(lists.restrict(slice(0, 10)) if len(self.asked) > 1 else lists, own)
 
-    toy = Cut()
-    found = lpmert.loop(toy, START, references=toy.references, n=3, iterations=2)
+    found = looped(Cut(), iterations=2)
     said = "iteration 2: the decoder gave no hypotheses of 2 of 12 inputs, and some before: u10, u11; see that"
     assert [one for one in found.warnings if one.startswith(said)]
     assert not [one for one in found.warnings if one.startswith("iteration 1")]
-    whole = Toy()
-    quiet = lpmert.loop(whole, START, references=whole.references, n=3)
-    assert not [one for one in quiet.warnings if "no hypotheses" in one]
+    assert not [one for one in looped().warnings if "no hypotheses" in one]
 
 
 def test_of_loops_that_begin_at_once_in_a_folder_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

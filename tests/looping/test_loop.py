@@ -1,4 +1,4 @@
-"""The loop and its pool: what it must find with a decoder that knows all hypotheses, notice, and when it ends."""
+"""The loop and its pool: what it finds, decodes next and notices with a decoder that knows all hypotheses; its end."""
 
 import dataclasses
 import json
@@ -16,6 +16,8 @@ from looping.toy import NAMES, Hypotheses, decoded, universe
 import lpmert
 from lpmert.looping import journal, steps
 from lpmert.methods import Stabilised
+from lpmert.registry import METHODS
+from lpmert.search.method import Run
 
 START = {"am": 1.0, "lm": 0.01, "words": 0.0}
 
@@ -46,6 +48,15 @@ class Toy:
         return lpmert.Decoded(self.lists(weights, n))
 
 
+def looped(decoder: Any = None, weights: Any = START, **options: Any) -> lpmert.Looped:
+    """Loop with a decoder of the toy's inputs, by default with the toy itself, three hypotheses and its references."""
+    decoder = decoder or Toy()
+    references = getattr(decoder, "references", universe()[1])
+    if held_out := options.get("held_out"):
+        options["held_out_references"] = held_out.references
+    return lpmert.loop(decoder, weights, **{"references": references, "n": 3, **options})
+
+
 def word_errors(toy: Toy, weights: Mapping[str, float]) -> float:
     return float(sum(toy.lists(weights, 1).statistics[:, 0]))
 
@@ -53,7 +64,7 @@ def word_errors(toy: Toy, weights: Mapping[str, float]) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_with_all_hypotheses_in_the_lists_the_loop_ends_at_the_optimum_of_all(seed: int) -> None:
     toy = Toy(seed)
-    found = lpmert.loop(toy, START, references=toy.references, n=30)
+    found = looped(toy, n=30)
     best = lpmert.minimize(nbest_of(toy.all, toy.references))
     assert best.status is lpmert.Status.OPTIMAL
     assert found.loss == best.loss < found.iterations[0].loss
@@ -61,12 +72,11 @@ def test_with_all_hypotheses_in_the_lists_the_loop_ends_at_the_optimum_of_all(se
 
 
 def test_that_no_weights_are_better_is_only_said_if_it_is_proved() -> None:
-    toy = Toy()
-    first = lpmert.loop(toy, START, references=toy.references, n=30).by_name
-    best = lpmert.minimize(nbest_of(toy.all, toy.references)).loss
+    first = looped(n=30).by_name
+    best = lpmert.minimize(nbest_of(*universe())).loss
     said = {}
     for name, options in {"proof": {}, "line search": {"method": "och"}, "no time": {"search_seconds": 0.0}}.items():
-        found = lpmert.loop(Toy(), first, references=toy.references, n=30, **options)
+        found = looped(weights=first, n=30, **options)
         assert (len(found.iterations), found.loss) == (1, best)
         said[name] = found.reason
     assert said["proof"] == "no weights are better on the pool"
@@ -79,7 +89,7 @@ def test_that_no_weights_are_better_is_only_said_if_it_is_proved() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_are_those_of_the_decoder_and_the_answer_is_the_best_iteration(seed: int) -> None:
     toy = Toy(seed)
-    found = lpmert.loop(toy, START, references=toy.references, n=3)
+    found = looped(toy)
     assert [one.loss for one in found.iterations] == [word_errors(toy, one.weights) for one in found.iterations]
     assert [one.weights for one in found.iterations] == toy.asked
     losses = [one.loss for one in found.iterations]
@@ -89,8 +99,7 @@ def test_losses_are_those_of_the_decoder_and_the_answer_is_the_best_iteration(se
 
 
 def test_a_pool_that_stays_is_that_of_a_decoder_with_which_it_agrees() -> None:
-    toy = Toy()
-    found = lpmert.loop(toy, START, references=toy.references, n=3, patience=9)
+    found = looped(patience=9)
     for one in found.iterations:
         fits = one.consistency
         assert (fits.own_differs, fits.search_errors, fits.equal_words) == (0, 0, 0)
@@ -100,30 +109,27 @@ def test_a_pool_that_stays_is_that_of_a_decoder_with_which_it_agrees() -> None:
 
 
 def test_rates_are_of_the_words_of_the_references() -> None:
-    toy = Toy()
-    found = lpmert.loop(toy, START, references=toy.references, n=3, iterations=1)
+    found = looped(iterations=1)
     assert found.iterations[0].rate == found.loss / (12 * 5)
     assert not found.finished
     assert "1 iterations were allowed" in found.reason
 
 
 def test_statistics_of_the_lists_count_where_there_are_no_references() -> None:
-    toy = Toy()
-    with_references = lpmert.loop(toy, START, references=toy.references, n=4)
-    without = lpmert.loop(toy, START, n=4)
+    with_references = looped(n=4)
+    without = lpmert.loop(Toy(), START, n=4)
     assert [one.weights for one in without.iterations] == [one.weights for one in with_references.iterations]
     assert [one.loss for one in without.iterations] == [one.loss for one in with_references.iterations]
 
 
 def test_losses_are_in_the_unit_of_the_metric() -> None:
-    toy = Toy()
-    found = lpmert.loop(toy, START, references=toy.references, held_out=toy, held_out_references=toy.references, n=4)
+    found = looped(held_out=Toy(), n=4)
     one = found.iterations[0]
     shown = f"{100 * one.loss / 60:.2f}% ({one.loss:g} errors)"  # 12 lists of 5 words
     assert (one.unit.name, one.unit.text(one.loss)) == ("WER", shown)
     assert (one.held_out_loss, one.held_out_unit.text(one.loss)) == (one.loss, shown)
     assert f"{shown} at first" in str(found)
-    bleu = lpmert.loop(toy, START, references=toy.references, metric="bleu", n=4, iterations=1).iterations[0]
+    bleu = looped(metric="bleu", n=4, iterations=1).iterations[0]
     assert (bleu.unit.name, bleu.unit.text(bleu.loss), bleu.held_out_unit) == ("BLEU", f"{bleu.score:.2f}", None)
 
 
@@ -134,7 +140,7 @@ def test_errors_and_words_of_the_lists_are_a_rate() -> None:
             counts = np.column_stack([lists.statistics, np.full(lists.n_hypotheses, 5)])
             return dataclasses.replace(lists, statistics=counts, statistic_names=("errors", "words"))
 
-    with_references = lpmert.loop(Toy(), START, references=Toy().references, n=4)
+    with_references = looped(n=4)
     without = lpmert.loop(Counts(), START, metric="wer", n=4)
     for one, other in zip(without.iterations, with_references.iterations, strict=True):
         assert (one.loss, one.rate, one.unit) == (other.loss, pytest.approx(other.rate), other.unit)
@@ -142,7 +148,7 @@ def test_errors_and_words_of_the_lists_are_a_rate() -> None:
 
 def test_corpus_bleu_is_tuned_too() -> None:
     toy = Toy()
-    found = lpmert.loop(toy, START, references=toy.references, metric="bleu", n=30)
+    found = looped(toy, metric="bleu", n=30)
     texts, references = [], []
     for name, some in decoded(toy.all, found.by_name, 1).items():
         texts.append(some[0][0])
@@ -153,21 +159,16 @@ def test_corpus_bleu_is_tuned_too() -> None:
     assert found.loss < found.iterations[0].loss
 
 
-def test_weights_keep_the_scale_of_the_first_ones_or_of_what_is_fixed() -> None:
-    toy = Toy()
-    found = lpmert.loop(toy, {name: 10 * value for name, value in START.items()}, references=toy.references, n=3)
+def test_weights_keep_the_scale_of_the_first_ones() -> None:
+    found = looped(weights={name: 10 * value for name, value in START.items()})
     for one in found.iterations:
         assert sum(map(abs, one.weights.values())) == pytest.approx(10.1)
-    found = lpmert.loop(toy, START, references=toy.references, n=3, region=lpmert.Region(fixed={"am": 1}))
-    assert len(found.iterations) > 1
-    assert all(one.weights["am"] == 1.0 for one in found.iterations)
 
 
 def test_a_region_holds_for_all_weights() -> None:
-    toy = Toy()
-    region = lpmert.Region(fixed={"am": 1}, bounds={"lm": (0, 0.5), "words": (-1, 1)})
-    found = lpmert.loop(toy, START, references=toy.references, n=3, region=region)
+    found = looped(region=lpmert.Region(fixed={"am": 1}, bounds={"lm": (0, 0.5), "words": (-1, 1)}))
     assert len(found.iterations) > 1
+    assert all(one.weights["am"] == 1.0 for one in found.iterations)
     assert all(0 <= one.weights["lm"] <= 0.5 + 1e-12 for one in found.iterations)
 
 
@@ -189,8 +190,7 @@ class Fragile(Toy):
 @pytest.mark.parametrize("method", ["auto", "beam"])
 def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does(method: str) -> None:
     """A method that cannot search within an angle is replaced there by one that can, and the loop says so."""
-    toy = Fragile()
-    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=8, method=method)
+    found = looped(Fragile(), n=30, patience=8, method=method)
     rejected = [one for one in found.iterations if not one.accepted]
     assert rejected
     assert found.loss < found.iterations[0].loss
@@ -224,20 +224,17 @@ class Shifting(Toy):
 
 
 def test_features_that_change_are_noticed_and_said_with_a_remedy() -> None:
-    toy = Shifting()
-    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=4)
+    found = looped(Shifting(), n=30, patience=4)
     last = found.iterations[-1].consistency
     assert last.words == last.equal_words == 12 * 30
     assert last.feature == "lm"
     assert 2.0 < last.spread < 18.0
     assert any("equal_words" in text and "in lm" in text for text in found.warnings)
-    latest = lpmert.loop(Shifting(), START, references=toy.references, n=30, patience=4, equal_words="latest")
+    latest = looped(Shifting(), n=30, patience=4, equal_words="latest")
     assert all(one.hypotheses == 12 * 30 for one in latest.iterations)
 
 
 def test_search_errors_are_counted_list_by_list() -> None:
-    toy = Toy()
-
     class Forgetful(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
             whole = super().decode(weights, n)
@@ -247,17 +244,15 @@ def test_search_errors_are_counted_list_by_list() -> None:
             without |= {name: decoded(self.all, weights, n)[name][1:] for name in [*self.all][:4]}
             return lpmert.Decoded(nbest_of(decoded(without, weights, n), self.references))
 
-    found = lpmert.loop(Forgetful(), START, references=toy.references, n=30, iterations=2)
+    found = looped(Forgetful(), n=30, iterations=2)
     assert [one.consistency.search_errors for one in found.iterations] == [0, 4]
     assert [one.consistency.own_differs for one in found.iterations] == [0, 4]
 
 
 def test_held_out_inputs_are_decoded_but_nothing_is_fitted_to_them() -> None:
-    toy, others = Toy(0), Toy(9)
-    alone = lpmert.loop(Toy(0), START, references=toy.references, n=4)
-    found = lpmert.loop(
-        toy, START, references=toy.references, n=4, held_out=others, held_out_references=others.references, patience=9
-    )
+    others = Toy(9)
+    alone = looped(n=4)
+    found = looped(n=4, held_out=others, patience=9)
     assert [one.held_out_loss for one in found.iterations] == [
         word_errors(others, one.weights) for one in found.iterations
     ]
@@ -266,12 +261,10 @@ def test_held_out_inputs_are_decoded_but_nothing_is_fitted_to_them() -> None:
 
 
 def test_the_loop_ends_once_nothing_is_gained_any_more() -> None:
-    toy, others = Toy(0), Toy(9)
+    others = Toy(9)
     others.references = dict.fromkeys(others.references, "none of all these words here")
     others.lists = lambda weights, n: Toy.lists(Toy(9), weights, n)
-    found = lpmert.loop(
-        toy, START, references=toy.references, n=2, held_out=others, held_out_references=others.references, patience=1
-    )
+    found = looped(n=2, held_out=others, patience=1)
     assert len(found.iterations) == 2
     assert found.reason == "the held-out loss has not come down for 1 iterations"
 
@@ -305,21 +298,18 @@ def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy = Toy()
-    settings: dict[str, Any] = {"references": toy.references, "n": 3}
-    whole = plain(lpmert.loop(toy, START, **settings))
+    whole = plain(looped(toy))
     for fatal in range(200):
         folder = tmp_path / str(fatal)
-        if not killed_at(fatal, monkeypatch, partial(lpmert.loop, Toy(), START, folder=folder, **settings)):
+        if not killed_at(fatal, monkeypatch, partial(looped, folder=folder)):
             break
         after = Toy()
-        assert plain(lpmert.loop(after, START, folder=folder, resume=True, **settings)) == whole
+        assert plain(looped(after, folder=folder, resume=True)) == whole
         assert len(after.asked) <= len(toy.asked)
     assert fatal > 2 * len(toy.asked) - 2
 
 
 def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
-    toy = Toy()
-
     class Slow(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
             if self.asked:
@@ -328,24 +318,23 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
                 raise OutOfTime  # as programs do that are given up
             return super().decode(weights, n)
 
-    found = lpmert.loop(Slow(), START, references=toy.references, n=3, time_limit=1000)
+    found = looped(Slow(), time_limit=1000)
     assert len(found.iterations) == 1
     assert (found.finished, found.reason) == (False, "the time is used up")
     with pytest.raises(lpmert.LpmertError, match="before the first decoding was over"):
-        lpmert.loop(toy, START, references=toy.references, time_limit=0)
+        looped(time_limit=0)
 
 
 def test_stabilised_tuning_that_is_killed_remembers_its_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = Stabilised(stopping="fixed", restarts=2, regularised=True)
-    settings: dict[str, Any] = {"n": 3, "iterations": 4, "patience": 9, "method": method}
-    settings["references"] = Toy(2).references
-    whole = plain(lpmert.loop(Toy(2), START, **settings))
+    settings: dict[str, Any] = {"iterations": 4, "patience": 9, "method": method}
+    whole = plain(looped(Toy(2), **settings))
     for fatal in (4, 6):
         folder = tmp_path / str(fatal)
-        assert killed_at(fatal, monkeypatch, partial(lpmert.loop, Toy(2), START, folder=folder, **settings))
-        assert plain(lpmert.loop(Toy(2), START, folder=folder, resume=True, **settings)) == whole
+        assert killed_at(fatal, monkeypatch, partial(looped, Toy(2), folder=folder, **settings))
+        assert plain(looped(Toy(2), folder=folder, resume=True, **settings)) == whole
 
 
 def lists(rows: list[tuple[str, str, float, float]]) -> lpmert.NBest:
@@ -408,3 +397,104 @@ def test_what_does_not_fit_is_refused() -> None:
     pool.add(FIRST)
     with pytest.raises(lpmert.DataError, match="other features"):
         pool.add(lpmert.NBest([[1.0]], [0, 1], [0.0], ["g"], texts=["x"]))
+
+
+# Methods whose result is a choice of their own: the loop decodes next with what they select, whatever that costs.
+
+CHOOSING = {
+    "annealing",  # Smith and Eisner 2006: the weights at the end of the schedule
+    "boosting",  # Collins 2000: the weights after the last round
+    "likelihood",  # Smith and Eisner 2006: the most likely weights under the prior
+    "mira",  # Cherry and Foster 2012: the best of the averages after each pass
+    "perceptron",  # Collins 2002: the average over all visits
+    "pro",  # Hopkins and May 2011: the weights that rank the sampled pairs best
+    "stabilised",  # Foster and Kuhn 2009: a local optimum that is good and far from recent weights
+}
+
+
+def direction(weights: Any) -> np.ndarray:
+    vector = np.asarray(weights, dtype=np.float64)
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def test_the_methods_that_choose_are_those_whose_papers_say_so() -> None:
+    assert {name for name in METHODS.own if not METHODS.find(name).minimises} == CHOOSING
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """The weights [D] that each search ends with, before anything is made of them."""
+    found: list[np.ndarray] = []
+    advance = Run.advance
+
+    def advancing(search: Run) -> None:
+        advance(search)
+        found.append(search._problem.to_caller(search.incumbent.weights))
+
+    monkeypatch.setattr(Run, "advance", advancing)
+    return found
+
+
+@pytest.fixture
+def averaged(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+    fit = steps.fit
+
+    def fitting(*arguments: Any) -> Any:
+        fitted = fit(*arguments)
+        found.append(fitted.averaged)
+        return fitted
+
+    monkeypatch.setattr(steps, "fit", fitting)
+    return found
+
+
+EXPLORING = Stabilised(selection=(10.9, 9.9, 3))  # nearly by distance alone
+
+
+@pytest.mark.parametrize("method", [*sorted(CHOOSING - {"stabilised"}), EXPLORING, "average"])
+def test_what_a_method_selects_is_decoded_next(
+    searched: list[np.ndarray], averaged: list[np.ndarray], method: Any
+) -> None:
+    """Also where it costs more on the pool than the weights before, as from the optimum of all hypotheses on."""
+    best = lpmert.minimize(nbest_of(*universe()))
+    assert best.status is lpmert.Status.OPTIMAL
+    searched.clear()
+    found = looped(weights=best, n=5, method=method, iterations=4, patience=4)
+    selected = averaged if method == "average" else searched
+    steps_taken = [*zip(found.iterations, found.iterations[1:], selected, strict=False)]
+    assert any(one.pool_loss is not None and one.pool_loss > one.loss for one, _, _ in steps_taken)
+    for _, after, weights in steps_taken:
+        assert direction([*after.weights.values()]) == pytest.approx(direction(weights), abs=1e-9)
+    assert found.loss == best.loss  # the answer is the decoder's best iteration
+
+
+@pytest.mark.parametrize("method", sorted(CHOOSING))
+def test_initial_weights_do_not_displace_what_a_method_selects(searched: list[np.ndarray], method: str) -> None:
+    lists = nbest_of(*universe())
+    best = lpmert.minimize(lists)
+    found = lpmert.minimize(lists, method=method, initial_weights=best)
+    assert direction(found.weights) == pytest.approx(direction(searched[-1]), abs=1e-9)
+
+
+def test_the_only_optimum_of_a_convex_method_is_the_same_from_everywhere() -> None:
+    lists = nbest_of(*universe())
+    best = lpmert.minimize(lists)
+    alone = lpmert.minimize(lists, method="pro")
+    assert alone.loss > best.loss
+    found = lpmert.minimize(lists, method="pro", initial_weights=best)
+    assert direction(found.weights) == pytest.approx(direction(alone.weights), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", sorted(CHOOSING))
+def test_steps_that_a_method_chooses_need_no_confirmation(method: str) -> None:
+    found = looped(Fragile(), n=30, method=method, iterations=3)
+    assert all(one.accepted and one.angle is None for one in found.iterations)
+    assert any(one.loss > before.loss for before, one in zip(found.iterations, found.iterations[1:], strict=False))
+
+
+@pytest.mark.parametrize("method", ["likelihood", "perceptron"])
+def test_a_step_that_ends_where_it_began_is_not_called_a_search_for_better_weights(method: str) -> None:
+    found = looped(method=method, search_seconds=0.0)
+    assert [one.weights for one in found.iterations] == [START]
+    assert found.reason == "the search ended at the same weights on the pool"

@@ -1,16 +1,22 @@
-"""`lpmert loop`: from a file to weights, and on after a kill at any moment."""
+"""`lpmert loop`: from a file to weights, and on after a kill at any moment; two real decoders, on little data."""
 
+import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commands import finished, json_of, refusal, run, start
+from commands import ended, finished, json_of, refusal, run, start, until
 from looping.test_decoders import CONFIG, START, TOY, written
 from looping.toy import decoded, universe
+from rapidfuzz.distance import Levenshtein
 from shared import ROOT
 
 import lpmert
@@ -74,8 +80,7 @@ def test_what_is_kept_can_be_read_and_used(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> None:
     config = written(tmp_path, CONFIG.replace('"worker"]', '"worker", "exit"]'))
-    failed = run("loop", config)
-    assert failed.exit_code == 1
+    failed = ended(1, "loop", config)
     assert "toy.py" not in failed.stdout
     assert "ended with exit code 7 before it had answered" in failed.stderr
     assert "cannot find model x" in failed.stderr
@@ -86,16 +91,13 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
 
 def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     config = written(tmp_path)
-    stopped = run("loop", config, "--iterations", 1)
-    assert stopped.exit_code == 3
-    assert "1 iterations were allowed" in stopped.stderr
-    assert run("loop", config, "--forget", "--resume").exit_code == 2
-    assert run("loop", config, "--write", "update").exit_code == 2
-    missing = run("loop", tmp_path / "none.toml")
-    assert (missing.exit_code, "none.toml: cannot be read" in missing.stderr) == (1, True)
-    assert run("loop", config, "--resume", "-o", config).exit_code == 1
-    undrawn = run("loop", config, "--folder", tmp_path / "other", "--picture", tmp_path / "loop.gif")
-    assert (undrawn.exit_code, "must end in one of" in undrawn.stderr) == (1, True)
+    assert "1 iterations were allowed" in refusal("loop", config, "--iterations", 1, code=3)
+    ended(2, "loop", config, "--forget", "--resume")
+    ended(2, "loop", config, "--write", "update")
+    assert "none.toml: cannot be read" in refusal("loop", tmp_path / "none.toml")
+    ended(1, "loop", config, "--resume", "-o", config)
+    undrawn = refusal("loop", config, "--folder", tmp_path / "other", "--picture", tmp_path / "loop.gif")
+    assert "must end in one of" in undrawn
     assert not (tmp_path / "other").exists()  # told before anything is decoded
     assert config.read_text().startswith("\nweights")
 
@@ -122,14 +124,11 @@ def test_two_loops_at_once_in_one_folder_end_alike(tmp_path: Path) -> None:
 def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
     config = written(tmp_path)
     text = config.read_text().replace('"worker"]', '"worker", "hang"]')
-    assert run("loop", config, "--iterations", 1).exit_code == 3
+    ended(3, "loop", config, "--iterations", 1)
     config.write_text(text)
     process = start("loop", config, "--json", "--resume")
     place = tmp_path / "toy.loop" / "001" / "step.json"
-    deadline = time.monotonic() + 250
-    while not place.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert place.exists()
+    assert until(place.exists, process)
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     out, log = process.communicate(timeout=250)
@@ -145,9 +144,7 @@ def test_a_signal_before_there_are_any_weights_is_told_by_the_exit_code(tmp_path
     config = tmp_path / "toy.toml"
     config.write_text(text)
     process = start("loop", config, "--json")
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "toy.loop" / "settings.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    assert until((tmp_path / "toy.loop" / "settings.json").exists, process)
     time.sleep(0.5)
     process.send_signal(number)
     out, log = process.communicate(timeout=120)
@@ -163,7 +160,60 @@ def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:
         f"runpy.run_path({TOY!r}, run_name='__main__')\n"
     )
     config = written(tmp_path, CONFIG.replace("TOY, ", repr(str(script)) + ", "))
-    assert run("loop", config, "--iterations", 1).exit_code == 3
+    ended(3, "loop", config, "--iterations", 1)
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+EXAMPLES = ROOT / "examples" / "loop"
+INDEXER, PAGES = Path("/usr/lib/mecab/mecab-dict-index"), Path("/usr/share/man/ja")
+
+
+def example(folder: Path, name: str, *arguments: object) -> dict[str, Any]:
+    """Run an example in a folder of its own, with nothing held out."""
+    config = folder / f"{name}.toml"
+    text = (EXAMPLES / f"{name}.toml").read_text().partition("[held-out]")[0]
+    config.write_text(text.replace('"python3"', json.dumps(sys.executable)))
+    code, out, log = finished("loop", config, "--json", *arguments)
+    assert code in (0, 3), log
+    return json.loads(out)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (INDEXER.exists() and PAGES.exists()), reason="needs mecab-utils and manpages-ja: examples/loop/install.sh"
+)
+def test_mecab_makes_fewer_errors_and_agrees_with_its_pool(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "kana_kanji.py", tmp_path)
+    subprocess.run([sys.executable, tmp_path / "kana_kanji.py", "prepare", tmp_path / "kana", "60"], check=True)
+    found = example(tmp_path, "kana_kanji", "--iterations", 2)
+    first, second = found["iterations"]
+    assert second["loss"] < 0.95 * first["loss"]
+    references = dict(line.split("\t") for line in (tmp_path / "kana" / "tune.tsv").read_text().splitlines())
+    kept = json.loads((tmp_path / "kana_kanji.loop" / "002" / "decoded.json").read_text())
+    assert second["loss"] == sum(Levenshtein.distance(text, references[one]) for one, text in kept["own"].items())
+    for one in (first, second):  # MeCab's search is exact, but its costs are whole numbers
+        assert one["consistency"]["search_errors"] <= 1
+        assert one["consistency"]["own_differs"] <= 12
+        assert abs(one["consistency"]["pool_loss"] - one["loss"]) <= 0.1 * one["loss"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("pocketsphinx") and shutil.which("flite") and shutil.which("sox")),
+    reason="needs pocketsphinx, flite and sox: examples/loop/install.sh",
+)
+def test_pocketsphinx_is_tuned_with_what_it_shows(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "pocketsphinx_worker.py", tmp_path)
+    subprocess.run([sys.executable, EXAMPLES / "speech.py", tmp_path / "speech", "8"], check=True)
+    found = example(tmp_path, "pocketsphinx", "--iterations", 2)
+    references = dict(line.split("\t") for line in (tmp_path / "speech" / "tune.tsv").read_text().splitlines())
+    assert len(references) == 4
+    for one in found["iterations"]:
+        kept = json.loads((tmp_path / "pocketsphinx.loop" / f"{one['number']:03d}" / "decoded.json").read_text())
+        errors = [Levenshtein.distance(text.split(), references[name].split()) for name, text in kept["own"].items()]
+        assert one["loss"] == sum(errors)
+        assert one["weights"]["am"] == 1
+    assert found["loss"] == min(one["loss"] for one in found["iterations"])

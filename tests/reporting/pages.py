@@ -1,12 +1,15 @@
 """Pages to look at: their parts as a parser sees them, lists whose texts try to break out, and plain decoding."""
 
 import itertools
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -63,6 +66,15 @@ def brute(nbest: lpmert.NBest, weights: FloatArray, f1: bool = False) -> float |
     return float(total[0])
 
 
+def assert_decoded(nbest: lpmert.NBest, shown: Iterable[tuple[FloatArray, float]], f1: bool = False) -> int:
+    """Hold losses that are shown of weights to those of plain decoding; return how many were, beside near ties."""
+    pairs = [(brute(nbest, weights, f1), loss) for weights, loss in shown]
+    clear = [(expected, loss) for expected, loss in pairs if expected is not None]
+    for expected, loss in clear:
+        assert loss == (pytest.approx(expected, abs=1e-12) if f1 else expected)
+    return len(clear)
+
+
 class Parts(HTMLParser):
     """What a page holds: its elements with their attributes, and the text of each kind of element."""
 
@@ -107,3 +119,9 @@ class Parts(HTMLParser):
 def parts(path: Path) -> Parts:
     """Return what a page holds."""
     return Parts(path.read_text(encoding="utf-8"))
+
+
+def reported(folder: Path, *outcomes: Any, **options: Any) -> Parts:
+    """Return what the page about outcomes holds."""
+    lpmert.report(*outcomes, folder / "r.html", **options)
+    return parts(folder / "r.html")

@@ -1,4 +1,4 @@
-"""The page holds the numbers that an independent computation gives, and texts stay texts."""
+"""The page holds the numbers that an independent computation gives, texts stay texts; wrong documents are refused."""
 
 import base64
 import hashlib
@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import refusal, run, succeeded
+from commands import ended, refusal, run, succeeded
 from late import Late
-from pages import HOSTILE, hostile_lists, parts
+from mutations import read_or_refused, wrong_documents
+from pages import HOSTILE, hostile_lists, parts, reported
 
 import lpmert
 from lpmert.findings import LOSS
@@ -45,8 +46,7 @@ class TestNumbers:
         nbest = hostile_lists(3)
         result = lpmert.minimize(nbest)
         assert result.status.proved
-        lpmert.report(result, tmp_path / "r.html", data=nbest)
-        shown = [words for words, _ in parts(tmp_path / "r.html").pictures if "over the weights" in words]
+        shown = [words for words, _ in reported(tmp_path, result, data=nbest).pictures if "over the weights" in words]
         pairs = list(itertools.combinations(nbest.names, 2))
         for (first, second), window in itertools.product(pairs, ("wide", "near")):
             (words,) = [one for one in shown if one.endswith(f" of {first} and {second}") and one.startswith(window)]
@@ -58,17 +58,14 @@ class TestNumbers:
         nbest = lpmert.NBest([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 1], names=["x", "y"])
         result = lpmert.minimize(nbest, initial_weights=[1.0, 0.2])
         x, y = "0.833333", "0.166667"  # 1 and 0.2, divided by their sum
-        lpmert.report(result, tmp_path / "r.html", data=nbest)
-        assert parts(tmp_path / "r.html").texts["figcaption"][1:3] == [
+        assert reported(tmp_path, result, data=nbest).texts["figcaption"][1:3] == [
             f" = {x}; the same accuracy from {y} to beyond the window",
             f" = {y}; the same accuracy from beyond the window to {x}",
         ]
 
     def test_the_heading_says_what_is_proved(self, tmp_path: Path) -> None:
-        lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html")
-        assert parts(tmp_path / "r.html").texts["h1"] == ["Proved: no weights do better than loss 0."]
-        lpmert.report(lpmert.minimize(LISTS, method="grid"), tmp_path / "r.html")
-        (heading,) = parts(tmp_path / "r.html").texts["h1"]
+        assert reported(tmp_path, lpmert.minimize(LISTS)).texts["h1"] == ["Proved: no weights do better than loss 0."]
+        (heading,) = reported(tmp_path, lpmert.minimize(LISTS, method="grid")).texts["h1"]
         assert heading.endswith("Nothing is proved: there may be better ones.")
 
     def test_a_gap_is_told_in_words(self, tmp_path: Path) -> None:
@@ -76,15 +73,13 @@ class TestNumbers:
         nbest = lpmert.NBest(rng.normal(size=(2000, 8)), np.arange(101) * 20, rng.integers(0, 9, 2000))
         result = lpmert.minimize(nbest, node_limit=1)
         assert result.lower_bound < result.loss
-        lpmert.report(result, tmp_path / "r.html")
-        (heading,) = parts(tmp_path / "r.html").texts["h1"]
+        (heading,) = reported(tmp_path, result).texts["h1"]
         assert f"loss {result.loss:g}." in heading
         assert f"at least {result.lower_bound:g}: a gap of {result.gap_abs:g} is" in heading
 
     def test_changed_lists_stand_with_their_texts_side_by_side(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
-        lpmert.report(result, tmp_path / "r.html", data=LISTS)
-        page = parts(tmp_path / "r.html")
+        page = reported(tmp_path, result, data=LISTS)
         # at -am every list picks the hypothesis with less am: 1, 1, 0 with losses 1 + 0 + 2; the optimum 0, 1, 1
         assert "start" in page.texts["th"]
         assert "|3|2|2|0|-3|" in f"|{'|'.join(page.texts['td'])}|"
@@ -103,12 +98,12 @@ class TestNumbers:
             return draw(found, names, marks, *rest)
 
         monkeypatch.setattr("lpmert.reporting.pictures.surface", spy)
-        lpmert.report(result, tmp_path / "r.html", data=LISTS, weights=given)
+        page = reported(tmp_path, result, data=LISTS, weights=given)
         assert drawn["am", "lm"]["1"] == pytest.approx(moved[:2])
         # over lm and words they are scaled so that am is what it is in the middle, where that takes a positive factor
         factor = result.weights[0] / moved[0]
         assert drawn["lm", "words"]["1"] == pytest.approx(factor * moved[1:])
-        seen = " ".join(parts(tmp_path / "r.html").all_text.split())
+        seen = " ".join(page.all_text.split())
         out = sum(own * result.by_name[name] <= 0 for own, name in zip(given["elsewhere"], LISTS.names, strict=True))
         assert seen.count("elsewhere (not in this plane)") == out
 
@@ -116,10 +111,10 @@ class TestNumbers:
         result = lpmert.minimize(LISTS)
         moved = (result.weights + np.array([0.25, 0.0, 0.0])).tolist()
         apart = (result.weights - np.array([0.25, 0.0, 0.0])).tolist()
-        lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"a": moved, "b": moved, "c": apart})
+        page = reported(tmp_path, result, data=LISTS, weights={"a": moved, "b": moved, "c": apart})
         labels = [
             {one.text for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("}text")}
-            for words, svg in parts(tmp_path / "r.html").pictures
+            for words, svg in page.pictures
             if words.startswith("wide") and words.endswith(" am and lm")
         ]
         assert [{"1, 2", "3"} <= texts for texts in labels] == [True]
@@ -171,8 +166,7 @@ class TestOtherData:
         nbest = lpmert.NBest([[1.0, 0], [1, 0], [0, 1]], [0, 3], [3, 0, 2])
         result = lpmert.minimize(nbest, ties="best")
         assert result.loss == 0
-        lpmert.report(result, tmp_path / "r.html", data=nbest)
-        (shown,) = [words for words, _ in parts(tmp_path / "r.html").pictures if words.startswith("wide")]
+        (shown,) = [words for words, _ in reported(tmp_path, result, data=nbest).pictures if words.startswith("wide")]
         assert "loss from 0 to 2 " in shown
 
     @pytest.mark.parametrize(
@@ -181,10 +175,7 @@ class TestOtherData:
             ("no JSON", "not JSON"),
             ("[1]", "not an outcome of lpmert"),
             ('{"a": 1}', "neither a result nor a check"),
-            (
-                '{"status": "optimal", "trace": []}',
-                "not a result of this version of lpmert .*'weights' is a required property",
-            ),
+            ('{"status": "optimal", "trace": []}', "not a result of this version .*'weights' is a required property"),
             ('{"excess": 1, "optimum": {}}', "not a check of this version"),
         ],
     )
@@ -198,12 +189,6 @@ class TestOtherData:
         for pair, message in ((("am", "x"), "no feature 'x'"), (("am", "am"), "not twice 'am'")):
             with pytest.raises(lpmert.DataError, match=message):
                 lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
-
-    @pytest.mark.parametrize(
-        "words", ["--surface am,lm", "--weights a=1,0,0", "--metric f1", "--set metric.beta=2", "--deduplicate"]
-    )
-    def test_flags_about_lists_need_lists(self, tmp_path: Path, words: str) -> None:
-        assert "give --data" in refusal("report", written(tmp_path), "-o", tmp_path / "r.html", *words.split(), code=2)
 
     @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
     def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
@@ -219,8 +204,7 @@ class TestOtherData:
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
         before = path.read_text()
-        outcome = run("report", path, "-o", path)
-        assert outcome.exit_code == 1
+        assert "would overwrite" in refusal("report", path, "-o", path)
         assert path.read_text() == before
 
 
@@ -294,13 +278,12 @@ class TestTime:
         rng = np.random.default_rng(3)
         nbest = lpmert.NBest(rng.normal(size=(60, 4)), np.arange(16) * 4, rng.integers(0, 9, 60))
         lpmert.write(nbest, folder / "x.npz")
-        assert run("solve", folder / "x.npz", "-q", "-o", folder / "r.json").exit_code == 0
+        succeeded("solve", folder / "x.npz", "-q", "-o", folder / "r.json")
         return folder / "r.json"
 
     def test_without_any_there_are_the_outcomes(self, tmp_path: Path) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
-        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
-        assert outcome.exit_code == 3
+        outcome = ended(3, "report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
         lacking = "the error surfaces, the profiles of weights, the closest decisions"
         assert f"page.html: the time is over; the page lacks {lacking}\n" in outcome.stderr
         found = parts(page)
@@ -323,8 +306,7 @@ class TestTime:
                 signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
-        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page)
-        assert outcome.exit_code == 130
+        outcome = ended(130, "report", path, "--data", tmp_path / "x.npz", "-o", page)
         surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
         lacking = f"{surfaces}, the profiles of weights, the closest decisions"
         assert f"page.html: interrupted; the page lacks {lacking}\n" in outcome.stderr
@@ -346,8 +328,7 @@ class TestTime:
             return whole(*arguments)
 
         monkeypatch.setattr("lpmert.formats.tables._Rows.collected", press)
-        outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
-        assert outcome.exit_code == 130
+        outcome = ended(130, "report", path, "--data", tmp_path / "x.tsv", "-o", page)
         assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
         assert "Progress" in parts(page).texts["h2"]
 
@@ -355,20 +336,22 @@ class TestTime:
 class TestOwnPage:
     """The page that `solve`, `check` and `tune` write about what they found."""
 
-    COMMANDS = (["solve", "--scale", "am=2"], ["check", "--weights", "1,1,1"], ["tune"])
+    OF_COMMANDS = pytest.mark.parametrize(
+        "command", [["solve", "--scale", "am=2"], ["check", "--weights", "1,1,1"], ["tune"]], ids=lambda words: words[0]
+    )
 
-    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    @OF_COMMANDS
     def test_it_is_the_page_of_their_file(self, tmp_path: Path, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         pages, data = [tmp_path / "own.html", tmp_path / "page.html"], tmp_path / "x.npz"
         flags = ["-q", "-o", tmp_path / "r.json", "--report", pages[0]]
         outcome = run(command[0], data, *command[1:], *flags)
         assert (outcome.exit_code, outcome.stderr) == (0, "")
-        assert run("report", tmp_path / "r.json", "--data", data, "-o", pages[1]).exit_code == 0
+        succeeded("report", tmp_path / "r.json", "--data", data, "-o", pages[1])
         assert "Error surface" in parts(pages[0]).texts["h2"]
         assert pages[0].read_bytes() == pages[1].read_bytes()
 
-    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    @OF_COMMANDS
     def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
     ) -> None:
@@ -380,42 +363,44 @@ class TestOwnPage:
 
         monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
         files = ["-o", tmp_path / "r.json", "--report", tmp_path / "r.html"]
-        outcome = run(command[0], tmp_path / "x.npz", *command[1:], *files)
-        assert outcome.exit_code == 130
+        outcome = ended(130, command[0], tmp_path / "x.npz", *command[1:], *files)
         assert "r.html: interrupted; the page lacks the error surfaces, the profiles of weights" in outcome.stderr
         assert "the page lacks" not in (tmp_path / "r.json").read_text()
         assert "Progress" in parts(tmp_path / "r.html").texts["h2"]
         optimum = json.loads((tmp_path / "r.json").read_text())
         assert optimum.get("optimum", optimum)["status"] == "optimal"
 
-    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    @OF_COMMANDS
     def test_what_cannot_be_written_is_told_before_the_search(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
     ) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         call = [command[0], tmp_path / "x.npz", *command[1:], "--report"]
         for path, message in (("no/r.html", "cannot be written"), ("x.npz", "would overwrite")):
-            outcome = run(*call, tmp_path / path)
-            assert outcome.exit_code == 1
-            assert message in outcome.stderr
-            assert "proved" not in outcome.output
+            said = refusal(*call, tmp_path / path)
+            assert message in said
+            assert "proved" not in said
         monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
-        outcome = run(*call, tmp_path / "r.html")
-        assert outcome.exit_code == 1
-        assert outcome.stderr == "lpmert: error: jinja2 is not installed; pip install 'lpmert[report]'\n"
+        said = refusal(*call, tmp_path / "r.html")
+        assert said == "lpmert: error: jinja2 is not installed; pip install 'lpmert[report]'"
 
 
-def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with lists, and what solve, check, tune and compare say of them."""
+    folder = tmp_path_factory.mktemp("outcomes")
     rng = np.random.default_rng(5)
-    nbest = lpmert.NBest(rng.normal(size=(400, 3)), np.arange(41) * 10, rng.integers(0, 9, 400), names=["a", "b", "c"])
-    lpmert.write(nbest, tmp_path / "x.npz")
-    flags = [tmp_path / "x.npz", "-q"]
-    assert run("check", *flags, "--weights", "1,1,1", "-o", tmp_path / "c.json").exit_code == 0
-    assert run("tune", *flags, "-o", tmp_path / "t.json").exit_code == 0
+    nbest = lpmert.NBest(rng.normal(size=(40, 2)), np.arange(11) * 4, rng.integers(0, 9, 40), names=["a", "b"])
+    lpmert.write(nbest, folder / "x.npz")
     methods = ["--methods", "och,grid", "--seeds", "2", "--cv", "2", "--repeat", "1"]
-    assert run("compare", *flags, *methods, "-o", tmp_path / "m.json").exit_code == 0
-    files = [tmp_path / name for name in ("c.json", "t.json", "m.json")]
-    succeeded("report", *files, "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
+    for command, *flags in (["solve"], ["check", "--weights", "1,1"], ["tune"], ["compare", *methods]):
+        succeeded(command, folder / "x.npz", "-q", *flags, "-o", folder / f"{command}.json")
+    return folder
+
+
+def test_check_comparison_and_tuning_stand_on_one_page(outcomes: Path, tmp_path: Path) -> None:
+    files = [outcomes / f"{name}.json" for name in ("check", "tune", "compare")]
+    succeeded("report", *files, "--data", outcomes / "x.npz", "-o", tmp_path / "r.html")
     page = parts(tmp_path / "r.html")
     assert {"Compared", "On unseen lists", "Results", "Progress", "Which lists change"} <= set(page.texts["h2"])
     checked, tuned, compared = (json.loads(file.read_text()) for file in files)
@@ -425,6 +410,51 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     for entry in compared["methods"]:
         assert f"{entry['loss']['mean']:.4g}" in page.texts["td"]
     assert "best of grid" in page.all_text
+
+
+@pytest.mark.parametrize("command", ["solve", "check", "tune", "compare"])
+def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
+    outcomes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    if command != "solve":  # of which there is no other picture
+        monkeypatch.setattr("lpmert.reporting.pictures.svg", lambda _: "<svg/>")
+    path, page = tmp_path / "w.json", tmp_path / "page.html"
+    refused = 0
+    documents = list(wrong_documents(json.loads((outcomes / f"{command}.json").read_text()), 1))
+    chosen = np.random.default_rng(len(command)).choice(len(documents) - 2, 60, replace=False)
+    for text in [*(documents[place] for place in chosen), *documents[-2:]]:
+        path.write_text(text)
+        refused += read_or_refused(path, lambda: lpmert.report(path, page)) is None
+    assert refused > 3
+
+
+def test_what_is_wrong_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
+    check = json.loads((outcomes / "check.json").read_text())
+    (tmp_path / "c.json").write_text(json.dumps({**check, "excess": "1"}))
+    assert "c.json: not a check of this version of lpmert (excess: '1' is not of type 'number'); write" in refusal(
+        "report", tmp_path / "c.json", "-o", tmp_path / "page.html"
+    )
+    comparison = json.loads((outcomes / "compare.json").read_text())
+    del comparison["methods"][0]["seconds"]
+    (tmp_path / "m.json").write_text(json.dumps(comparison))
+    assert "(methods[0]: 'seconds' is a required property); write it again with `lpmert compare -o`" in refusal(
+        "report", tmp_path / "m.json", "-o", tmp_path / "page.html"
+    )
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(outcomes: Path, tmp_path: Path) -> None:
+    for weights, message in (({"a": 1, "c": 1}, "other features"), ({"a": 1e151, "b": 1}, "a weight beyond 1e\\+150")):
+        check = json.loads((outcomes / "check.json").read_text())
+        (tmp_path / "c.json").write_text(json.dumps({**check, "weights": weights}))
+        with pytest.raises(lpmert.DataError, match=message):
+            lpmert.report(tmp_path / "c.json", tmp_path / "page.html")
+    nbest = lpmert.read(outcomes / "x.npz")
+    other = lpmert.NBest(nbest.features, nbest.offsets, nbest.statistics, names=["a", "c"])
+    result = lpmert.minimize(other)
+    changed = {**result.to_dict(), "fingerprint": nbest.fingerprint}
+    with pytest.raises(lpmert.DataError, match=r"the features are a, b, and those of .* a, c|other lists"):
+        lpmert.report(lpmert.Result.from_dict(changed), tmp_path / "page.html", data=nbest)
 
 
 @pytest.mark.parametrize(
@@ -472,8 +502,7 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     speech = Path(__file__).resolve().parents[2] / "examples" / "speech"
     lattices = lpmert.load_lattices(speech / "lattices", speech / "text").restrict([0, 1, 2])
     result = lpmert.minimize(lattices, method="och", initial_weights=[0.0, 1.0, -1.0])
-    lpmert.report(result, tmp_path / "r.html", data=lattices, metric="wer", pairs=[])
-    page = parts(tmp_path / "r.html")
+    page = reported(tmp_path, result, data=lattices, metric="wer", pairs=[])
     assert "Lattices" in page.texts["h2"]
     assert f"3 lattices with {lattices.n_links:,} links" in page.all_text
     rate = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").rates["error_rate"]
@@ -482,11 +511,9 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     assert page.texts["ins"]
 
 
-class TestResults:
-    def test_a_result_knows_what_it_was_started_from(self, tmp_path: Path) -> None:
-        result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
-        assert result.initial.tolist() == [1, 2, 0]
-        result.save(tmp_path / "r.json")
-        again = lpmert.Result.load(tmp_path / "r.json")
-        assert again.initial.tolist() == [1, 2, 0]
-        assert lpmert.minimize(LISTS).initial is None
+def test_a_result_knows_what_it_was_started_from(tmp_path: Path) -> None:
+    result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
+    assert result.initial.tolist() == [1, 2, 0]
+    result.save(tmp_path / "r.json")
+    assert lpmert.Result.load(tmp_path / "r.json").initial.tolist() == [1, 2, 0]
+    assert lpmert.minimize(LISTS).initial is None

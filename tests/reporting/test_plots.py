@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from late import Late
-from pages import brute, hostile_lists, lists
+from pages import assert_decoded, brute, hostile_lists, lists
 
 import lpmert
 from lpmert.findings import Unit
@@ -41,17 +41,14 @@ def test_every_picture_is_written(tmp_path: Path, ending: str) -> None:
 def test_the_cells_of_a_surface_have_the_loss_of_decoding(window: str) -> None:
     axes = lpmert.plots.surface(RESULT, NBEST, ("feature1", "feature2"), window=window).axes[0]
     (image,) = axes.images
-    losses, (left, right, low, high), checked = image.get_array(), image.get_extent(), 0
-    rng = np.random.default_rng(0)
-    for row, column in rng.integers(losses.shape, size=(60, 2)).tolist():
-        weights = RESULT.weights.copy()
-        weights[0] = left + (column + 0.5) / losses.shape[1] * (right - left)
-        weights[1] = low + (row + 0.5) / losses.shape[0] * (high - low)
-        expected = brute(NBEST, weights)
-        if expected is not None:
-            assert losses[row, column] == expected
-            checked += 1
-    assert checked > 20
+    losses, (left, right, low, high) = image.get_array(), image.get_extent()
+
+    def centre(row: int, column: int) -> np.ndarray:
+        across, up = (column + 0.5) / losses.shape[1], (row + 0.5) / losses.shape[0]
+        return np.array([left + across * (right - left), low + up * (high - low), *RESULT.weights[2:]])
+
+    places = np.random.default_rng(0).integers(losses.shape, size=(60, 2)).tolist()
+    assert assert_decoded(NBEST, [(centre(*place), losses[tuple(place)]) for place in places]) > 20
 
 
 def test_paths_are_drawn_in_the_plane() -> None:
