@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Lists, exact_decode
-from problems import Given, fractions_loss, random_lists
+from problems import Given, problem, random_lists
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
+from lpmert import MethodError, MetricError, NBest, Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
-from lpmert.metrics.ratio import LinearFraction, precision
+from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.canonical import with_limits
 from lpmert.model.presolve import fixed_point, whole_fractions
 from lpmert.model.problem import Problem
@@ -54,28 +54,15 @@ def test_limits_that_leave_no_room_are_refused() -> None:
     assert with_limits(features, np.array([0, 2]), costs, np.ones((3, 1)))[2].tolist() == [0, 2**58, *[0, 2**59] * 3]
 
 
-def many_limits(seed: int, largest: int, n_limits: int = 70) -> Given:
-    """Three lists of three in three dimensions, with counts of this size, and half-spaces around some weights."""
+def many_limits(seed: int, largest: int) -> Given:
+    """Three lists in three dimensions within seventy half-spaces, with counts of this size."""
+    given = problem("integers", "precision", (36, 70, 103, 264)[seed], kind="many")
     rng = np.random.default_rng(seed)
-    inside = rng.normal(size=3)
-    rows = rng.integers(-9, 10, (n_limits, 3)).astype(float)
-    rows = rows[np.abs(rows @ inside) > 0.3]
-    rows *= np.where(rows @ inside > 0, 1.0, -1.0)[:, None]
-    linear = [Linear(dict(zip(("f0", "f1", "f2"), row, strict=True)), lower=0) for row in rows.tolist()]
-    predicted = rng.integers(int(0.8 * largest), largest, 9)
-    match = (predicted * rng.random(9)).astype(int)
+    predicted = rng.integers(int(0.8 * largest), largest, len(given.features))
+    match = (predicted * rng.random(len(predicted))).astype(int)
     counts = np.column_stack([match, predicted, predicted])
-    return Given(
-        name=f"many limits, {seed}",
-        features=rng.integers(-9, 10, (9, 3)).astype(float),
-        offsets=[0, 3, 6, 9],
-        statistics=counts.astype(float),
-        values=[tuple(map(Fraction, row)) for row in counts.tolist()],
-        metric=precision(),
-        loss=fractions_loss(precision()),
-        region=Region(linear=linear),
-        rows=[[Fraction(value) for value in row] for row in rows.tolist()],
-    )
+    values = [tuple(map(Fraction, row)) for row in counts.tolist()]
+    return replace(given, statistics=counts.astype(float), values=values)
 
 
 @pytest.mark.parametrize("seeds", [range(1), many_more(range(1, 4))])

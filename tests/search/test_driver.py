@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fuzz import ROUNDING
 from long_searches import after, long_searches, noise_of, problem_of, same
-from problems import Given, problem
+from problems import Given, problem, random_nbest
 from searches import many_more, short_descent
 
 import lpmert
@@ -92,10 +92,7 @@ def test_a_search_that_stops_before_its_first_unit_leaves_what_is_open_in_its_ch
     assert again.loss == again.lower_bound == whole.loss
 
 
-RNG = np.random.default_rng(0)
-COUNTS = np.column_stack([RNG.integers(0, 4, 60), RNG.integers(4, 9, (60, 2))])
-COUNTED = NBest(RNG.normal(size=(60, 3)), np.arange(0, 61, 6), COUNTS)
-NBEST = NBest(COUNTED.dense_features(), COUNTED.offsets, COUNTS[:, 1])
+NBEST, COUNTED = (random_nbest(lists=10, size=6, kind=kind) for kind in ("loss", "f1"))
 
 
 class Guesses(Search):

@@ -445,12 +445,6 @@ def test_what_is_of_another_kind_is_refused() -> None:
         lpmert.read("lists.words", "tiny_plugin:Doubled")
 
 
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.group)
-def test_every_name_of_ours_leads_somewhere(registry: Registry) -> None:
-    for name in registry.own:
-        assert registry.find(name) is not None
-
-
 def test_every_format_of_ours_is_one_and_every_table_has_its_own() -> None:
     from lpmert.registry import TABLES
 
