@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from certificates import Document, assert_refused, base, document, layout
 from problems import METRICS, Given
+from searches import many_more
 
 import lpmert
 from lpmert import CertificateError, verify
@@ -200,23 +201,16 @@ def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Coun
     return outcomes
 
 
-class TestFuzz:
-    def test_hundreds_of_mutants(self, path: Path) -> None:
-        outcomes = fuzz(path, 500, 1, CHANGES)
-        assert outcomes["refused"] > 375
-        assert outcomes["accepted"] > 5  # blanks, digits of weights, parts that nothing rests on
+@pytest.mark.parametrize(("count", "seed"), [(500, 1), *(many_more(10_000, seed) for seed in range(10, 20))])
+def test_changed_certificates_are_mostly_refused_and_the_others_true(path: Path, count: int, seed: int) -> None:
+    outcomes = fuzz(path, count, seed, CHANGES)
+    assert outcomes["refused"] > 0.75 * count
+    assert outcomes["accepted"] > 5  # blanks, digits of weights, parts that nothing rests on
 
-    def test_five_hundred_inventions(self, path: Path) -> None:
-        assert fuzz(path, 500, 2, (invent,))["refused"] > 450
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("seed", range(10, 20))
-    def test_ten_thousand_mutants_each(self, path: Path, seed: int) -> None:
-        assert fuzz(path, 10_000, seed, CHANGES)["refused"] > 7500
-
-    @pytest.mark.slow
-    def test_ten_thousand_inventions(self, path: Path) -> None:
-        assert fuzz(path, 10_000, 3, (invent,))["refused"] > 9000
+@pytest.mark.parametrize(("count", "seed"), [(500, 2), many_more(10_000, 3)])
+def test_invented_certificates_are_refused(path: Path, count: int, seed: int) -> None:
+    assert fuzz(path, count, seed, (invent,))["refused"] > 0.9 * count
 
 
 class TestNumbers:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from problems import KINDS, METRICS, random_lists
 from scipy.optimize import linprog
+from written_lists import same
 
 import lpmert
 from lpmert import NBest
@@ -179,12 +180,7 @@ def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
     part = found.restrict(chosen)
     assert is_mapped(part.features)
     assert is_mapped(part.statistics)
-    for number, own in enumerate(chosen.tolist()):
-        here = slice(part.offsets[number], part.offsets[number + 1])
-        there = slice(nbest.offsets[own], nbest.offsets[own + 1])
-        assert np.array_equal(part.features[here], nbest.features[there])
-        assert np.array_equal(part.statistics[here], nbest.statistics[there])
-        assert part.list_ids[number] == nbest.list_ids[own]
+    assert same(part, nbest.restrict(chosen))
 
 
 @pytest.mark.parametrize("metric", ["loss", "bleu"])

@@ -162,7 +162,8 @@ def best_of_n(seed: int = 0, *, n_lists: int = 40, size: int = 6) -> NBest:
     right = (rng.random(n_lists * size) < 0.5).astype(float)
     features = rng.normal(size=(len(right), 3))
     features[:, 0] += 2 * right
-    return NBest(features, np.arange(0, len(right) + 1, size), right, statistic_names=["correct"])
+    offsets = np.arange(0, len(right) + 1, size)
+    return NBest(features, offsets, right, names=["a", "b", "c"], statistic_names=["correct"])
 
 
 @needs_shared
@@ -295,14 +296,11 @@ def test_a_loss_given_as_gain_is_noticed_by_its_name() -> None:
 class TestCommand:
     @pytest.fixture
     def table(self, tmp_path: Path) -> list[str]:
-        nbest = best_of_n()
         path = tmp_path / "best.tsv"
-        lines = ["prompt\ta\tb\tc\tcorrect"]
-        for row, list_index in enumerate(nbest.list_index.tolist()):
-            numbers = "\t".join(map(repr, nbest.features[row].tolist()))
-            lines.append(f"p{list_index}\t{numbers}\t{'true' if nbest.statistics[row, 0] else 'false'}")
-        path.write_text("\n".join([*lines, ""]))
-        return [str(path), "--segment", "prompt", "--features", "a,b,c"]
+        lpmert.write(best_of_n(), path)
+        text = path.read_text().replace("statistic:correct", "correct")
+        path.write_text(text.replace("\t1\n", "\ttrue\n").replace("\t0\n", "\tfalse\n"))
+        return [str(path), "--segment", "list", "--features", "a,b,c"]
 
     def test_true_and_false_are_a_gain(self, table: list[str]) -> None:
         found = json_of("solve", *table, "--gain", "correct")
