@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import BASES, assert_refused, base, document, rewrite
-from commands import COLUMNS, TABLE, run, succeeded
+from commands import COLUMNS, run, succeeded
 from graph_problems import Drawn
 from searches import peak_of
 
@@ -116,10 +116,8 @@ def test_work_is_given_up_where_ten_times_the_time_would_not_do(
 
 @pytest.mark.parametrize("given", [None, 1000])
 def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
-    given: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: int | None, table: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = tmp_path / "lists.tsv"
-    table.write_text(TABLE)
     limits: list[float | None] = []
 
     def certify(*_: object, time_limit: float | None, **__: object) -> None:
@@ -128,7 +126,7 @@ def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
 
     monkeypatch.setattr(lpmert, "certify", certify)
     time_limit = () if given is None else ("--time-limit", given)
-    outcome = run("solve", table, *COLUMNS, "--certificate", tmp_path / "c.json", *time_limit)
+    outcome = run("solve", table, *COLUMNS, "--certificate", path, *time_limit)
     assert outcome.exit_code == 3, outcome.output
     assert "lpmert: stopped by a limit: no certificate written" in outcome.stderr
     assert "loss" in outcome.stdout  # the result is there
@@ -241,9 +239,7 @@ def test_a_line_that_would_not_fit_when_it_is_read_ends_the_check(path: Path, fr
 
 
 @pytest.mark.parametrize("option", ["--time-limit", "--memory-limit"])
-def test_the_command_has_an_exit_code_for_limits(path: Path, tmp_path: Path, option: str) -> None:
-    table = tmp_path / "lists.tsv"
-    table.write_text(TABLE)
+def test_the_command_has_an_exit_code_for_limits(path: Path, table: Path, option: str) -> None:
     columns = (table, *COLUMNS)
     succeeded("solve", *columns, "--certificate", path, "--quiet")
     roomy = succeeded("verify", path, *columns, option, "1000000000000", "--json")

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates import assert_refused, base, document, layout
-from commands import COLUMNS, TABLE, json_of, refusal, run, succeeded
+from commands import COLUMNS, json_of, refusal, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
-from graph_problems import graph_problem, with_ties
+from graph_problems import Drawn, graph_problem, with_ties
 from oracle import best_loss
 from problems import FEATURES, LOSSES, METRICS, REGIONS, Given, problem, random_lists
 from searches import many_more, peak_of
@@ -151,10 +151,12 @@ class TestWriting:
             write_certificate(path, nbest, lpmert.minimize(nbest, node_limit=0))
         assert not path.exists()
 
-    def test_the_result_of_other_lists_is_not_certified(self, path: Path) -> None:
-        nbest, _ = base("selections")
-        with pytest.raises(MethodError, match="other lists"):
-            write_certificate(path, nbest.restrict(slice(1, None)), lpmert.minimize(nbest))
+    def test_the_result_of_other_lists_or_lattices_is_not_certified(self, path: Path) -> None:
+        lists, (lattices, others) = base("selections")[0], (Drawn(k, "integers", 2, 2).lattices() for k in (3, 4))
+        for data, other in ((lists, lists.restrict(slice(1, None))), (lattices, others)):
+            with pytest.raises(MethodError, match="other lists"):
+                lpmert.certify(other, lpmert.minimize(data), path)
+            assert not path.exists()
 
     def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(self, path: Path) -> None:
         """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
@@ -230,48 +232,40 @@ class TestCommand:
     )
 
     @pytest.fixture
-    def files(self, tmp_path: Path) -> tuple[str, str]:
+    def files(self, table: Path, path: Path) -> tuple[Path, Path]:
         """A table, and the certificate that `lpmert solve` writes about it."""
-        table, certificate = tmp_path / "lists.tsv", tmp_path / "cert.json"
-        table.write_text(TABLE)
-        succeeded("solve", str(table), *COLUMNS, "--certificate", str(certificate), "--quiet")
-        return str(table), str(certificate)
+        succeeded("solve", table, *COLUMNS, "--certificate", path, "--quiet")
+        return table, path
 
-    def test_a_certificate_that_holds(self, files: tuple[str, str]) -> None:
+    def test_a_certificate_that_holds(self, files: tuple[Path, Path]) -> None:
         table, certificate = files
         outcome = succeeded("verify", certificate, table, *COLUMNS)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
         found = json_of("verify", certificate, table, *COLUMNS)
         assert (found["loss"], found["bound"], found["proved"]) == (2.0, 2.0, True)
 
-    def test_a_ratio_is_certified_and_checked(self, tmp_path: Path) -> None:
-        table, certificate = tmp_path / "counts.tsv", tmp_path / "cert.json"
+    def test_a_ratio_is_certified_and_checked(self, table: Path, path: Path) -> None:
         table.write_text(self.COUNTS)
         columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
-        succeeded("solve", str(table), *columns, "--certificate", str(certificate), "--quiet")
-        outcome = succeeded("verify", str(certificate), str(table), *columns)
+        succeeded("solve", table, *columns, "--certificate", path, "--quiet")
+        outcome = succeeded("verify", path, table, *columns)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
-    def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[str, str]) -> None:
+    def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[Path, Path]) -> None:
         table, certificate = files
-        text = Path(certificate).read_text()
-        Path(certificate).write_text(text.replace('"2"', '"1"'))
+        certificate.write_text(certificate.read_text().replace('"2"', '"1"'))
         assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in refusal(
             "verify", certificate, table, *COLUMNS, code=5
         )
 
-    def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
-        other = tmp_path / "other.json"
-        arguments = (files[0], *COLUMNS, "--target", "100", "--certificate", str(other))
-        outcome = succeeded("solve", *arguments)
+    def test_a_search_that_was_stopped_leaves_no_certificate(self, table: Path, path: Path) -> None:
+        outcome = succeeded("solve", table, *COLUMNS, "--target", "100", "--certificate", path)
         assert "no certificate written" in outcome.stderr
-        assert not other.exists()
+        assert not path.exists()
 
-    def test_limits_are_named(self, files: tuple[str, str]) -> None:
-        table, certificate = files
-        limited = ("--bounds", "am:..0", "--certificate", certificate, "--quiet")
-        assert run("solve", table, *COLUMNS, *limited).exit_code == 0
-        outcome = run("verify", certificate, table, *COLUMNS)
+    def test_limits_are_named(self, table: Path, path: Path) -> None:
+        succeeded("solve", table, *COLUMNS, "--bounds", "am:..0", "--certificate", path, "--quiet")
+        outcome = succeeded("verify", path, table, *COLUMNS)
         assert "within 1 limit " in outcome.stdout
         assert "where -1 am > 0" in outcome.stdout
 

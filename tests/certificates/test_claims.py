@@ -313,14 +313,6 @@ def test_a_certificate_does_not_hold_for_other_lattices(proof: tuple[Lattices, P
         assert_refused(path, lattices, "weights lose", metric=metric)
 
 
-def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path: Path) -> None:
-    lattices, _ = proof
-    found = lpmert.minimize(lattices)
-    with pytest.raises(MethodError, match="other lists"):
-        lpmert.certify(Drawn(4, "integers", 2, 2).lattices(), found, tmp_path / "no.json")
-    assert not (tmp_path / "no.json").exists()
-
-
 def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from lpmert.certificates.check import lattices as check
 
