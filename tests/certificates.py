@@ -62,6 +62,7 @@ BASES = {
     "small boxes": (lambda: random_nbest(3, n_lists=5, n_features=2, longest=4), "boxes"),
     "few boxes": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "boxes"),
     "boxes": (lambda: random_nbest(1, n_lists=16, n_features=4, longest=4), "boxes"),
+    "boxes closed by cores": (lambda: random_nbest(3, n_lists=40, n_features=3, longest=6), "boxes"),
     "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
     "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
     "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "boxes"),

@@ -1,6 +1,5 @@
 """Certificates that were changed, or that are about other claims, are refused, with the place where they break."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -9,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from certificates import Document, assert_refused, base, document, layout, random_nbest
+from certificates import BASES, Document, assert_refused, base, document, layout
 
-import lpmert
 from lpmert import CertificateError, MetricError, NBest, verify
 from lpmert.certificates.check.ratio import Ratio
-from lpmert.certificates.write.certify import write_certificate
 from lpmert.metrics import Bleu
 from lpmert.metrics.base import ZeroOne
 
@@ -24,15 +21,6 @@ SUMS = ("few boxes", "selections", "pairs")
 TREES = ("selections", "pairs")
 RATIOS = ("bleu boxes", "bleu selections")
 CORES = "boxes closed by cores"
-
-
-@pytest.fixture(scope="module")
-def boxed(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
-    """Lists and a certificate whose boxes are closed by cores of pairs of lists."""
-    nbest = random_nbest(3, n_lists=40, n_features=3, longest=6)
-    place = tmp_path_factory.mktemp("cores") / "c.json"
-    write_certificate(place, nbest, lpmert.minimize(nbest), kind="boxes")
-    return nbest, place.read_text()
 
 
 def before_last(found: Document, path: tuple[Any, ...]) -> Any:
@@ -384,31 +372,24 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "no cores": lambda found: several_cores(found).clear(),
     },
 }
-CASES = dict.fromkeys(name for bases in CHANGES for name in bases)
 
 
 class TestRefuses:
-    def text(self, name: str, request: pytest.FixtureRequest) -> tuple[NBest, str]:
-        found: tuple[NBest, str] = request.getfixturevalue("boxed") if name == CORES else base(name)
-        return found
-
-    @pytest.mark.parametrize("name", CASES)
-    def test_the_unchanged_certificates_hold(self, path: Path, name: str, request: pytest.FixtureRequest) -> None:
-        nbest, text = self.text(name, request)
-        assert layout(json.loads(text)) == text
+    @pytest.mark.parametrize("name", BASES)
+    def test_the_unchanged_certificates_hold(self, path: Path, name: str) -> None:
+        nbest, text = base(name)
+        assert layout(document(name)) == text
         path.write_text(text)
         assert verify(path, nbest).proved
 
-    @pytest.mark.parametrize("name", CASES)
-    def test_a_changed_certificate_does_not_hold(
-        self, path: Path, name: str, request: pytest.FixtureRequest, subtests: pytest.Subtests
-    ) -> None:
-        nbest, text = self.text(name, request)
+    @pytest.mark.parametrize("name", dict.fromkeys(name for bases in CHANGES for name in bases))
+    def test_a_changed_certificate_does_not_hold(self, path: Path, name: str, subtests: pytest.Subtests) -> None:
+        nbest, text = base(name)
         changes = [one for bases, own in CHANGES.items() if name in bases for one in own.items()]
         assert len(changes) > 5
         for what, change in changes:
             with subtests.test(what):
-                found = json.loads(text)
+                found = document(name)
                 change(found)
                 changed = layout(found)
                 assert changed != text
@@ -416,13 +397,12 @@ class TestRefuses:
 
     @pytest.mark.parametrize("change", [lambda entry: (0, (entry[0] + 1) % 14), lambda entry: (2, entry[2] << 80)])
     def test_a_core_of_another_list_or_multiplier_proves_no_more(
-        self, path: Path, boxed: tuple[NBest, str], change: Callable[[list[int]], tuple[int, int]]
+        self, path: Path, change: Callable[[list[int]], tuple[int, int]]
     ) -> None:
         """What is said then may be true nevertheless, and close the box."""
-        nbest, text = boxed
-        refused = 0
+        nbest, refused = base(CORES)[0], 0
         for at in range(5):
-            found = json.loads(text)
+            found = document(CORES)
             entry = [one for one in found["tree"] if len(one.get("cores", ())) > 2][at]["cores"][0]
             place, value = change(entry)
             entry[place] = value
