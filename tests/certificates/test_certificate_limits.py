@@ -175,7 +175,7 @@ def test_wherever_a_limit_comes_the_check_is_as_without_or_says_that_it_did_not_
     told: list[int] = []
     verify(path, nbest, on_line=told.append)
     assert told == list(range(1, len(text.splitlines()) + 1))
-    for last in {*range(0, total, 1 + total // 40), total - 1}:
+    for last in {*range(0, total, 1 + total // 30), total - 1}:
         left[0] = last
         with pytest.raises(LimitError, match="not checked further"):
             verify(path, nbest)

@@ -1,7 +1,6 @@
 """Costs have room in 64 bits, or the problem is refused; features that are decimals mean these decimals."""
 
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Lists, exact_decode
+from oracle import exact_decode
 from problems import Given, problem, random_lists
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
@@ -153,25 +152,6 @@ def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float
         assert form.cost_of_loss(given_loss) == floor(Fraction(given_loss) / Fraction(unit)) - constant
 
 
-EXACT_KINDS = ("integers", "lattice", "collinear", "multiples")
-
-
-def exact(values: FloatArray) -> list[Fraction]:
-    return [Fraction(value) for value in values.ravel().tolist()]
-
-
-def printed(values: FloatArray) -> list[Fraction]:
-    """The shortest decimals that read as these doubles."""
-    return [Fraction(Decimal(repr(value))) for value in values.ravel().tolist()]
-
-
-def tenths(kind: str, seed: int) -> tuple[Lists, Lists]:
-    """Whole numbers, and the same divided by a power of ten."""
-    whole = random_lists(kind, seed, most_selections=60)
-    size = 10.0 ** (1 + seed % 4)
-    return whole, Lists(whole.features / size, whole.offsets, whole.losses)
-
-
 @pytest.mark.parametrize("decimals", [1, 2, 4, 7, 9])
 def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     rng = np.random.default_rng(decimals)
@@ -179,7 +159,8 @@ def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     features = np.array([[float(f"{value}e-{decimals}") for value in row] for row in whole.tolist()])
     found = decimals_of(features)
     scaled = found.of(features)
-    factors = {a / b for a, b in zip(exact(scaled), printed(features), strict=True) if b}
+    pairs = zip(scaled.ravel().tolist(), features.ravel().tolist(), strict=True)
+    factors = {Fraction(a) / Fraction(repr(b)) for a, b in pairs if b}
     assert len(factors) == 1
     assert 0.7 < factors.pop() < 1.42
     np.testing.assert_allclose(scaled * found.unit, features, rtol=1e-15)
@@ -210,13 +191,13 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
     assert decimals_of(features).of(features) is features
 
 
-@pytest.mark.parametrize("kind", EXACT_KINDS)
+@pytest.mark.parametrize("kind", ["integers", "lattice", "collinear", "multiples"])
 def test_ties_in_decimals_are_ties(kind: str) -> None:
     rng = np.random.default_rng(1)
     tied = 0
     for seed in range(20):
-        whole, decimals = tenths(kind, seed)
-        problem = Problem(decimals.nbest)
+        whole = random_lists(kind, seed, most_selections=60)
+        problem = Problem(replace(whole, features=whole.features / 10.0 ** (1 + seed % 4)).nbest)
         for _ in range(10):
             weights = rng.integers(-2, 3, whole.features.shape[1]).astype(float)
             winners, _ = exact_decode(whole, weights)
