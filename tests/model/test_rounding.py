@@ -21,11 +21,15 @@ from lpmert.numeric.rounding import sums_of_columns
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 
-@pytest.mark.parametrize("method", ["cells", "exhaustive"])
-@pytest.mark.parametrize("seed", [570, 694])
-def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(seed: int, method: str) -> None:
+@pytest.mark.parametrize(
+    ("features", "seed", "method"),
+    [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
+)
+def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(
+    features: str, seed: int, method: str
+) -> None:
     """Other weights nearby fulfil the equations, too, and may lie outside the cell: what is meant is a convention."""
-    given = problem("mixed magnitudes", "small", seed, kind="decimals")
+    given = problem(features, "small", seed, kind="decimals")
     result = lpmert.minimize(given.nbest, region=given.region, method=method)
     assert result.status is Status.OPTIMAL
     check_result(given, result, given.least)
