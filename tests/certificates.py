@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from problems import METRICS
 
 import lpmert
+from lpmert import CertificateError, ranking
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.model.nbest import NBest
 from lpmert.registry import BLEU_COLUMNS, F_COLUMNS
@@ -57,8 +59,10 @@ def random_counts(seed: int, worth: str, *, n_lists: int, n_features: int, longe
 
 
 BASES = {
+    "small boxes": (lambda: random_nbest(3, n_lists=5, n_features=2, longest=4), "boxes"),
     "few boxes": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "boxes"),
     "boxes": (lambda: random_nbest(1, n_lists=16, n_features=4, longest=4), "boxes"),
+    "boxes closed by cores": (lambda: random_nbest(3, n_lists=40, n_features=3, longest=6), "boxes"),
     "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
     "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
     "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "boxes"),
@@ -81,6 +85,24 @@ def document(name: str) -> Document:
     """The certificate of a base as plain data, of its own for every caller."""
     found: Document = json.loads(base(name)[1])
     return found
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    """Let a certificate say something else in its header, or have another tree."""
+    path.write_text(layout({**json.loads(path.read_text()), **changes}))
+
+
+def assert_refused(
+    path: Path, data: Any, words: str = "", *, content: Document | str | bytes | None = None, **settings: Any
+) -> str:
+    """The certificate, or one with this content, must be refused in these words; return the message."""
+    if content is not None:
+        text = layout(content) if isinstance(content, dict) else content
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    verify = ranking.verify if isinstance(data, ranking.Judged) else lpmert.verify
+    with pytest.raises(CertificateError, match=words or None) as refused:
+        verify(path, data, **settings)
+    return str(refused.value)
 
 
 if __name__ == "__main__":

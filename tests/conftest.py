@@ -4,6 +4,7 @@ import atexit
 import gc
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,16 @@ from lpmert.workers import Cluster
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """The lists of `commands.py` in a file."""
+    from commands import TABLE
+
+    path = tmp_path / "lists.tsv"
+    path.write_text(TABLE)
+    return path
 
 
 @pytest.fixture(scope="module")

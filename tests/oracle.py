@@ -5,7 +5,7 @@ First plain numbers, then `Lists`, what may end as "optimal to tolerance", and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -23,8 +23,6 @@ import lpmert
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray, IntArray
     from lpmert.numeric.lists import SortedLists
-
-Vector = Sequence[Fraction]
 
 
 def meaning(features: Sequence[Sequence[float]]) -> list[list[Fraction]]:
@@ -103,30 +101,9 @@ def least_total(
     return best[0]
 
 
-def is_strictly_best(
-    features: Sequence[Sequence[float]],
-    offsets: Sequence[int],
-    selection: Sequence[int],
-    weights: Sequence[float | int],
-) -> bool:
-    """Whether the weights make the selected hypothesis of every list better than all others of it."""
-    exact = [Fraction(weight) for weight in weights]
-    return all(
-        sum(w * g for w, g in zip(exact, row, strict=True)) > 0
-        for row in _differences(_lists(features, offsets), selection)
-    )
-
-
-def _lists(features: Sequence[Sequence[float]], offsets: Sequence[int]) -> list[list[Vector]]:
-    exact = [tuple(Fraction(float(value)) for value in row) for row in features]
-    return [exact[start:end] for start, end in pairwise(offsets)]
-
-
-def _differences(lists: Sequence[Sequence[Vector]], choice: Sequence[int]) -> Iterator[Vector]:
-    for one, chosen in zip(lists, choice, strict=True):
-        for place, other in enumerate(one):
-            if place != chosen:
-                yield tuple(a - b for a, b in zip(one[chosen], other, strict=True))
+def dot(first: Iterable[float | Fraction], second: Iterable[float | Fraction]) -> Fraction:
+    """The exact product of two vectors."""
+    return sum((Fraction(a) * Fraction(b) for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
 def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:

@@ -1,7 +1,7 @@
 """Parts of a certificate's tree, against fractions: nothing is dropped that could win, no bound is too high."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -37,22 +37,18 @@ def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
     return proof
 
 
-def lists_and_box(kind: str, seed: int, splits: int = 40) -> tuple[Lists, ProofLists, Part]:
+def lists_and_box(kind: str, seed: int, splits: int = 40) -> tuple[ProofLists, Part]:
     """Random lists and a random box after fewer than so many splits, and what the checker keeps in it."""
-    lists = random_lists(kind, seed, most_features=4)
-    exponents = dict.fromkeys(lists.nbest.names, 0)
-    proof = claimed(lists.nbest, exponents)
+    nbest = random_lists(kind, seed, most_features=4).nbest
+    exponents = dict.fromkeys(nbest.names, 0)
+    proof = claimed(nbest, exponents)
     rng = np.random.default_rng(seed)
     shapes = [*whole_part(proof).shape.parts({"split": BOXES})]
     box = narrowed(proof, whole_part(proof), shapes[rng.integers(len(shapes))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
         parts = [*box.shape.parts({"split": [int(rng.integers(1, len(exponents)))]})]
         box = narrowed(proof, box, parts[rng.integers(len(parts))])
-    return lists, proof, box
-
-
-def everywhere(n_features: int) -> Box:
-    return Box(np.zeros((0, n_features), dtype=object))
+    return proof, box
 
 
 def inside(shape: Box, rng: np.random.Generator) -> list[int]:
@@ -71,19 +67,21 @@ def scores(proof: ProofLists, row: int, rays: Sequence[Sequence[int]] | Whole) -
     return [Fraction(sum(x * r for x, r in zip(proof.whole[row], ray, strict=True))) for ray in rays]
 
 
+def worths_at(proof: ProofLists, point: list[int]) -> Iterator[list[int]]:
+    """What the hypotheses of each list that are best at a point cost."""
+    for a, b in pairwise(proof.offsets.tolist()):
+        values = [scores(proof, row, [point]) for row in range(a, b)]
+        yield [proof.worth[0][a + k] for k, value in enumerate(values) if value == max(values)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bound_is_below_the_cost_of_every_choice_inside_and_only_what_is_beaten_is_dropped(kind: str) -> None:
     for seed in range(10, 22):
-        _, proof, box = lists_and_box(kind, seed)
+        proof, box = lists_and_box(kind, seed)
         rng = np.random.default_rng(seed)
         bounds = proof.offsets.tolist()
         for _ in range(5):
-            point = inside(box.shape, rng)
-            cost = 0
-            for a, b in pairwise(bounds):
-                values = [scores(proof, row, [point])[0] for row in range(a, b)]
-                cost += min(proof.worth[0][a + k] for k, value in enumerate(values) if value == max(values))
-            assert box.box(proof)[0][0] <= cost
+            assert box.box(proof)[0][0] <= sum(map(min, worths_at(proof, inside(box.shape, rng))))
         kept, rays = set(box.rows.tolist()), corners(box.shape)
         for a, b in pairwise(bounds):
             own = {row: scores(proof, row, rays) for row in range(a, b)}
@@ -138,9 +136,8 @@ def test_the_parts_of_a_box_cover_it(n_features: int) -> None:
     rng = np.random.default_rng(n_features)
     for _ in range(30):
         vector = rng.integers(-9, 10, n_features).tolist()
-        holding = [shape for shape in everywhere(n_features).parts({"split": BOXES}) if holds(shape, vector)]
-        assert holding
-        shape = holding[0]
+        faces = Box(np.zeros((0, n_features), dtype=object)).parts({"split": BOXES})
+        shape = next(own for own in faces if holds(own, vector))
         for _ in range(int(rng.integers(0, 12)) if n_features > 1 else 0):
             parts = [*shape.parts({"split": [int(rng.integers(1, n_features))]})]
             assert len(parts) == 2
@@ -158,7 +155,7 @@ def test_what_is_nowhere_negative_is_so_at_every_corner_and_nothing_else() -> No
     rng = np.random.default_rng(7)
     found = set()
     for seed in range(300):
-        _, _, box = lists_and_box(sorted(KINDS)[seed % len(KINDS)], seed, 6)
+        _, box = lists_and_box(sorted(KINDS)[seed % len(KINDS)], seed, 6)
         vector = rng.integers(-5, 6, len(box.shape.rays)).tolist()
         products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(box.shape)]
         assert box.shape.is_nonnegative(np.array(vector, dtype=object)) == (min(products) >= 0)
@@ -202,7 +199,7 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
     rng = np.random.default_rng(0)
     taken = refused = 0
     for kind, seed in ((kind, seed) for kind in KINDS for seed in range(700, 720)):
-        _, proof, box = lists_and_box(kind, seed, 8)
+        proof, box = lists_and_box(kind, seed, 8)
         cores: list[list[int]] = []
         bound = box.box(proof)[0][0]
         for _ in range(60 if np.count_nonzero(box.sizes > 1) > 1 else 0):
@@ -214,14 +211,8 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
             taken += 1
             cores.append(pair)
             bound = max(bound, found)
-        for _ in range(10):
-            point = inside(box.shape, rng)
-            cost = 0
-            for a, b in pairwise(proof.offsets.tolist()):
-                own = [sum(x * y for x, y in zip(row, point, strict=True)) for row in proof.whole[a:b]]
-                best = [proof.worth[0][a + k] for k, value in enumerate(own) if value == max(own)]
-                cost += max(best)  # where hypotheses tie, the lemma speaks of none of them
-            assert bound <= cost
+        for _ in range(10):  # where hypotheses tie, the lemma speaks of none of them
+            assert bound <= sum(map(max, worths_at(proof, inside(box.shape, rng))))
     assert min(taken, refused) > 100
 
 
@@ -247,11 +238,10 @@ def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])
-def test_conflicts_close_boxes_whatever_losses_are_worth(tmp_path: Path, scale: float) -> None:
+def test_conflicts_close_boxes_whatever_losses_are_worth(path: Path, scale: float) -> None:
     """Steps beyond the core's whole numbers are divided first: 0.3 times a loss has no small common unit."""
     nbest = random_nbest(3, n_lists=40, n_features=3, longest=6)
     nbest = NBest(nbest.features, nbest.offsets, np.round(nbest.statistics * 10) * scale)
-    path = tmp_path / "c.json"
     write_certificate(path, nbest, lpmert.minimize(nbest))
     assert verify(path, nbest).proved
     closed_so = [one["cores"] for one in json.loads(path.read_text())["tree"] if one.keys() == {"cores"}]

@@ -317,13 +317,8 @@ def test_features_are_chosen_by_name_and_pattern(tmp_path: Path) -> None:
         load_lattices(path, references, features=["nothing"])
 
 
-def folder_with(tmp_path: Path, **contents: str) -> Path:
-    files = {f"lattices/{name}.slf.gz": gzip.compress(content.encode()) for name, content in contents.items()}
-    return put(tmp_path, {**files}) / "lattices"
-
-
 def test_lattices_must_hold_the_same_scores(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, one=ON_LINKS, two=ON_NODES)
+    folder = put(tmp_path / "lattices", {"one.slf": ON_LINKS, "two.slf.gz": gzip.compress(ON_NODES.encode())})
     with pytest.raises(DataError, match=r"two\.slf\.gz: no lm scores, which other lattices have"):
         lpmert.read(folder, references={"one": "a cat", "two": "the dog"})
 

@@ -219,21 +219,13 @@ KINDS = ("integers", "ternary", "dyadic", "large", "steep")
 
 
 def inside(rays: FloatArray) -> list[list[Fraction]]:
-    """The sides of a cone, as limits."""
+    """The sides of a cone, as limits: each is 0 at all rays but one, and positive there."""
     exact = [[Fraction(value) for value in ray] for ray in rays.tolist()]
-    n = len(exact)
-    if n == 1:
-        return exact
-    if n == 2:
-        (a, b), (c, d) = exact
-        sign = 1 if a * d - b * c > 0 else -1
-        return [[sign * d, sign * -c], [sign * -b, sign * a]]
     sides = []
-    for k in range(3):
-        p, q = exact[(k + 1) % 3], exact[(k + 2) % 3]
-        cross = [p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]]
-        sign = 1 if sum(x * y for x, y in zip(cross, exact[k], strict=True)) > 0 else -1
-        sides.append([sign * value for value in cross])
+    for k, ray in enumerate(exact):
+        (side,) = oracle.null_space([*exact[:k], *exact[k + 1 :]], len(ray))
+        sign = 1 if oracle.dot(side, ray) > 0 else -1
+        sides.append([sign * value for value in side])
     return sides
 
 

@@ -1,7 +1,6 @@
 """Costs have room in 64 bits, or the problem is refused; features that are decimals mean these decimals."""
 
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
@@ -10,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Lists, exact_decode
-from problems import Given, fractions_loss, random_lists
+from oracle import exact_decode
+from problems import Given, problem, random_lists
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
+from lpmert import MethodError, MetricError, NBest, Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
-from lpmert.metrics.ratio import LinearFraction, precision
+from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.canonical import with_limits
 from lpmert.model.presolve import fixed_point, whole_fractions
 from lpmert.model.problem import Problem
@@ -54,28 +53,15 @@ def test_limits_that_leave_no_room_are_refused() -> None:
     assert with_limits(features, np.array([0, 2]), costs, np.ones((3, 1)))[2].tolist() == [0, 2**58, *[0, 2**59] * 3]
 
 
-def many_limits(seed: int, largest: int, n_limits: int = 70) -> Given:
-    """Three lists of three in three dimensions, with counts of this size, and half-spaces around some weights."""
+def many_limits(seed: int, largest: int) -> Given:
+    """Three lists in three dimensions within seventy half-spaces, with counts of this size."""
+    given = problem("integers", "precision", (36, 70, 103, 264)[seed], kind="many")
     rng = np.random.default_rng(seed)
-    inside = rng.normal(size=3)
-    rows = rng.integers(-9, 10, (n_limits, 3)).astype(float)
-    rows = rows[np.abs(rows @ inside) > 0.3]
-    rows *= np.where(rows @ inside > 0, 1.0, -1.0)[:, None]
-    linear = [Linear(dict(zip(("f0", "f1", "f2"), row, strict=True)), lower=0) for row in rows.tolist()]
-    predicted = rng.integers(int(0.8 * largest), largest, 9)
-    match = (predicted * rng.random(9)).astype(int)
+    predicted = rng.integers(int(0.8 * largest), largest, len(given.features))
+    match = (predicted * rng.random(len(predicted))).astype(int)
     counts = np.column_stack([match, predicted, predicted])
-    return Given(
-        name=f"many limits, {seed}",
-        features=rng.integers(-9, 10, (9, 3)).astype(float),
-        offsets=[0, 3, 6, 9],
-        statistics=counts.astype(float),
-        values=[tuple(map(Fraction, row)) for row in counts.tolist()],
-        metric=precision(),
-        loss=fractions_loss(precision()),
-        region=Region(linear=linear),
-        rows=[[Fraction(value) for value in row] for row in rows.tolist()],
-    )
+    values = [tuple(map(Fraction, row)) for row in counts.tolist()]
+    return replace(given, statistics=counts.astype(float), values=values)
 
 
 @pytest.mark.parametrize("seeds", [range(1), many_more(range(1, 4))])
@@ -166,25 +152,6 @@ def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float
         assert form.cost_of_loss(given_loss) == floor(Fraction(given_loss) / Fraction(unit)) - constant
 
 
-EXACT_KINDS = ("integers", "lattice", "collinear", "multiples")
-
-
-def exact(values: FloatArray) -> list[Fraction]:
-    return [Fraction(value) for value in values.ravel().tolist()]
-
-
-def printed(values: FloatArray) -> list[Fraction]:
-    """The shortest decimals that read as these doubles."""
-    return [Fraction(Decimal(repr(value))) for value in values.ravel().tolist()]
-
-
-def tenths(kind: str, seed: int) -> tuple[Lists, Lists]:
-    """Whole numbers, and the same divided by a power of ten."""
-    whole = random_lists(kind, seed, most_selections=60)
-    size = 10.0 ** (1 + seed % 4)
-    return whole, Lists(whole.features / size, whole.offsets, whole.losses)
-
-
 @pytest.mark.parametrize("decimals", [1, 2, 4, 7, 9])
 def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     rng = np.random.default_rng(decimals)
@@ -192,7 +159,8 @@ def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     features = np.array([[float(f"{value}e-{decimals}") for value in row] for row in whole.tolist()])
     found = decimals_of(features)
     scaled = found.of(features)
-    factors = {a / b for a, b in zip(exact(scaled), printed(features), strict=True) if b}
+    pairs = zip(scaled.ravel().tolist(), features.ravel().tolist(), strict=True)
+    factors = {Fraction(a) / Fraction(repr(b)) for a, b in pairs if b}
     assert len(factors) == 1
     assert 0.7 < factors.pop() < 1.42
     np.testing.assert_allclose(scaled * found.unit, features, rtol=1e-15)
@@ -223,13 +191,13 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
     assert decimals_of(features).of(features) is features
 
 
-@pytest.mark.parametrize("kind", EXACT_KINDS)
+@pytest.mark.parametrize("kind", ["integers", "lattice", "collinear", "multiples"])
 def test_ties_in_decimals_are_ties(kind: str) -> None:
     rng = np.random.default_rng(1)
     tied = 0
     for seed in range(20):
-        whole, decimals = tenths(kind, seed)
-        problem = Problem(decimals.nbest)
+        whole = random_lists(kind, seed, most_selections=60)
+        problem = Problem(replace(whole, features=whole.features / 10.0 ** (1 + seed % 4)).nbest)
         for _ in range(10):
             weights = rng.integers(-2, 3, whole.features.shape[1]).astype(float)
             winners, _ = exact_decode(whole, weights)

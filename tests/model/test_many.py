@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import KINDS, random_lists
+from problems import KINDS, METRICS, random_lists
 from scipy.optimize import linprog
+from written_lists import same
 
 import lpmert
 from lpmert import NBest
@@ -179,17 +180,15 @@ def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
     part = found.restrict(chosen)
     assert is_mapped(part.features)
     assert is_mapped(part.statistics)
-    for number, own in enumerate(chosen.tolist()):
-        here = slice(part.offsets[number], part.offsets[number + 1])
-        there = slice(nbest.offsets[own], nbest.offsets[own + 1])
-        assert np.array_equal(part.features[here], nbest.features[there])
-        assert np.array_equal(part.statistics[here], nbest.statistics[there])
-        assert part.list_ids[number] == nbest.list_ids[own]
+    assert same(part, nbest.restrict(chosen))
 
 
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = lists_of(5, 3) if metric == "loss" else with_counts(lists_of(5, 3))
+    nbest = lists_of(5, 3)
+    if metric == "bleu":
+        counts = METRICS[metric][2](np.random.default_rng(5), nbest.offsets.tolist())
+        nbest = NBest(nbest.features, nbest.offsets, counts)
     monkeypatch.setattr("lpmert.numeric.lists._BLOCK", 200)
     found = []
     for least in (1 << 62, 1):
@@ -211,16 +210,6 @@ def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeyp
         assert all(np.array_equal(one, another) for one, another in zip(block, other, strict=True))
     shares = spread / units([(nbest.dense_features(), nbest.offsets)])
     assert shares == pytest.approx(np.full(3, shares[0]))  # features are what they mean times one factor
-
-
-def with_counts(nbest: NBest) -> NBest:
-    """The same lists with counts for BLEU that are made of their losses."""
-    worth = nbest.statistics[:, 0]
-    totals = [np.full(len(worth), 9 - order) for order in range(4)]
-    counts = [column for total in totals for column in (np.maximum(0, total - worth), total)]
-    names = [*(f"{what}_{order}" for order in range(1, 5) for what in ("match", "total")), "reference_length"]
-    statistics = np.column_stack([*counts, np.full(len(worth), 9)])
-    return NBest(nbest.features, nbest.offsets, statistics, statistic_names=names)
 
 
 @pytest.mark.usefixtures("many")

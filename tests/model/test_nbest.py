@@ -1,6 +1,7 @@
 import dataclasses
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,32 +174,32 @@ def test_restrict_takes_indices_masks_and_slices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lists", "message"),
+    ("what", "argument", "message"),
     [
-        ([2], "of 2 lists"),
-        ([0, 0], "'a' twice"),
-        ([], "of 2 lists|at least one"),
-        (slice(0, 0), "at least one"),
-        ([0.5], "of 2 lists"),
-        (1, "one-dimensional"),
-        (np.array([True]), "of 2 lists"),
+        ("restrict", [2], "of 2 lists"),
+        ("restrict", [0, 0], "'a' twice"),
+        ("restrict", [], "of 2 lists|at least one"),
+        ("restrict", slice(0, 0), "at least one"),
+        ("restrict", [0.5], "of 2 lists"),
+        ("restrict", 1, "one-dimensional"),
+        ("restrict", np.array([True]), "of 2 lists"),
+        ("select_features", ["ctc"], "no feature 'ctc'; the features are am, lm"),
+        ("select_features", ["am", "am"], "'am' twice"),
+        ("select_features", [], "at least one column"),
+        ("merge", small(names=["lm", "am"]), r"feature names differ \(am, lm against lm, am\)"),
+        ("merge", small(statistic_names=["errors"]), "statistic names differ"),
+        ("merge", small(texts=list("vwxyz")), "one has texts"),
     ],
 )
-def test_restrict_refuses_what_is_no_choice_of_lists(lists: object, message: str) -> None:
+def test_lists_and_columns_that_do_not_fit_are_refused(what: str, argument: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        small().restrict(lists)
+        getattr(small(), what)(argument)
 
 
 def test_select_features_keeps_the_order_asked_for() -> None:
     chosen = small().select_features(["lm", "am"])
     assert chosen.names == ("lm", "am")
     assert (chosen.features == FEATURES[:, ::-1]).all()
-    with pytest.raises(DataError, match="no feature 'ctc'; the features are am, lm"):
-        small().select_features(["ctc"])
-    with pytest.raises(DataError, match="'am' twice"):
-        small().select_features(["am", "am"])
-    with pytest.raises(DataError, match="at least one column"):
-        small().select_features([])
 
 
 @given(some_lists, some_lists)
@@ -245,15 +246,6 @@ def test_negative_zero_is_zero() -> None:
     features = FEATURES.copy()
     features[0, 1] = -0.0
     assert small(features=features).fingerprint == small().fingerprint
-
-
-def test_merge_refuses_other_columns() -> None:
-    with pytest.raises(DataError, match=r"feature names differ \(am, lm against lm, am\)"):
-        small().merge(small().select_features(["lm", "am"]))
-    with pytest.raises(DataError, match="statistic names differ"):
-        small().merge(small(statistic_names=["errors"]))
-    with pytest.raises(DataError, match="one has texts"):
-        small().merge(small(texts=list("vwxyz")))
 
 
 def test_fingerprint_tells_apart_all_but_texts() -> None:
@@ -349,38 +341,6 @@ def test_one_usual_label_is_enough(label: int, losses: list[int]) -> None:
     assert from_classification([[1.0]], [label]).statistics[:, 0].tolist() == losses
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "message"),
-    [
-        ([[1.0], [2.0], [3.0]], [0, 1, 2], "labels must have two values, not 3"),
-        ([[1.0], [2.0]], [5, 5], "labels must have two values, not 1"),
-        ([[1.0], [2.0]], ["a", "a"], "labels must have two values, not 1"),
-        ([[1.0], [2.0]], [0, np.nan], r"labels has an entry that is not finite: row 1"),
-        ([[1.0], [2.0]], [0], r"labels must have shape \(2,\)"),
-        ([[1.0], [2.0]], [[0], [1]], r"labels must have shape \(2,\)"),
-        ([1.0, 2.0], [0, 1], "features"),
-        (np.zeros((0, 2)), [], "features"),
-        ([["a"], ["b"]], [0, 1], "features must be real numbers"),
-        ([[1.0], [np.inf]], [0, 1], r"list '1', hypothesis 1 \(from 0\), feature 'feature1': inf"),
-    ],
-)
-def test_unusable_classification_data_are_refused(features: object, labels: object, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        from_classification(features, labels)
-
-
-def test_names_must_fit_the_features() -> None:
-    for names, message in (
-        (["a"], "names has 1 entries; 2 are needed"),
-        ("ab", "names must be a sequence, not 'ab'"),
-        ({"a", "b"}, "names must be a sequence, not a set"),
-    ):
-        with pytest.raises(DataError, match=message):
-            from_classification([[1, 2]], [1], names=names)
-    with pytest.raises(DataError, match="'intercept' twice"):
-        from_classification([[1, 2]], [1], names=["a", "intercept"])
-
-
 def test_choices_keep_alternatives_in_order() -> None:
     features = [[1, 0], [2, 0], [0, 1], [5, 5], [6, 6]]
     nbest = from_choices(features, ["x", "x", "x", "y", "y"], [False, True, False, True, False], names=["a", "b"])
@@ -393,25 +353,41 @@ def test_choices_keep_alternatives_in_order() -> None:
     assert loss_of(nbest, np.array([0.0, 0.0])) == 1
 
 
+CLASSES: Any = (from_classification, [[1.0], [2.0]])
+CHOICES: Any = (from_choices, [[1.0], [2.0], [3.0], [4.0]])
+MIXED = "groups has '1' as a string and as a number; write all ids alike"
+
+
 @pytest.mark.parametrize(
-    ("cases", "chosen", "message"),
+    ("arguments", "message"),
     [
-        ([1, 1, 2, 2], [1, 0, 0, 0], "case '2' has 0 chosen alternatives"),
-        ([1, 1, 2, 2], [1, 1, 0, 1], "case '1' has 2 chosen alternatives"),
-        ([1, 2, 1, 2], [1, 1, 0, 0], r"case '1' comes back in row 2 \(from 0\) after it began in row 0"),
-        ([1, 1, 2], [1, 0, 1], r"cases must have shape \(4,\)"),
-        ([1, 1, 2, 2], [1, 0, 1], r"chosen must have shape \(4,\)"),
-        ([1, 1, 2, 2], [1, 0, 2, 0], "chosen must hold only true and false"),
-        ([1, 1, 2, 2], ["1", "0", "1", "0"], "chosen must hold only true and false"),
-        ([1, 1, np.nan, 2], [1, 0, 1, 0], "cases has an entry that is not finite: row 2"),
+        ((from_classification, [[1.0], [2.0], [3.0]], [0, 1, 2]), "labels must have two values, not 3"),
+        ((*CLASSES, [5, 5]), "labels must have two values, not 1"),
+        ((*CLASSES, ["a", "a"]), "labels must have two values, not 1"),
+        ((*CLASSES, [0, np.nan]), "labels has an entry that is not finite: row 1"),
+        ((*CLASSES, [0]), r"labels must have shape \(2,\)"),
+        ((*CLASSES, [[0], [1]]), r"labels must have shape \(2,\)"),
+        ((from_classification, [1.0, 2.0], [0, 1]), "features"),
+        ((from_classification, np.zeros((0, 2)), []), "features"),
+        ((from_classification, [["a"], ["b"]], [0, 1]), "features must be real numbers"),
+        ((from_classification, [[1.0], [np.inf]], [0, 1]), "list '1', hypothesis 1 .*, feature 'feature1': inf"),
+        ((partial(from_classification, names=["a"]), [[1, 2]], [1]), "names has 1 entries; 2 are needed"),
+        ((partial(from_classification, names="ab"), [[1, 2]], [1]), "names must be a sequence, not 'ab'"),
+        ((partial(from_classification, names={"a", "b"}), [[1, 2]], [1]), "names must be a sequence, not a set"),
+        ((partial(from_classification, names=["a", "intercept"]), [[1, 2]], [1]), "'intercept' twice"),
+        ((*CHOICES, [1, 1, 2, 2], [1, 0, 0, 0]), "case '2' has 0 chosen alternatives"),
+        ((*CHOICES, [1, 1, 2, 2], [1, 1, 0, 1]), "case '1' has 2 chosen alternatives"),
+        ((*CHOICES, [1, 2, 1, 2], [1, 1, 0, 0]), r"case '1' comes back in row 2 \(from 0\) after it began in row 0"),
+        ((*CHOICES, [1, 1, 2], [1, 0, 1]), r"cases must have shape \(4,\)"),
+        ((*CHOICES, [1, 1, 2, 2], [1, 0, 1]), r"chosen must have shape \(4,\)"),
+        ((*CHOICES, [1, 1, 2, 2], [1, 0, 2, 0]), "chosen must hold only true and false"),
+        ((*CHOICES, [1, 1, 2, 2], ["1", "0", "1", "0"]), "chosen must hold only true and false"),
+        ((*CHOICES, [1, 1, np.nan, 2], [1, 0, 1, 0]), "cases has an entry that is not finite: row 2"),
+        ((from_groups, [[1], [2]], [0, 1], ["1", 1]), MIXED),
+        ((from_groups, [[1], [2]], [0, 1], np.array(["1", 1], dtype=object)), MIXED),
     ],
 )
-def test_unusable_choices_are_refused(cases: object, chosen: object, message: str) -> None:
+def test_data_that_cannot_become_lists_are_refused(arguments: Any, message: str) -> None:
+    convert, *given = arguments
     with pytest.raises(DataError, match=message):
-        from_choices([[1.0], [2.0], [3.0], [4.0]], cases, chosen)
-
-
-@pytest.mark.parametrize("groups", [["1", 1], np.array(["1", 1], dtype=object)])
-def test_an_id_is_a_string_or_a_number_not_both(groups: Any) -> None:
-    with pytest.raises(DataError, match="groups has '1' as a string and as a number; write all ids alike"):
-        from_groups([[1], [2]], [0, 1], groups)
+        convert(*given)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Lists, exact_decode, loss_of
+from oracle import Lists, decoded, exact_decode, loss_of
 from problems import KINDS, random_lists, small_lists
 
 import lpmert
@@ -241,25 +241,17 @@ def test_every_row_is_led_by_the_first_that_equals_it_though_keys_tell_nothing(
         assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
 
 
-def test_keys_that_are_equal_by_accident_are_noticed() -> None:
-    features, offsets = np.array([[1.0], [2.0], [1.0]]), np.array([0, 3])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(presolve, "_ODD", np.uint64(0))
-        assert _leaders_by_key(features, offsets) is None
-    assert _leaders_by_key(features, offsets) is not None
-
-
-def test_rows_whose_keys_are_equal_are_told_apart_in_tables_of_columns() -> None:
+def test_rows_whose_keys_are_equal_are_told_apart_in_tables_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of few bits far apart, as column after column, have equal keys."""
     values = [[0, 2097153, -1], [1, 0, -1], [2097151, 0, 1], [-2097153, 2097152, 0], [-2097153, 2097151, -2097152]]
     features = np.asfortranarray([*values, *values[:3]], dtype=np.float64)
     offsets = np.array([0, 2, 5, 8])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(presolve, "_ODD", np.uint64(0))
-        assert _leaders_by_key(features, offsets) is None
-        nbest = lpmert.NBest(features, offsets, np.arange(8.0)[:, None] % 3)
-        assert lpmert.minimize(nbest).loss == lpmert.minimize(nbest, method="exhaustive").loss
-        assert group_identical(features, offsets).tolist() == list(range(8))
+    assert _leaders_by_key(features, offsets) is not None
+    monkeypatch.setattr(presolve, "_ODD", np.uint64(0))
+    assert _leaders_by_key(features, offsets) is None
+    nbest = lpmert.NBest(features, offsets, np.arange(8.0)[:, None] % 3)
+    assert lpmert.minimize(nbest).loss == lpmert.minimize(nbest, method="exhaustive").loss
+    assert group_identical(features, offsets).tolist() == list(range(8))
 
 
 def test_more_lists_than_a_key_has_room_for_are_sorted_by_rows() -> None:
@@ -278,13 +270,7 @@ OFFSETS = np.array([0, 4, 5, 11, 14])
 
 
 def winners(features: FloatArray, weights: FloatArray) -> list[int]:
-    pieces = np.split(features @ weights, OFFSETS[1:-1])
-    return [int(np.argmax(piece)) for piece in pieces]
-
-
-def evaluator(features: FloatArray) -> Evaluator:
-    losses = np.arange(len(features), dtype=np.float64)
-    return Evaluator(features, OFFSETS, losses[:, None], losses)
+    return (decoded(features, OFFSETS.tolist(), weights) - OFFSETS[:-1]).tolist()
 
 
 def test_no_choice_changes_within_the_range_of_a_weight_and_one_does_beyond() -> None:
@@ -310,8 +296,8 @@ def test_features_that_are_all_alike_leave_a_weight_free() -> None:
 
 def test_decoding_other_weights_is_not_what_was_decoded_before() -> None:
     rng = np.random.default_rng(3)
-    features = rng.normal(size=(14, 3))
-    decoder = evaluator(features)
+    features, losses = rng.normal(size=(14, 3)), np.arange(14.0)
+    decoder = Evaluator(features, OFFSETS, losses[:, None], losses)
     weights = rng.normal(size=3)
     for _ in range(3):
         for sign in (1.0, -1.0):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from oracle import Lists
+from problems import gaussian_lists
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
@@ -17,12 +18,7 @@ from lpmert.search.report import scaled_evaluation
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 NAMES = ("feature1", "feature2", "feature3")
-
-
-def grid_of_pairs(seed: int, width: int = 3) -> Lists:
-    rng = np.random.default_rng(seed)
-    offsets = np.arange(0, 41, 4)
-    return Lists(rng.normal(size=(40, width)), offsets, rng.integers(0, 6, 40).astype(float))
+LISTS = gaussian_lists(0, lists=10, hypotheses=4, features=3).nbest
 
 
 def test_an_optimum_at_a_limit_tells_the_limit_and_its_distance() -> None:
@@ -42,7 +38,7 @@ def test_an_optimum_at_a_limit_tells_the_limit_and_its_distance() -> None:
 
 def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
     path = f"{tmp_path}/result.json"
-    result = lpmert.minimize(grid_of_pairs(0).nbest, region=Region(nonnegative=True))
+    result = lpmert.minimize(LISTS, region=Region(nonnegative=True))
     result.save(path)
     loaded = Result.load(path)
     assert loaded.region == result.region
@@ -77,7 +73,7 @@ def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
 )
 def test_a_region_without_sense_is_refused_with_its_reason(region: Region, words: list[str]) -> None:
     with pytest.raises(RegionError) as error:
-        lpmert.minimize(grid_of_pairs(0).nbest, region=region)
+        lpmert.minimize(LISTS, region=region)
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
@@ -96,19 +92,18 @@ def test_comparators_keep_to_a_region_that_leaves_nothing_to_choose(method: str)
 
 def test_something_else_than_a_region_is_refused() -> None:
     with pytest.raises(RegionError, match=r"lpmert\.Region"):
-        lpmert.minimize(grid_of_pairs(0).nbest, region={"feature1": 1.0})
+        lpmert.minimize(LISTS, region={"feature1": 1.0})
 
 
 def test_check_says_whether_weights_are_inside() -> None:
-    nbest = grid_of_pairs(0).nbest
     region = Region(nonnegative=True)
-    assert lpmert.check(nbest, [1.0, 0.0, 1.0], region=region).inside
-    outside = lpmert.check(nbest, [1.0, -1.0, 1.0], region=region)
+    assert lpmert.check(LISTS, [1.0, 0.0, 1.0], region=region).inside
+    outside = lpmert.check(LISTS, [1.0, -1.0, 1.0], region=region)
     assert not outside.inside
     assert not outside.wins_by_ties
-    assert outside.loss == lpmert.check(nbest, [1.0, -1.0, 1.0]).loss
+    assert outside.loss == lpmert.check(LISTS, [1.0, -1.0, 1.0]).loss
     with pytest.raises(DataError):
-        lpmert.check(nbest, [1.0], region=region)
+        lpmert.check(LISTS, [1.0], region=region)
 
 
 FIXED = Region(fixed={"feature1": 1.0, "feature2": 0.0})
@@ -141,7 +136,7 @@ LIMITED = Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)})
 def test_the_edge_of_a_limit_is_inside_but_not_strictly_and_that_of_the_scale_is_not(
     region: Region, weights: list[float], inside: bool, strictly: bool
 ) -> None:
-    problem = Problem(grid_of_pairs(0).nbest, region=region)
+    problem = Problem(LISTS, region=region)
     given = CallerWeights(np.array(weights))
     assert problem.inside(given) is inside
     assert problem.inside(given, strictly=True) is strictly
@@ -162,7 +157,7 @@ def test_coordinates_on_the_edge_of_a_limit_are_not_strictly_inside() -> None:
 )
 def test_equations_that_contradict_the_reference_are_refused(linear: list[Linear]) -> None:
     with pytest.raises(RegionError, match=r"only zero weights fulfil feature1 = 1, "):
-        lpmert.minimize(grid_of_pairs(0).nbest, region=Region(fixed={"feature1": 1.0}, linear=linear))
+        lpmert.minimize(LISTS, region=Region(fixed={"feature1": 1.0}, linear=linear))
 
 
 def test_weights_fulfil_the_equations_where_no_feature_is_left_to_choose() -> None:
@@ -175,12 +170,11 @@ def test_weights_fulfil_the_equations_where_no_feature_is_left_to_choose() -> No
 @pytest.mark.parametrize("coefficient", [1e308, 1e300, 1e-300, 5e-324])
 @pytest.mark.parametrize("value", [1e308, 1024.0, 2.0**-10])
 def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, value: float) -> None:
-    lists = grid_of_pairs(0)
     region = Region(fixed={"feature1": value}, linear=[Linear({"feature2": coefficient}, lower=coefficient)])
     plain = Region(bounds={"feature1": (0, None)}, linear=[Linear({"feature2": value, "feature1": -1.0}, lower=0)])
     with np.errstate(over="raise", divide="raise", invalid="raise"):
-        result = lpmert.minimize(lists.nbest, region=region)
-    assert result.loss == lpmert.minimize(lists.nbest, region=plain).loss
+        result = lpmert.minimize(LISTS, region=region)
+    assert result.loss == lpmert.minimize(LISTS, region=plain).loss
     assert 0 < result.weights[0] < result.weights[1] * value
     assert result.region[f"feature2={coefficient:g} >= {coefficient:g}"] > 0
 
@@ -189,7 +183,7 @@ def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     around = dict.fromkeys(NAMES, 1.0)
     for method in ("exhaustive", "groups", "mip"):
         with pytest.raises(MethodError, match="cosine"):
-            lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
+            lpmert.minimize(LISTS, region=Region(cosine=0.9, around=around), method=method)
 
 
 @pytest.mark.parametrize("metric", ["loss", f_beta()])

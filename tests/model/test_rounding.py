@@ -1,14 +1,13 @@
 """Equations and limits that doubles cannot hold: losses, bounds and proofs are about the numbers given all the same."""
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from fuzz import check_result
-from problems import Given, decimals, feature_names, problem
+from problems import feature_names, problem
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
@@ -22,23 +21,15 @@ from lpmert.numeric.rounding import sums_of_columns
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 
-def within_decimals(features: str, worth: str, seed: int) -> Given:
-    """A problem with limits and equations in decimals."""
-    rng = np.random.default_rng([seed, 99])
-    given = problem(features, worth, seed)
-    settings, rows, equations = decimals(rng, given.features.shape[1])
-    name = f"{given.name}, {settings}"
-    return replace(given, name=name, region=Region(**settings), rows=rows, equations=equations)
-
-
 @pytest.mark.parametrize(
-    ("features", "seed", "method"), [("large offset", 57, "cells"), ("mixed magnitudes", 394, "exhaustive")]
+    ("features", "seed", "method"),
+    [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
 )
 def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(
     features: str, seed: int, method: str
 ) -> None:
     """Other weights nearby fulfil the equations, too, and may lie outside the cell: what is meant is a convention."""
-    given = within_decimals(features, "small", seed)
+    given = problem(features, "small", seed, kind="decimals")
     result = lpmert.minimize(given.nbest, region=given.region, method=method)
     assert result.status is Status.OPTIMAL
     check_result(given, result, given.least)

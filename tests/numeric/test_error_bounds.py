@@ -1,7 +1,6 @@
 """Error bounds at their edge, where verdicts without them are wrong; cones that cover a region, and their normals."""
 
 from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from math import hypot, nextafter
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import strictly_feasible
+from oracle import dot, strictly_feasible
 
 from lpmert import core
 from lpmert.errors import FloatArray
@@ -27,10 +26,6 @@ from lpmert.numeric.lists import (
 )
 from lpmert.numeric.rounding import binary_places, exact_products, single_products
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
-
-
-def _product(one: Sequence[float], other: Sequence[float]) -> Fraction:
-    return sum((Fraction(a) * Fraction(b) for a, b in zip(one, other, strict=True)), Fraction(0))
 
 
 def _lists(features: FloatArray, cap: Cap | None = None, spread: FloatArray | None = None) -> SortedLists:
@@ -61,7 +56,7 @@ def test_a_winner_that_rounding_makes_is_not_clear() -> None:
         weights, row = rng.normal(size=(2, 6))
         other = np.nextafter(row, row + rng.choice([-1.0, 1.0], 6))
         winner, clear = _decoded(_lists(np.array([row, other])), weights)
-        lead = _product(row, weights) - _product(other, weights)
+        lead = dot(row, weights) - dot(other, weights)
         wrong += (lead > 0) != (winner == 0)
         assert not clear or ((lead > 0) == (winner == 0) and lead)
     assert wrong > 10
@@ -78,7 +73,7 @@ def test_choices_that_only_rounding_separates_are_not_called_possible() -> None:
         verdict, point = _separate(_lists(features), weights)
         said[verdict] += 1
         assert verdict != INFEASIBLE
-        assert verdict != FEASIBLE or _product(features[0], point) > _product(features[1], point)
+        assert verdict != FEASIBLE or dot(features[0], point) > dot(features[1], point)
     assert said[FEASIBLE] > 100
 
 
@@ -113,7 +108,7 @@ def test_flat_simplices_beside_the_origin_are_not_called_cores(flat: float) -> N
         verdict, point = _separate(_lists(features))
         said[verdict] += 1
         if verdict == FEASIBLE:
-            assert all(_product(row, point.tolist()) > 0 for row in rows.tolist())
+            assert all(dot(row, point.tolist()) > 0 for row in rows.tolist())
         if verdict == INFEASIBLE:
             assert not strictly_feasible([tuple(map(Fraction, row)) for row in rows.tolist()])
     assert said[FEASIBLE] > 20
@@ -138,7 +133,7 @@ def test_weights_at_the_edge_of_a_cap_are_in_it_or_nobody_knows(angle: float) ->
             w = [Fraction(value) for value in point.tolist()]
             if verdict == FEASIBLE:
                 assert w[0] ** 2 >= Fraction(cosine) ** 2 * (w[0] ** 2 + w[1] ** 2)
-                assert _product(row, point.tolist()) > 0
+                assert dot(row, point.tolist()) > 0
             elif verdict == INFEASIBLE:
                 assert Fraction(cosine) ** 2 >= square
     assert min(said[FEASIBLE], said[INFEASIBLE]) > 30
@@ -168,7 +163,7 @@ def test_paths_are_dropped_only_where_others_are_as_good_at_every_ray() -> None:
             np.ascontiguousarray(features), np.array([0]), np.array([0, 2]), np.array([0, 1]), rays, reach[None]
         )
         assert left.tolist() == [0, len(found)]
-        exact = [[_product(row, ray) for ray in rays.tolist()] for row in features.tolist()]
+        exact = [[dot(row, ray) for ray in rays.tolist()] for row in features.tolist()]
         for k in {0, 1} - set(found.tolist()):
             assert all(a >= b for a, b in zip(exact[1 - k], exact[k], strict=True))
             dropped += 1
@@ -189,7 +184,7 @@ def test_mixtures_beat_a_path_only_where_they_do_at_every_ray() -> None:
         features = np.array([one, other, np.zeros(3)])
         reach = np.abs(rays) @ np.abs(features).max(axis=0)
         _, found, *_ = core.narrow(features, np.array([0]), np.array([0, 3]), np.arange(3), rays, reach[None])
-        at = [[_product(row, ray) for ray in rays.tolist()] for row in features.tolist()]
+        at = [[dot(row, ray) for ray in rays.tolist()] for row in features.tolist()]
         for k in {0, 1, 2} - set(found.tolist()):
             ahead = [[a - b for a, b in zip(at[k], at[j], strict=True)] for j in range(3) if j != k]
             assert not strictly_feasible([*ahead, [1, 0], [0, 1]])
@@ -223,13 +218,11 @@ def test_rounded_sums_lose_no_link_of_the_best_path() -> None:
 def products_are_exact(ray: FloatArray, features: FloatArray) -> bool:
     """Whether products come out exactly, added up from either end."""
     for row in features.tolist():
-        terms = [(x, y) for x, y in zip(row, ray.tolist(), strict=True)]
-        exact = sum((Fraction(x) * Fraction(y) for x, y in terms), Fraction(0))
-        for order in (terms, terms[::-1]):
+        for order in (1, -1):
             total = 0.0
-            for x, y in order:
+            for x, y in zip(row[::order], ray.tolist()[::order], strict=True):
                 total += x * y
-            if Fraction(total) != exact:
+            if Fraction(total) != dot(row, ray.tolist()):
                 return False
     return True
 
@@ -282,9 +275,7 @@ def test_one_entry_that_is_a_power_of_two_rounds_nothing() -> None:
 
 def test_products_that_underflow_are_not_called_exact() -> None:
     rays, features = np.array([[2.0**-1070, 2.0**-1070]]), np.array([[2.0**-10, 1.0]])
-    assert Fraction(float(features[0] @ rays[0])) != sum(
-        Fraction(x) * Fraction(w) for x, w in zip(features[0].tolist(), rays[0].tolist(), strict=True)
-    )
+    assert not products_are_exact(rays[0], features)
     assert not exact_products(rays, features, 2.0).any()
 
 

@@ -3,16 +3,15 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from oracle import Lists, is_strictly_best, positive_weights, strictly_feasible, whole
+from oracle import Lists, decoded, dot, positive_weights, strictly_feasible, whole
 from problems import KINDS, random_lists
 from scipy.optimize import linprog
 
@@ -37,12 +36,10 @@ def asked(chosen: Mapping[int, int]) -> tuple[IntArray, IntArray]:
 def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], verdict: Verdict) -> None:
     """Assert that weights make the choices in exact arithmetic, or that none make those of the core."""
     if verdict.attainable:
-        lists = {i: features[offsets[i] : offsets[i + 1]] for i in chosen}
-        merged = np.concatenate([*lists.values(), np.empty((0, features.shape[1]))])
-        inside = np.cumsum([0, *(len(one) for one in lists.values())])
-        selection = [row - offsets[i] for i, row in chosen.items()]
-        weights = exact_weights(features, offsets, chosen) if verdict.weights is None else list(verdict.weights)
-        assert is_strictly_best(merged.tolist(), inside.tolist(), selection, weights)
+        rows = leads(features, offsets, chosen)
+        weights = positive_weights(rows) if verdict.weights is None else verdict.weights
+        assert weights is not None
+        assert are_ahead(rows, weights)
         assert verdict.core == ()
         return
     assert 0 < len(verdict.core) <= features.shape[1] + 1
@@ -59,17 +56,15 @@ def differences(features: FloatArray, rows: Iterable[tuple[int, int]]) -> list[l
     return whole([[a - b for a, b in zip(exact[row], exact[other], strict=True)] for row, other in rows])
 
 
-def exact_weights(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int]) -> list[int]:
-    """Whole weights that make all choices; there must be some."""
+def leads(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int]) -> list[list[int]]:
+    """What chosen rows are ahead of the others of their lists, exactly but for one factor."""
     pairs = [(row, other) for i, row in chosen.items() for other in range(offsets[i], offsets[i + 1]) if other != row]
-    weights = positive_weights(differences(features, pairs))
-    assert weights is not None
-    return weights
+    return differences(features, pairs)
 
 
-def decoded(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
-    scores = features @ weights
-    return np.array([a + scores[a:b].argmax() for a, b in pairwise(offsets)])
+def are_ahead(rows: list[list[int]], weights: Sequence[float] | FloatArray) -> bool:
+    """Whether weights have a positive product with every row, exactly."""
+    return all(dot(row, weights) > 0 for row in rows)
 
 
 def gaussian(seed: int, width: int, lists: int, size: int) -> tuple[FloatArray, IntArray]:
@@ -219,7 +214,7 @@ def test_centre_keeps_a_start_that_is_better_than_its_tolerance() -> None:
     optimizer = LinOptimizer(features, offsets)
     weights, margin = optimizer.centre(asked(chosen), start=start)
     assert margin > 0
-    assert is_strictly_best(features.tolist(), offsets.tolist(), [0, 0], weights.tolist())
+    assert are_ahead(leads(features, offsets, chosen), weights)
 
 
 def test_centre_ends_where_a_dropped_coefficient_exceeds_the_tolerance() -> None:
@@ -281,60 +276,37 @@ def decide(lists: Lists, selection: Selection, *, steps: bool) -> tuple[int, NDA
     return verdict, corral.point, np.unique(corral.lists)
 
 
-def rows_of(lists: Lists, selection: Selection, only: list[int] | None = None) -> list[tuple[Fraction, ...]]:
-    rows = []
-    for s, (begin, end) in enumerate(lists.ranges()):
-        if only is not None and s not in only:
+def leads_of(lists: Lists, selection: Selection, only: Collection[int] | None = None) -> list[list[int]]:
+    """What a selection is ahead of the others of some lists."""
+    chosen = dict(enumerate((lists.offsets[:-1] + selection).tolist()))
+    return leads(lists.features, lists.offsets, {s: chosen[s] for s in (chosen if only is None else only)})
+
+
+def cases(kind: str) -> Iterator[tuple[Lists, Selection]]:
+    """Selections of lists as the searches see them: without identical vectors, and with columns of like size."""
+    for seed in range(25):
+        form = Problem(random_lists(kind, seed).nbest).canonical
+        if form.n_lists == 0:
             continue
-        chosen = [Fraction(value) for value in lists.features[begin + selection[s]].tolist()]
-        for row in range(begin, end):
-            if row != begin + selection[s]:
-                other = lists.features[row].tolist()
-                rows.append(tuple(a - Fraction(b) for a, b in zip(chosen, other, strict=True)))
-    return rows
-
-
-def canonical(lists: Lists) -> Lists | None:
-    """The lists without identical vectors and with columns of like size, as the searches see them."""
-    problem = Problem(lists.nbest)
-    form = problem.canonical
-    if form.n_lists == 0:
-        return None
-    return Lists(form.features, form.offsets, form.costs.astype(object))
-
-
-def cases(kind: str, first: int, count: int) -> list[tuple[Lists, Selection]]:
-    found = []
-    for seed in range(first, first + count):
-        lists = canonical(random_lists(kind, seed))
-        if lists is None:
-            continue
-        rng = np.random.default_rng(seed)
+        lists, rng = Lists(form.features, form.offsets, form.costs), np.random.default_rng(seed)
         for _ in range(4):
-            selection = rng.integers(0, np.diff(lists.offsets))
-            found.append((lists, selection.astype(np.int64)))
+            yield lists, rng.integers(0, np.diff(form.offsets))
         # What weights choose is feasible, up to ties.
-        w = rng.integers(-2, 3, lists.features.shape[1]).astype(float)
-        chosen = [int(np.argmax(lists.features[begin:end] @ w)) for begin, end in lists.ranges()]
-        found.append((lists, np.array(chosen, dtype=np.int64)))
-    return found
+        w = rng.integers(-2, 3, form.n_features).astype(float)
+        yield lists, decoded(form.features, form.offsets, w) - form.offsets[:-1]
 
 
 @pytest.mark.parametrize("steps", [True, False])
 def test_no_verdict_is_wrong(steps: bool) -> None:
     counts: Counter[int] = Counter()
     for kind in KINDS:
-        for lists, selection in cases(kind, 0, 25):
+        for lists, selection in cases(kind):
             verdict, point, conflict = decide(lists, selection, steps=steps)
             counts[verdict] += 1
-            rows = rows_of(lists, selection)
             if verdict == FEASIBLE:
-                assert is_strictly_best(
-                    lists.features.tolist(), lists.offsets.tolist(), selection.tolist(), point.tolist()
-                )
+                assert are_ahead(leads_of(lists, selection), point)
             elif verdict == INFEASIBLE:
-                assert not strictly_feasible(rows)
-                assert not strictly_feasible(rows_of(lists, selection, conflict.tolist()))
+                assert not strictly_feasible(leads_of(lists, selection, conflict))
                 assert len(conflict) <= lists.features.shape[1] + 1
     assert min(counts[FEASIBLE], counts[INFEASIBLE]) > counts.total() / 10
 
@@ -347,7 +319,7 @@ def test_generic_programs_are_nearly_all_decided(width: int) -> None:
         offsets = np.arange(0, 61, 5)
         lists = Lists(rng.normal(size=(60, width)), offsets, np.zeros(60))
         w = rng.normal(size=width)
-        best = np.array([int(np.argmax(lists.features[begin:end] @ w)) for begin, end in lists.ranges()])
+        best = decoded(lists.features, offsets, w) - offsets[:-1]
         near = best.copy()
         near[rng.integers(0, 12)] = rng.integers(0, 5)
         for selection in (best, near, rng.integers(0, 5, 12)):
@@ -367,10 +339,9 @@ def test_nearly_opposite_rows_are_never_called_wrongly(relative: float, sign: fl
         lists = Lists(np.vstack([row, np.zeros(3), nudged, np.zeros(3)]), np.array([0, 2, 4]), np.zeros(4))
         selection = np.zeros(2, dtype=np.int64)
         verdict, point, _ = decide(lists, selection, steps=True)
-        true = FEASIBLE if strictly_feasible(rows_of(lists, selection)) else INFEASIBLE
-        assert verdict in (true, UNDECIDED)
-        best = is_strictly_best(lists.features.tolist(), [0, 2, 4], [0, 0], point.tolist())
-        assert best or verdict != FEASIBLE
+        rows = leads_of(lists, selection)
+        assert verdict in (FEASIBLE if strictly_feasible(rows) else INFEASIBLE, UNDECIDED)
+        assert verdict != FEASIBLE or are_ahead(rows, point)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 40, 67])

@@ -275,15 +275,13 @@ def test_a_search_that_is_killed_goes_on(kind: str, kills: int, tmp_path: Path) 
     """At random moments; it ends like one that nobody cut off."""
     rng = np.random.default_rng(kills)
     call = [sys.executable, "-c", CHILD, str(tmp_path / "kept.npz"), kind]
-    killed = 0
-    while killed < kills:
+    for _ in range(kills):
         process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment())
         assert process.stdout.readline() == "begins\n"
         time.sleep(float(rng.exponential(0.2)))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        killed += 1
     done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=environment())
     loss, status = done.stdout.splitlines()[-1].split()
     assert (float(loss), status) == (kept_search(kind).loss, "OPTIMAL")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fuzz import ROUNDING
 from long_searches import after, long_searches, noise_of, problem_of, same
-from problems import Given, problem
+from problems import Given, problem, random_nbest
 from searches import many_more, short_descent
 
 import lpmert
@@ -92,10 +92,7 @@ def test_a_search_that_stops_before_its_first_unit_leaves_what_is_open_in_its_ch
     assert again.loss == again.lower_bound == whole.loss
 
 
-RNG = np.random.default_rng(0)
-COUNTS = np.column_stack([RNG.integers(0, 4, 60), RNG.integers(4, 9, (60, 2))])
-COUNTED = NBest(RNG.normal(size=(60, 3)), np.arange(0, 61, 6), COUNTS)
-NBEST = NBest(COUNTED.dense_features(), COUNTED.offsets, COUNTS[:, 1])
+NBEST, COUNTED = (random_nbest(lists=10, size=6, kind=kind) for kind in ("loss", "f1"))
 
 
 class Guesses(Search):
@@ -203,15 +200,12 @@ def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str,
                 assert least - off <= found.least_met < inf
 
 
-def _many() -> NBest:
-    """Losses are even: so are costs, in their unit."""
-    rng = np.random.default_rng(8)
-    return NBest(rng.normal(size=(240, 4)), list(range(0, 241, 6)), 2.0 * rng.integers(0, 5, 240))
+MANY = random_nbest(8, lists=40, size=6, dimension=4)
+MANY = replace(MANY, statistics=2.0 * MANY.statistics)  # losses are even: so are costs, in their unit
 
 
 def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> None:
-    lists = Problem(_many())
-    method = METHODS.build("choices")
+    lists, method = Problem(MANY), METHODS.build("choices")
     least = search_below(lists, inf, method).bound
     begun = search_below(lists, inf, method, Limits(node_limit=1))
     assert not begun.status.finished
@@ -224,9 +218,8 @@ def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> N
 
 
 def test_the_cutoff_prunes_from_the_start() -> None:
-    lists = Problem(_many())
-    losses = _many().statistics[:, 0]
-    oracle = float(np.minimum.reduceat(losses, _many().offsets[:-1]).sum())
+    lists = Problem(MANY)
+    oracle = float(np.minimum.reduceat(MANY.statistics[:, 0], MANY.offsets[:-1]).sum())
     for cutoff in (oracle, oracle - 1.0, oracle - 7.0):
         found = search_below(lists, cutoff, METHODS.build("choices"), Limits(node_limit=1))
         assert found.status.finished

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from commands import environment
 from oracle import Lists
-from problems import gaussian_lists
+from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
 from shared import ROOT
 
@@ -405,7 +405,7 @@ def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(
         if method in SUMS:
             assert result.lower_bound <= optimum.loss
             assert result.status is Status.TIME_LIMIT or result.loss == optimum.loss
-        for (_, bound0, loss0), (_, bound1, loss1) in zip(result.trace, result.trace[1:], strict=False):
+        for (_, bound0, loss0), (_, bound1, loss1) in pairwise(result.trace):
             assert (bound0 or 0) <= (bound1 or 0) <= loss1 <= loss0
     assert stopped > 2
     again, _ = questions(method, monkeypatch, 10**9)
@@ -414,9 +414,7 @@ def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(
 
 
 def test_a_solver_of_others_gets_the_time_that_is_left() -> None:
-    lists = np.random.default_rng(0)
-    features = lists.normal(size=(600, 6))
-    nbest = lpmert.NBest(features, np.arange(0, 601, 20), lists.integers(0, 9, 600).astype(float))
+    nbest = random_nbest(lists=30, size=20, dimension=6)
     lpmert.minimize(nbest.restrict(slice(0, 2)), method=Mip())  # loads the solver
     began = time.process_time()
     result = lpmert.minimize(nbest, method=Mip(), time_limit=1.0)
@@ -446,9 +444,16 @@ def commanded(*words: str) -> tuple[int, str, str, int]:
     return done.returncode, done.stdout, log, int(peak)
 
 
-def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
+def solved(path: Path, *more: str, code: int = 0) -> tuple[dict[str, Any], int]:
+    """Solve lists in a process of its own, which must end with this code; return result and peak."""
+    found, text, _, peak = commanded("solve", str(path), "--json", "-q", *more)
+    assert found == code
+    return json.loads(text), peak
+
+
+def written(path: Path, n_lists: int, size: int) -> Path:
     """Write lists like those of a speech recogniser, three features and word errors, as plain arrays."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     errors = rng.poisson(3, (n_lists, size)).astype(float)
     noise = rng.normal(size=(n_lists, size, 3))
     features = np.stack([2 * noise[..., 0] - errors, 2 * noise[..., 1] - errors / 2, noise[..., 2]], axis=-1)
@@ -461,15 +466,12 @@ def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
 @pytest.mark.parametrize("share", [0.95, many_more(0.875)])  # with less than 0.8, the canonical form is refused
 def test_a_search_ends_before_the_limit_with_a_bound_that_holds(share: float, tmp_path: Path) -> None:
     """Also before its first node, which takes a tenth of it."""
-    path, tiny = str(written(tmp_path / "lists.npz", 5000, 100)), str(written(tmp_path / "tiny.npz", 100, 100))
-    code, text, _, free_peak = commanded("solve", path, "--json", "-q")
-    optimum = json.loads(text)
-    assert (code, optimum["status"]) == (0, "optimal")
-    _, _, _, least = commanded("solve", tiny, "--json", "-q")
+    path, tiny = written(tmp_path / "lists.npz", 5000, 100), written(tmp_path / "tiny.npz", 100, 100)
+    optimum, free_peak = solved(path)
+    _, least = solved(tiny)
     limit = least + int((free_peak - least) * share)
-    code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
-    found = json.loads(text)
-    assert (code, found["status"]) == (3, "memory_limit")
+    found, peak = solved(path, "--memory-limit", str(limit), code=3)
+    assert (optimum["status"], found["status"]) == ("optimal", "memory_limit")
     assert peak <= limit < free_peak
     assert found["lower_bound"] <= optimum["loss"] <= found["loss"]
 
@@ -559,11 +561,11 @@ def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
 def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) -> None:
-    path = str(written(tmp_path / "lists.npz", 100, 100))
-    _, _, _, peak = commanded("solve", path, "--json", "-q")
+    path = written(tmp_path / "lists.npz", 100, 100)
+    _, peak = solved(path)
     limit = peak * 27 // 25
-    code, text, _, limited = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
-    assert (code, json.loads(text)["status"]) == (0, "optimal")
+    found, limited = solved(path, "--memory-limit", str(limit))
+    assert found["status"] == "optimal"
     assert limited <= limit
 
 
@@ -604,10 +606,8 @@ def test_the_peak_above_that_of_a_tiny_search_is_a_few_times_the_arrays_at_most(
     peaks = []
     for n_lists in (few, lists):
         path = written(tmp_path / f"{n_lists}.npz", n_lists, longest)
-        code, text, _, peak = commanded("solve", str(as_parquet(path) if form == "parquet" else path), "--json", "-q")
-        assert code == 0
+        result, peak = solved(as_parquet(path) if form == "parquet" else path)
         peaks.append(peak)
-    result = json.loads(text)
     assert (result["status"], 8 * 4 * result["counters"]["hypotheses"]) == ("optimal", size)
     assert peaks[1] - peaks[0] < most * size
 
@@ -623,19 +623,14 @@ def as_parquet(path: Path) -> Path:
     return path.with_suffix(".parquet")
 
 
-def noise(rows: int, width: int) -> lpmert.NBest:
-    rng = np.random.default_rng(0)
-    return lpmert.NBest(rng.normal(size=(rows, width)), range(0, rows + 1, 50), rng.integers(0, 9, rows))
-
-
 def test_preparing_lists_copies_their_features_once() -> None:
-    lists = noise(20_000, 200)
+    lists = random_nbest(lists=400, size=50, dimension=200)
     Problem(lists.restrict(slice(0, 2)))  # loads what it needs
     assert peak_of(lambda: Problem(lists)) < 1.5 * lists.dense_features().nbytes
 
 
 def test_cones_that_cover_many_features_are_made_one_by_one() -> None:
     """There are D + 1 of them, with D * D numbers each: 216 MB for 300 features, 1.7 GB for 600."""
-    lists = noise(1000, 300)
+    lists = random_nbest(lists=20, size=50, dimension=300)
     Problem(lists)
     assert peak_of(lambda: lpmert.minimize(lists, method=Cells(shape="simplices"), node_limit=0)) < 60e6

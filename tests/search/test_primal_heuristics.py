@@ -193,16 +193,16 @@ def test_a_region_keeps_weights_that_leave_it_from_staying() -> None:
 
 
 COST = 8000
+INCUMBENT = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
 
 
 class Rising(Search):
     """A search whose bound rises by so much for each unit of effort, from that of its root on."""
 
-    root = 0
-    held_up = False
+    incumbent, held_up = INCUMBENT, False
 
-    def __init__(self, incumbent: Incumbent, rise: float) -> None:
-        self.incumbent, self._rise, self._done = incumbent, rise, 0.0
+    def __init__(self, rise: float = 0.0, root: int = 0, *, held_up: bool = False) -> None:
+        self.root, self.held_up, self._rise, self._done = root, held_up, rise, 0.0
 
     @property
     def effort(self) -> float:
@@ -221,19 +221,18 @@ class Rising(Search):
 
 
 def portfolio_of(first: Search, second: Search) -> Portfolio:
-    return Portfolio(cast(Engine, first), lambda: cast(Engine, second), first.incumbent)
+    return Portfolio(cast(Engine, first), lambda: cast(Engine, second), INCUMBENT)
 
 
-def in_turns(first: float, second: float, most_turns: int = 20_000) -> tuple[Portfolio, float, float]:
+def in_turns(*paces: float, most_turns: int = 20_000) -> tuple[Portfolio, float, float]:
     """Let searches with these paces work until one is finished; return the portfolio, and what each has done."""
-    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    searches = [Rising(incumbent, pace) for pace in (first, second)]
-    portfolio = portfolio_of(*searches)
+    first, second = map(Rising, paces)
+    portfolio = portfolio_of(first, second)
     for _ in range(most_turns):
         if portfolio.finished:
             break
         portfolio.advance()
-    return portfolio, searches[0].effort, searches[1].effort
+    return portfolio, first.effort, second.effort
 
 
 @pytest.mark.parametrize("paces", [(0.5, 4.0), (4.0, 0.5)])
@@ -261,43 +260,31 @@ class RisingEarly(Rising):
 
 
 @pytest.mark.parametrize(
-    ("kind", "rise", "root", "share"),
+    ("kind", "first", "root", "starts", "share"),
     [
-        (Rising, 0.0, 0, _LEAST),
-        (Rising, 0.0, COST // 2, 0.5),
-        (Rising, 0.5, COST // 2, _LEAST),
-        (RisingEarly, 0.5, COST // 2, 0.5),
-        (RisingEarly, 0.5, 16, _LEAST),
+        # the second leads by its root, and its pace counts only after its own head start; groups rise fast at first
+        (Rising, {}, 0, 1, _LEAST),
+        (Rising, {}, COST // 2, 1, 0.5),
+        (Rising, {"rise": 0.5}, COST // 2, 1, _LEAST),
+        (RisingEarly, {"rise": 0.5}, COST // 2, 1, 0.5),
+        (RisingEarly, {"rise": 0.5}, 16, 1, _LEAST),
+        # a search that one part holds up leaves most effort to one that leads
+        (Rising, {"held_up": True}, COST // 2, 4, 0.75),
+        (Rising, {"held_up": True, "root": COST // 2}, 0, 4, _LEAST),
     ],
 )
-def test_a_higher_bound_that_the_first_search_will_not_reach_gets_half_of_the_effort(
-    kind: type[Rising], rise: float, root: int, share: float
+def test_a_higher_bound_that_the_first_search_will_not_reach_gets_much_of_the_effort(
+    kind: type[Rising], first: dict[str, Any], root: int, starts: int, share: float
 ) -> None:
-    """The second leads by its root, and its pace counts only after its own head start; groups rise fast at first."""
-    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    first, second = kind(incumbent, rise), Rising(incumbent, 0.0)
-    second.root = root
-    portfolio = portfolio_of(first, second)
-    while second.effort < _HEAD_START - 1:
+    searches = kind(**first), Rising(root=root)
+    portfolio = portfolio_of(*searches)
+    while searches[1].effort < starts * _HEAD_START - 1:
         portfolio.advance()
-    assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
-
-
-@pytest.mark.parametrize(("leads", "share"), [(True, 0.75), (False, _LEAST)])
-def test_a_search_that_one_part_holds_up_leaves_most_effort_to_one_that_leads(leads: bool, share: float) -> None:
-    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    first, second = Rising(incumbent, 0.0), Rising(incumbent, 0.0)
-    (second if leads else first).root = COST // 2
-    first.held_up = True
-    portfolio = portfolio_of(first, second)
-    while second.effort < 4 * _HEAD_START:
-        portfolio.advance()
-    assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
+    assert searches[1].effort / (searches[0].effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
 
 
 def test_groups_get_their_head_start_a_little_at_a_time() -> None:
-    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    first, second = Rising(incumbent, 1.0), RisingEarly(incumbent, 0.0)
+    first, second = Rising(1.0), RisingEarly()
     portfolio = portfolio_of(first, second)
     while second.effort < _HEAD_START - 1:
         portfolio.advance()
@@ -313,10 +300,8 @@ def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
 
 
 def test_a_portfolio_goes_on_as_it_would_have() -> None:
-    kept: dict[str, Any] = dict(in_turns(1.0, 2.0, 60)[0].state())
-    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
-    searches = [Rising(incumbent, pace) for pace in (1.0, 2.0)]
-    again = portfolio_of(*searches)
+    kept: dict[str, Any] = dict(in_turns(1.0, 2.0, most_turns=60)[0].state())
+    again = portfolio_of(Rising(1.0), Rising(2.0))
     again.restore(kept)
     assert again.state() == kept
 

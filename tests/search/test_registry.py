@@ -30,10 +30,9 @@ TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    path = tmp_path / "lists.tsv"
-    path.write_text(TABLE)
-    return str(path)
+def table(table: Path) -> Path:
+    table.write_text(TABLE)
+    return table
 
 
 def written(value: Any) -> str:
@@ -104,7 +103,7 @@ FROM_THE_COMMAND_LINE = {
 
 
 @pytest.mark.parametrize("name", FROM_THE_COMMAND_LINE)
-def test_options_are_set_alike_from_python_and_from_the_command_line(table: str, name: str) -> None:
+def test_options_are_set_alike_from_python_and_from_the_command_line(table: Path, name: str) -> None:
     texts, expected = FROM_THE_COMMAND_LINE[name]
     assert METHODS.build(name).configured(texts) == expected
     sets = [part for text in texts.items() for part in ("--set", "=".join(text))]
@@ -130,7 +129,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
     ids=str,
 )
 def test_a_wrong_option_is_wrong_usage_and_names_the_remedy(
-    table: str, method: str, sets: list[str], words: str
+    table: Path, method: str, sets: list[str], words: str
 ) -> None:
     said = refusal(
         "solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)), code=2
@@ -156,7 +155,7 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
     assert LpMert(lazy=np.bool_(False)).lazy is False
 
 
-def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:
+def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: Path) -> None:
     sets = ["--set", "och.restarts=2", "--set", "random.draws=7", "--set", "leaf_lists=4"]
     found = json_of("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
     text = json.dumps(found)
@@ -165,7 +164,7 @@ def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: s
     assert "method:cells(leaf_lists=4)" in text
 
 
-def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(table: str, tmp_path: Path) -> None:
+def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(table: Path, tmp_path: Path) -> None:
     state = tmp_path / "tuning.json"
     flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
     signatures = []
@@ -443,12 +442,6 @@ def test_what_is_of_another_kind_is_refused() -> None:
         lpmert.minimize(nbest, metric="tiny_plugin:WORDS")
     with pytest.raises(DataError, match="is not a format"):
         lpmert.read("lists.words", "tiny_plugin:Doubled")
-
-
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.group)
-def test_every_name_of_ours_leads_somewhere(registry: Registry) -> None:
-    for name in registry.own:
-        assert registry.find(name) is not None
 
 
 def test_every_format_of_ours_is_one_and_every_table_has_its_own() -> None:
