@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import compress
 from math import inf
-from typing import Generic, NewType, TypeVar, cast
+from typing import Any, Generic, NewType, TypeVar, cast
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from lpmert.core import INFINITE_COST, decode, worst_cost
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.evaluation import Evaluator
-from lpmert.model.reduction import Reduction
+from lpmert.model.reduction import Reduction, chosen_columns
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
     SortedLists,
     informative_rows,
+    least_costs,
     reach_of,
     rounding_bound,
     rows_of_lists,
@@ -72,20 +73,11 @@ class Coordinates(Generic[Own]):
         return cast("Own", part / largest if largest > 0 else part)
 
 
-def with_limits(
-    features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections.
+LOSS_UNIT = 2.0**-56
+"""What a unit of cost is worth for a metric that is not additive.
 
-    Raises `MethodError` where searches could not add up all of these costs.
-    """
-    if not len(limits):
-        return features, offsets, costs
-    most = sum(np.maximum.reduceat(costs, offsets[:-1]).tolist()) if len(costs) else 0
-    unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
-    if most + len(limits) * (most + unit) >= INFINITE_COST:
-        raise MethodError(f"the losses are so large that {len(limits)} limits leave no room in 64 bits; divide them")
-    return with_half_spaces(features, offsets, costs, limits, most + unit)
+1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +97,11 @@ class Totals:
     def fraction(self) -> SumFraction | None:
         """The loss, if it is a fraction of sums."""
         return fraction_of(self.metric)
+
+    @property
+    def unit(self) -> float:
+        fraction = self.fraction
+        return LOSS_UNIT if fraction is None else min(LOSS_UNIT, fraction.unit(self.statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +188,7 @@ class Canonical:
 
     @property
     def dearest(self) -> int:
-        return int(np.maximum.reduceat(self.costs, self.offsets[:-1]).sum())
+        return sum(np.maximum.reduceat(self.costs, self.offsets[:-1]).tolist()) if len(self.costs) else 0
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
@@ -267,38 +264,86 @@ class Canonical:
         none = np.empty((0, self.n_features))
         return Canonical(none, np.zeros(1, np.int64), np.empty(0, np.int64), none, (), None, self.unit, self.constant)
 
+    @property
+    def values(self) -> Any:
+        """What hypotheses add to the loss: costs [m], or statistics [m, K]."""
+        return self.losses.statistics if isinstance(self.losses, Totals) else self.losses
+
+    def with_values(self, values: Any, more: Any = 0) -> Canonical:
+        """Return the lists with other costs [m] or statistics [m, K], and so much more that all selections share."""
+        if isinstance(self.losses, Totals):
+            constant = self.losses.constant + more
+            return replace(self, losses=replace(self.losses, statistics=values, constant=constant))
+        return replace(self, losses=values, constant=self.constant + more)
+
+    @property
+    def varying(self) -> IntArray:
+        """The columns that differ within some list: exactly, where these are rounded and no limits are among them."""
+        exact = self.rounding
+        return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
+
+    def take(self, rows: IntArray, offsets: IntArray) -> Canonical:
+        """Return these ascending rows in lists with these offsets; features are not copied where the rows are all."""
+        features = self.features if len(rows) == len(self.features) else self.features[rows]
+        exact = None if self.rounding is None else self.rounding.take(rows)
+        return replace(self.with_values(self.values[rows]), features=features, offsets=offsets, rounding=exact)
+
+    def of_columns(self, columns: IntArray) -> Canonical:
+        """Return these ascending columns of features and limits; a cap stays as it is."""
+        if len(columns) == self.n_features:
+            return self
+        features, limits = chosen_columns(self.features, columns), np.ascontiguousarray(self.limits[:, columns])
+        exact = None if self.rounding is None else self.rounding.scaled(columns, np.ones(len(columns)))
+        return replace(self, features=features, limits=limits, rounding=exact)
+
+    def folded(self) -> tuple[Canonical, IntArray]:
+        """Return the lists on which weights matter, and their rows: what selections of the others add is constant."""
+        values, more = self.values, 0
+        if self.additive:
+            values, more = least_costs(values, self.offsets)
+        rows, offsets = informative_rows(values, self.offsets)
+        if not self.additive:
+            more = values[np.setdiff1d(self.offsets[:-1], rows)].sum(axis=0)
+        return self.with_values(values, more).take(rows, offsets), rows
+
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
         """Return some of the lists, and the columns that vary within them, to which their features are cut down.
 
         The loss of a cost counts the other lists with nothing; limits on other columns too are left out. Where features
         are rounded all columns are kept.
         """
-        rows, offsets = rows_of_lists(self.offsets, lists)
-        features, exact = self.features[rows], self.rounding
-        columns = varying_columns(features, offsets) if exact is None else np.arange(self.n_features)
+        part = self.take(*rows_of_lists(self.offsets, lists))
+        columns = part.varying if self.rounding is None else np.arange(self.n_features)
         inside = np.asarray(~np.delete(self.limits, columns, axis=1).any(axis=1))
-        part = replace(
-            self,
-            features=np.ascontiguousarray(features[:, columns]),
-            offsets=offsets,
-            losses=self.costs[rows],
-            limits=self.limits[inside][:, columns],
-            labels=tuple(compress(self.labels, inside.tolist())),
-            rounding=None if exact is None else exact.take(rows),
-        )
-        return part, columns
+        part = replace(part, limits=self.limits[inside], labels=tuple(compress(self.labels, inside.tolist())))
+        return part.of_columns(columns), columns
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
-        features, offsets, costs = with_half_spaces(*self.lists, normals, INFINITE_COST)
         exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
-        return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity, rounding=exact)
+        return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
+
+    def with_limits(self) -> Canonical:
+        """Return the lists with one {a, 0} after them for every limit a.w >= 0, whose 0 costs more than all selections;
+        where costs do not add up both have no statistics.
+
+        Raises `MethodError` where searches could not add up all of these costs.
+        """
+        if not len(self.limits):
+            return self
+        most = self.dearest if self.additive else 0
+        beyond = most + self.granularity if self.additive else 0
+        if most + len(self.limits) * beyond >= INFINITE_COST:
+            room = f"{len(self.limits)} limits leave no room in 64 bits"
+            raise MethodError(f"the losses are so large that {room}; divide them")
+        exact = None if self.rounding is None else self.rounding.with_limits()
+        return self._followed_by(self.limits, beyond, exact)
+
+    def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:
+        features, offsets, values = with_half_spaces(self.features, self.offsets, self.values, normals, beyond)
+        return replace(self.with_values(values), features=features, offsets=offsets, rounding=exact)
 
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
-        features, offsets, costs = with_limits(self.features, self.offsets, costs, self.limits)
-        rows, offsets = informative_rows(costs, offsets)
-        features, costs = np.ascontiguousarray(features[rows]), costs[rows]
-        form = replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)
-        exact = None if self.rounding is None else self.rounding.with_limits().take(rows)
-        return replace(form, rounding=exact)
+        form = replace(self, losses=costs, unit=1.0, constant=0, rounded=False).with_limits()
+        return form.take(*informative_rows(form.costs, form.offsets))
