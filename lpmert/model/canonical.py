@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,11 +13,11 @@ from typing import Any, Generic, NewType, TypeVar, cast
 import numpy as np
 
 from lpmert.core import INFINITE_COST, decode, worst_cost
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.evaluation import Evaluator
 from lpmert.model.reduction import Reduction, chosen_columns
-from lpmert.numeric.cone import Cap
+from lpmert.numeric.cone import Cap, project
 from lpmert.numeric.lists import (
     SortedLists,
     informative_rows,
@@ -29,6 +29,7 @@ from lpmert.numeric.lists import (
     varying_columns,
     with_half_spaces,
 )
+from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 
@@ -192,15 +193,23 @@ class Canonical:
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
-        """Weights inside the limits and the cap, `None` where there are none to keep to.
+        """Weights inside the limits and the cap, without a cap in the middle; `None` where there are none to keep to.
 
         Raises `RegionError`, naming the limits that contradict each other, if no weights do.
         """
-        from lpmert.model.reduction import interior
-
-        exact = self.rounding if self.rounding is not None and self.rounding.known else None
-        weights = interior(self.limits, self.labels, self.cap, exact)
-        return None if weights is None else CanonicalWeights(weights)
+        middle = None
+        if len(self.limits):
+            middle = _middle(self)
+            if middle is None:  # where weights differ much in size, doubles do better with each in a unit of its own
+                scales = _even_scales(self.limits)
+                exact = None if self.rounding is None else self.rounding.scaled(np.arange(len(scales)), scales)
+                middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
+                middle = None if middle is None else middle * scales
+            if middle is None:
+                raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
+        if self.cap is not None:
+            middle = self.cap.unit if middle is None else _in_cap(self.cap, self.limits, self.labels, middle)
+        return None if middle is None else CanonicalWeights(middle)
 
     def loss_of(self, cost: int) -> float:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
@@ -347,3 +356,62 @@ class Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
         form = replace(self, losses=costs, unit=1.0, constant=0, rounded=False).with_limits()
         return form.take(*informative_rows(form.costs, form.offsets))
+
+
+_STEPS = 60
+
+
+class NoInsideError(RegionError):
+    """No open set of weights lies within the limits: exact arithmetic says so."""
+
+
+def _middle(form: Canonical) -> FloatArray | None:
+    """Return weights in the middle of the limits, `None` where these are none that doubles hold."""
+    exact = form.rounding if form.rounding is not None and form.rounding.known else None
+    none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
+    optimizer = LinOptimizer(alone.features, alone.offsets, rounding=alone.rounding)
+    chosen = np.arange(alone.n_lists), alone.offsets[:-1]
+    verdict = optimizer.solve(chosen)
+    if not verdict.attainable:
+        against = ", ".join(form.labels[s] for s, _, _ in verdict.core)
+        raise NoInsideError(
+            f"the region has no inside: {against} leave no weights, or none with room around them; "
+            "drop or widen one of these limits, or fix a weight instead of squeezing it"
+        )
+    if verdict.weights is None:
+        return None
+    weights, _ = optimizer.centre(chosen, start=verdict.weights)
+    return weights
+
+
+def _even_scales(rows: FloatArray) -> FloatArray:
+    """Return powers of two [d]: times these columns of rows [k, d] have numbers of about the same size in each row.
+
+    In turn, rows and columns are divided by the geometric mean of their numbers other than 0.
+    """
+    there = rows != 0.0
+    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=there)
+    scales = np.zeros(rows.shape[1])
+    for _ in range(_STEPS):
+        of_rows = ((logs + scales) * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+        scales = -((logs - of_rows[:, None]) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
+
+
+def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
+    """Return weights [d] inside the cap and the limits [k, d], from some inside the limits; raises `RegionError`."""
+    nearest, multipliers = project(limits, cap.unit)
+    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
+    if reached <= cap.cosine:
+        against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
+        raise RegionError(
+            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
+            f"ask for less than {cap.cosine:g} or drop a limit"
+        )
+    inward = inside / np.linalg.norm(inside)
+    for k in range(_STEPS):
+        weights = nearest / reached + 2.0**-k * inward
+        if cap.contains(weights) and (limits @ weights > 0).all():
+            return weights
+    raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
