@@ -16,7 +16,7 @@ from lpmert.core import INFINITE_COST, decode, worst_cost
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.evaluation import Evaluator
-from lpmert.model.reduction import Reduction, chosen_columns
+from lpmert.model.reduction import Reduction
 from lpmert.numeric.cone import Cap, project
 from lpmert.numeric.lists import (
     SortedLists,
@@ -75,7 +75,7 @@ class Coordinates(Generic[Own]):
 
 
 LOSS_UNIT = 2.0**-56
-"""What a unit of cost is worth for a metric that is not additive.
+"""What a unit of cost is worth for a metric that is not additive, at most.
 
 1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
 """
@@ -101,6 +101,7 @@ class Totals:
 
     @property
     def unit(self) -> float:
+        """What a unit of cost is worth."""
         fraction = self.fraction
         return LOSS_UNIT if fraction is None else min(LOSS_UNIT, fraction.unit(self.statistics))
 
@@ -287,7 +288,7 @@ class Canonical:
 
     @property
     def varying(self) -> IntArray:
-        """The columns that differ within some list: exactly, where these are rounded and no limits are among them."""
+        """The columns whose exact features differ within some list; rounded ones tell it before limits are lists."""
         exact = self.rounding
         return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
 
@@ -301,7 +302,7 @@ class Canonical:
         """Return these ascending columns of features and limits; a cap stays as it is."""
         if len(columns) == self.n_features:
             return self
-        features, limits = chosen_columns(self.features, columns), np.ascontiguousarray(self.limits[:, columns])
+        features, limits = (np.ascontiguousarray(rows[:, columns]) for rows in (self.features, self.limits))
         exact = None if self.rounding is None else self.rounding.scaled(columns, np.ones(len(columns)))
         return replace(self, features=features, limits=limits, rounding=exact)
 

@@ -98,7 +98,8 @@ class Reduction:
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            features = codes = chosen_columns(given, self.columns)
+            every = len(self.columns) == given.shape[1]  # then without a copy
+            features = codes = given if every else np.ascontiguousarray(given[:, self.columns])
             spread = np.zeros(len(self.columns))
         else:
             sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
@@ -171,11 +172,6 @@ def reduce(limits: RegionCone) -> Reduction:
     given = replace(limits, exact_rows=[limits.exact_rows[k] for k in kept], labels=labels)
     exact_rows = [reduced[k] for k in kept]
     return Reduction(basis, exact, columns, free, off, rows[kept], rows_off[kept], exact_rows, cap, given)
-
-
-def chosen_columns(features: FloatArray, columns: IntArray) -> FloatArray:
-    """Return these ascending columns, without a copy where they are all."""
-    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
