@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Generic, NewType, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.core import INFINITE_COST, decode, worst_cost
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
@@ -292,9 +293,10 @@ class Canonical:
         exact = self.rounding
         return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
 
-    def take(self, rows: IntArray, offsets: IntArray) -> Canonical:
-        """Return these ascending rows in lists with these offsets; features are not copied where the rows are all."""
-        features = self.features if len(rows) == len(self.features) else self.features[rows]
+    def take(self, rows: NDArray[np.integer], offsets: IntArray) -> Canonical:
+        """Return these rows in lists with these offsets; features are not copied where the rows are all, in order."""
+        every = len(rows) == len(self.features) and bool((rows[1:] > rows[:-1]).all())
+        features = self.features if every else self.features[rows]
         exact = None if self.rounding is None else self.rounding.take(rows)
         return replace(self.with_values(self.values[rows]), features=features, offsets=offsets, rounding=exact)
 
