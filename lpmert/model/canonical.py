@@ -28,7 +28,6 @@ from lpmert.numeric.lists import (
     rows_of_lists,
     sorted_lists,
     varying_columns,
-    with_half_spaces,
 )
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
@@ -352,8 +351,18 @@ class Canonical:
         return self._followed_by(self.limits, beyond, exact)
 
     def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:
-        features, offsets, values = with_half_spaces(self.features, self.offsets, self.values, normals, beyond)
-        return replace(self.with_values(values), features=features, offsets=offsets, rounding=exact)
+        """Return the lists with {a, 0} after them for every row a of normals [k, d], whose values are 0 and `beyond`.
+
+        exact: what all rows are then exactly.
+        """
+        pairs = np.zeros((2 * len(normals), self.n_features))
+        pairs[::2] = normals
+        own = np.zeros((len(pairs), *self.values.shape[1:]), dtype=self.values.dtype)
+        own[1::2] = beyond
+        ends = self.offsets[-1] + 2 * np.arange(1, len(normals) + 1)
+        features, offsets = np.concatenate([self.features, pairs]), np.concatenate([self.offsets, ends])
+        form = self.with_values(np.concatenate([self.values, own]))
+        return replace(form, features=features, offsets=offsets, rounding=exact)
 
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
