@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import compress
 from math import inf
-from typing import Generic, NewType, TypeVar, cast
+from typing import Any, Generic, NewType, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.core import INFINITE_COST, decode, worst_cost
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.evaluation import Evaluator
 from lpmert.model.reduction import Reduction
-from lpmert.numeric.cone import Cap
+from lpmert.numeric.cone import Cap, project
 from lpmert.numeric.lists import (
     SortedLists,
     informative_rows,
+    least_costs,
     reach_of,
     rounding_bound,
     rows_of_lists,
     sorted_lists,
     varying_columns,
-    with_half_spaces,
 )
+from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 
@@ -72,20 +74,11 @@ class Coordinates(Generic[Own]):
         return cast("Own", part / largest if largest > 0 else part)
 
 
-def with_limits(
-    features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections.
+LOSS_UNIT = 2.0**-56
+"""What a unit of cost is worth for a metric that is not additive, at most.
 
-    Raises `MethodError` where searches could not add up all of these costs.
-    """
-    if not len(limits):
-        return features, offsets, costs
-    most = sum(np.maximum.reduceat(costs, offsets[:-1]).tolist()) if len(costs) else 0
-    unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
-    if most + len(limits) * (most + unit) >= INFINITE_COST:
-        raise MethodError(f"the losses are so large that {len(limits)} limits leave no room in 64 bits; divide them")
-    return with_half_spaces(features, offsets, costs, limits, most + unit)
+1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +98,12 @@ class Totals:
     def fraction(self) -> SumFraction | None:
         """The loss, if it is a fraction of sums."""
         return fraction_of(self.metric)
+
+    @property
+    def unit(self) -> float:
+        """What a unit of cost is worth."""
+        fraction = self.fraction
+        return LOSS_UNIT if fraction is None else min(LOSS_UNIT, fraction.unit(self.statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,19 +190,27 @@ class Canonical:
 
     @property
     def dearest(self) -> int:
-        return int(np.maximum.reduceat(self.costs, self.offsets[:-1]).sum())
+        return sum(np.maximum.reduceat(self.costs, self.offsets[:-1]).tolist()) if len(self.costs) else 0
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
-        """Weights inside the limits and the cap, `None` where there are none to keep to.
+        """Weights inside the limits and the cap, without a cap in the middle; `None` where there are none to keep to.
 
         Raises `RegionError`, naming the limits that contradict each other, if no weights do.
         """
-        from lpmert.model.reduction import interior
-
-        exact = self.rounding if self.rounding is not None and self.rounding.known else None
-        weights = interior(self.limits, self.labels, self.cap, exact)
-        return None if weights is None else CanonicalWeights(weights)
+        middle = None
+        if len(self.limits):
+            middle = _middle(self)
+            if middle is None:  # where weights differ much in size, doubles do better with each in a unit of its own
+                scales = _even_scales(self.limits)
+                exact = None if self.rounding is None else self.rounding.scaled(np.arange(len(scales)), scales)
+                middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
+                middle = None if middle is None else middle * scales
+            if middle is None:
+                raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
+        if self.cap is not None:
+            middle = self.cap.unit if middle is None else _in_cap(self.cap, self.limits, self.labels, middle)
+        return None if middle is None else CanonicalWeights(middle)
 
     def loss_of(self, cost: int) -> float:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
@@ -267,38 +274,156 @@ class Canonical:
         none = np.empty((0, self.n_features))
         return Canonical(none, np.zeros(1, np.int64), np.empty(0, np.int64), none, (), None, self.unit, self.constant)
 
+    @property
+    def values(self) -> Any:
+        """What hypotheses add to the loss: costs [m], or statistics [m, K]."""
+        return self.losses.statistics if isinstance(self.losses, Totals) else self.losses
+
+    def with_values(self, values: Any, more: Any = 0) -> Canonical:
+        """Return the lists with other costs [m] or statistics [m, K], and so much more that all selections share."""
+        if isinstance(self.losses, Totals):
+            constant = self.losses.constant + more
+            return replace(self, losses=replace(self.losses, statistics=values, constant=constant))
+        return replace(self, losses=values, constant=self.constant + more)
+
+    @property
+    def varying(self) -> IntArray:
+        """The columns whose exact features differ within some list; rounded ones tell it before limits are lists."""
+        exact = self.rounding
+        return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
+
+    def take(self, rows: NDArray[np.integer], offsets: IntArray) -> Canonical:
+        """Return these rows in lists with these offsets; features are not copied where the rows are all, in order."""
+        every = len(rows) == len(self.features) and bool((rows[1:] > rows[:-1]).all())
+        features = self.features if every else self.features[rows]
+        exact = None if self.rounding is None else self.rounding.take(rows)
+        return replace(self.with_values(self.values[rows]), features=features, offsets=offsets, rounding=exact)
+
+    def of_columns(self, columns: IntArray) -> Canonical:
+        """Return these ascending columns of features and limits; a cap stays as it is."""
+        if len(columns) == self.n_features:
+            return self
+        features, limits = (np.ascontiguousarray(rows[:, columns]) for rows in (self.features, self.limits))
+        exact = None if self.rounding is None else self.rounding.scaled(columns, np.ones(len(columns)))
+        return replace(self, features=features, limits=limits, rounding=exact)
+
+    def folded(self) -> tuple[Canonical, IntArray]:
+        """Return the lists on which weights matter, and their rows: what selections of the others add is constant."""
+        values, more = self.values, 0
+        if self.additive:
+            values, more = least_costs(values, self.offsets)
+        rows, offsets = informative_rows(values, self.offsets)
+        if not self.additive:
+            more = values[np.setdiff1d(self.offsets[:-1], rows)].sum(axis=0)
+        return self.with_values(values, more).take(rows, offsets), rows
+
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
         """Return some of the lists, and the columns that vary within them, to which their features are cut down.
 
         The loss of a cost counts the other lists with nothing; limits on other columns too are left out. Where features
         are rounded all columns are kept.
         """
-        rows, offsets = rows_of_lists(self.offsets, lists)
-        features, exact = self.features[rows], self.rounding
-        columns = varying_columns(features, offsets) if exact is None else np.arange(self.n_features)
+        part = self.take(*rows_of_lists(self.offsets, lists))
+        columns = part.varying if self.rounding is None else np.arange(self.n_features)
         inside = np.asarray(~np.delete(self.limits, columns, axis=1).any(axis=1))
-        part = replace(
-            self,
-            features=np.ascontiguousarray(features[:, columns]),
-            offsets=offsets,
-            losses=self.costs[rows],
-            limits=self.limits[inside][:, columns],
-            labels=tuple(compress(self.labels, inside.tolist())),
-            rounding=None if exact is None else exact.take(rows),
-        )
-        return part, columns
+        part = replace(part, limits=self.limits[inside], labels=tuple(compress(self.labels, inside.tolist())))
+        return part.of_columns(columns), columns
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
-        features, offsets, costs = with_half_spaces(*self.lists, normals, INFINITE_COST)
         exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
-        return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity, rounding=exact)
+        return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
+
+    def with_limits(self) -> Canonical:
+        """Return the lists with one {a, 0} after them for every limit a.w >= 0, whose 0 costs more than all selections;
+        where costs do not add up both have no statistics.
+
+        Raises `MethodError` where searches could not add up all of these costs.
+        """
+        if not len(self.limits):
+            return self
+        most = self.dearest if self.additive else 0
+        beyond = most + self.granularity if self.additive else 0
+        if most + len(self.limits) * beyond >= INFINITE_COST:
+            room = f"{len(self.limits)} limits leave no room in 64 bits"
+            raise MethodError(f"the losses are so large that {room}; divide them")
+        exact = None if self.rounding is None else self.rounding.with_limits()
+        return self._followed_by(self.limits, beyond, exact)
+
+    def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:
+        """Return the lists with {a, 0} after them for every row a of normals [k, d], whose values are 0 and `beyond`.
+
+        exact: what all rows are then exactly.
+        """
+        pairs = np.zeros((2 * len(normals), self.n_features))
+        pairs[::2] = normals
+        own = np.zeros((len(pairs), *self.values.shape[1:]), dtype=self.values.dtype)
+        own[1::2] = beyond
+        ends = self.offsets[-1] + 2 * np.arange(1, len(normals) + 1)
+        features, offsets = np.concatenate([self.features, pairs]), np.concatenate([self.offsets, ends])
+        form = self.with_values(np.concatenate([self.values, own]))
+        return replace(form, features=features, offsets=offsets, rounding=exact)
 
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
-        features, offsets, costs = with_limits(self.features, self.offsets, costs, self.limits)
-        rows, offsets = informative_rows(costs, offsets)
-        features, costs = np.ascontiguousarray(features[rows]), costs[rows]
-        form = replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)
-        exact = None if self.rounding is None else self.rounding.with_limits().take(rows)
-        return replace(form, rounding=exact)
+        form = replace(self, losses=costs, unit=1.0, constant=0, rounded=False).with_limits()
+        return form.take(*informative_rows(form.costs, form.offsets))
+
+
+_STEPS = 60
+
+
+class NoInsideError(RegionError):
+    """No open set of weights lies within the limits: exact arithmetic says so."""
+
+
+def _middle(form: Canonical) -> FloatArray | None:
+    """Return weights in the middle of the limits, `None` where these are none that doubles hold."""
+    exact = form.rounding if form.rounding is not None and form.rounding.known else None
+    none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
+    optimizer = LinOptimizer(alone.features, alone.offsets, rounding=alone.rounding)
+    chosen = np.arange(alone.n_lists), alone.offsets[:-1]
+    verdict = optimizer.solve(chosen)
+    if not verdict.attainable:
+        against = ", ".join(form.labels[s] for s, _, _ in verdict.core)
+        raise NoInsideError(
+            f"the region has no inside: {against} leave no weights, or none with room around them; "
+            "drop or widen one of these limits, or fix a weight instead of squeezing it"
+        )
+    if verdict.weights is None:
+        return None
+    weights, _ = optimizer.centre(chosen, start=verdict.weights)
+    return weights
+
+
+def _even_scales(rows: FloatArray) -> FloatArray:
+    """Return powers of two [d]: times these columns of rows [k, d] have numbers of about the same size in each row.
+
+    In turn, rows and columns are divided by the geometric mean of their numbers other than 0.
+    """
+    there = rows != 0.0
+    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=there)
+    scales = np.zeros(rows.shape[1])
+    for _ in range(_STEPS):
+        of_rows = ((logs + scales) * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+        scales = -((logs - of_rows[:, None]) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
+
+
+def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
+    """Return weights [d] inside the cap and the limits [k, d], from some inside the limits; raises `RegionError`."""
+    nearest, multipliers = project(limits, cap.unit)
+    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
+    if reached <= cap.cosine:
+        against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
+        raise RegionError(
+            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
+            f"ask for less than {cap.cosine:g} or drop a limit"
+        )
+    inward = inside / np.linalg.norm(inside)
+    for k in range(_STEPS):
+        weights = nearest / reached + 2.0**-k * inward
+        if cap.contains(weights) and (limits @ weights > 0).all():
+            return weights
+    raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")

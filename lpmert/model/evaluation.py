@@ -129,7 +129,7 @@ class Evaluator:
         scores = features @ w
         error = 2 * (len(w) + 3) * rational.EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
         if self._rounding is not None:
-            error += 2.0 * (1.0 + 1e-9) * float(np.abs(w) @ self._rounding.spread)
+            error += self._rounding.off(w)
         best = np.maximum.reduceat(scores, offsets[:-1])
         close = scores >= (best - error)[lists]
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1

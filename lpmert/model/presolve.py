@@ -7,25 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.core import possible_winners as possible_winners_anywhere
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
+from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
 from lpmert.model.nbest import NBest
-from lpmert.model.reduction import Reduction, chosen_columns
-from lpmert.numeric.cone import Cap
+from lpmert.model.reduction import Reduction
 from lpmert.numeric.lists import (
     blocks_of_lists,
     columns_of,
-    informative_rows,
     joined,
     least_costs,
     list_numbers,
     take_rows,
-    varying_columns,
 )
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
@@ -339,12 +336,13 @@ def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) 
     return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
-def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
-    """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
+def merge_parallel_pairs(form: Canonical) -> IntArray:
+    """Return for every row [m] the row that stands for it, itself unless its list is merged with an earlier one.
 
     Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
     floating point, parallels confirmed exactly.
     """
+    features, offsets, rounding = form.features, form.offsets, form.rounding
     target = np.arange(len(features))
     pairs = np.flatnonzero(np.diff(offsets) == 2)
     if rounding is not None:  # some may differ by less than doubles show
@@ -375,12 +373,6 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Roun
         target[start + 1] = leader + (1 if same else 0)
     return target
 
-
-LOSS_UNIT = 2.0**-56
-"""What a unit of cost is worth for a metric that is not additive.
-
-1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
-"""
 
 _BLOCK = 1 << 10
 """Rows that are looked at together, and do not leave the processor's cache."""
@@ -478,103 +470,51 @@ class Unmerged(NamedTuple):
 
 
 def canonicalise(
-    features: FloatArray,
-    offsets: IntArray,
-    losses: Costs | Totals,
-    reduction: Reduction,
-    rounding: Rounding | None,
-    unit: float,
+    form: Canonical, reduction: Reduction, unit: float
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
-    """Bring lists to canonical form: features [M, d] that the reduction left, offsets [S + 1].
-
-    unit: what one of the features is in those given.
+    """Bring lists that the reduction left to canonical form; unit: what one of the features is in those given.
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
     scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two merged.
     All of this is asked of the exact features where these are rounded; then collinear columns stay.
     Raises `DataError` where columns cannot be scaled, `MethodError` where there is no room for the costs of limits.
     """
-    limits, cap = reduction.rows, reduction.cap
-    values: Any = losses.costs if isinstance(losses, Costs) else losses.statistics
-    rows = np.arange(len(features))
+    rows, cap, rounding = np.arange(len(form.features)), form.cap, form.rounding
     if cap is not None:
         spread = None if rounding is None else rounding.spread
-        rows = possible_winners(features, offsets, cap.unit, cap.cosine, spread)
-        offsets = take_rows(offsets, rows)
-    kept, offsets, values, folded = _fold(values[rows], offsets)
+        rows = possible_winners(form.features, form.offsets, cap.unit, cap.cosine, spread)
+        form = form.take(rows, take_rows(form.offsets, rows))
+    form, kept = form.folded()
     rows = rows[kept]
-    features = _taken(features, rows)
-    rounding = None if rounding is None else rounding.take(rows)
-    columns = np.arange(features.shape[1])
+    columns = np.arange(form.n_features)
     scales = np.ones(len(columns))
     if cap is None:
-        used = limits.any(axis=0)
-        columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
+        used = form.limits.any(axis=0)
+        columns = np.flatnonzero(np.isin(columns, form.varying) | used)
+        form = form.of_columns(columns)
         if rounding is None and not used.any():
-            columns = columns[independent_columns(chosen_columns(features, columns), offsets)]
-        features = chosen_columns(features, columns)
-        scales = column_scales(features, offsets, unit)
-    features = times(features, scales)
-    limits, factors = scaled_limits(limits[:, columns], scales)
+            independent = independent_columns(form.features, form.offsets)
+            columns, form = columns[independent], form.of_columns(independent)
+        scales = column_scales(form.features, form.offsets, unit)
+    limits, factors = scaled_limits(form.limits, scales)
+    rounding = form.rounding
     if rounding is not None:
-        rounding = rounding.scaled(columns, scales)
+        rounding = rounding.scaled(np.arange(len(scales)), scales)
         off = reduction.rows_off[:, columns] * scales * factors[:, None]
         rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
-    if isinstance(losses, Costs):
-        features, offsets, values = with_limits(features, offsets, values, limits)
-        rounding = None if rounding is None else rounding.with_limits()
-    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, reduction))
-    target = merge_parallel_pairs(features, offsets, rounding)
+    form = replace(form, features=times(form.features, scales), limits=limits, rounding=rounding)
+    if form.additive:
+        form = form.with_limits()
+    unmerged = Unmerged(form.features, form.offsets, rows, Coordinates(columns, scales, reduction))
+    target = merge_parallel_pairs(form)
     own = np.flatnonzero(target == np.arange(len(target)))
-    summed = np.zeros_like(values)
-    np.add.at(summed, target, values)  # to each row that is left, those of the rows it stands for
-    kept, offsets, values, more = _fold(summed[own], take_rows(offsets, own))
-    features = _taken(features, own[kept])
-    rounding = None if rounding is None else rounding.take(own[kept])
-    left = np.arange(len(columns))
+    summed = np.zeros_like(form.values)
+    np.add.at(summed, target, form.values)  # to each row that is left, those of the rows it stands for
+    form, _ = form.with_values(summed).take(own, take_rows(form.offsets, own)).folded()
     if cap is None and not len(limits):
-        left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
-    form = Canonical(
-        chosen_columns(features, left),
-        offsets,
-        values,
-        np.ascontiguousarray(limits[:, left]),
-        reduction.given.labels,
-        None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
-        rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
-    )
-    if isinstance(losses, Costs):
-        constant = losses.constant + folded + more
-        form = replace(form, unit=losses.unit, constant=constant, rounded=losses.rounded)
-    else:
-        unit = LOSS_UNIT if losses.fraction is None else min(LOSS_UNIT, losses.fraction.unit(losses.statistics))
-        totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
-        form = replace(form, losses=totals, unit=unit, rounded=True)
-    return form, Coordinates(columns[left], scales[left], reduction), unmerged
-
-
-def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
-    """Return the columns of features [M, d] that differ within some list, those that are rounded by what they are."""
-    return varying_columns(features, offsets) if rounding is None else rounding.varying(offsets)
-
-
-def _taken(features: FloatArray, rows: IntArray) -> FloatArray:
-    """Return these ascending rows, without a copy where they are all."""
-    return features if len(rows) == len(features) else features[rows]
-
-
-def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:
-    """Return the rows [m] of the lists on which weights matter, their offsets and values, and what the others add.
-
-    values [M] are costs, of which the least of every list is added too, or statistics [M, K].
-    """
-    more = 0
-    if values.ndim == 1:
-        values, more = least_costs(values, offsets)
-    rows, left = informative_rows(values, offsets)
-    if values.ndim == 2:
-        more = values[np.setdiff1d(offsets[:-1], rows)].sum(axis=0)
-    return rows, left, values[rows], more
+        left = form.varying  # merging can drop a feature's last list
+        form, columns, scales = form.of_columns(left), columns[left], scales[left]
+    return form, Coordinates(columns, scales, reduction), unmerged
 
 
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:

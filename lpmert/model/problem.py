@@ -151,20 +151,23 @@ class Problem(BaseProblem):
         room_for(_TIMES * numbers, "the canonical form, first weights and a report")
         offsets = take_rows(nbest.offsets, self._rows)
         losses, self._costs = None, None
-        if self.losses is not None:
+        limits = self._reduction.rows, self._reduction.given.labels, self._reduction.cap
+        if self.losses is None:
+            totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
+            form = Canonical(features, offsets, totals, *limits, totals.unit, rounded=True, rounding=rounding)
+        else:
             losses = self.losses[self._rows]
             released(nbest.statistics)
-            self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
+            costs = self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
+            scale = costs.unit, costs.constant, costs.rounded
+            form = Canonical(features, offsets, costs.costs, *limits, *scale, rounding=rounding)
         # Losses, not costs: a tie between those that are one in fixed point matters to where weights are put.
         self._evaluator = Evaluator(dense, offsets, statistics, losses)
-        totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
-        summed = totals if self._costs is None else self._costs
         # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
         self._on_equations = None
         if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
-        found = canonicalise(features, offsets, summed, self._reduction, rounding, self._unit)
-        self.canonical, self.coordinates, self.unmerged = found
+        self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._unit)
         released(dense)
         if self.reduced:
             give_back()

@@ -1,4 +1,4 @@
-"""A region in fewer coordinates: equations on the weights lower their dimension; and a point inside it."""
+"""A region in fewer coordinates: equations on the weights lower their dimension."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, RegionError
 from lpmert.model.region import RegionCone, Row, as_floats, scaled_row
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap, project
-from lpmert.numeric.lists import with_half_spaces
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import Cap
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Column, Rounding, sums_of_columns, whole_row
 
@@ -100,7 +98,8 @@ class Reduction:
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            features = codes = chosen_columns(given, self.columns)
+            every = len(self.columns) == given.shape[1]  # then without a copy
+            features = codes = given if every else np.ascontiguousarray(given[:, self.columns])
             spread = np.zeros(len(self.columns))
         else:
             sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
@@ -175,11 +174,6 @@ def reduce(limits: RegionCone) -> Reduction:
     return Reduction(basis, exact, columns, free, off, rows[kept], rows_off[kept], exact_rows, cap, given)
 
 
-def chosen_columns(features: FloatArray, columns: IntArray) -> FloatArray:
-    """Return these ascending columns, without a copy where they are all."""
-    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
-
-
 def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
     """Return what doubles [k, d] are off the exact numbers [k][d] at most."""
     off = np.zeros_like(near)
@@ -220,81 +214,3 @@ def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], Int
         parts = {place: Fraction(-table[i][-1 - d], common) for i, place in enumerate(places) if table[i][-1 - d]}
         basis.append({d: Fraction(1), **parts})
     return basis, np.array(free, dtype=np.int64)
-
-
-_STEPS = 60
-
-
-class NoInsideError(RegionError):
-    """No open set of weights lies within the limits: exact arithmetic says so."""
-
-
-def interior(
-    rows: FloatArray, labels: Sequence[str], cap: Cap | None, rounding: Rounding | None = None
-) -> FloatArray | None:
-    """Return weights [d] with a positive product with every row [k, d], inside the cap; `None` without any limit.
-
-    rounding: whose limits these rows come near to, if they are not exact. Without a cap they are in the middle. Raises
-    `RegionError`, naming the limits that contradict each other, where there are none.
-    """
-    middle = None
-    if len(rows):
-        middle = _middle(rows, labels, rounding)
-        if middle is None:  # where weights differ much in size, doubles do better with each in a unit of its own
-            scales = _even_scales(rows)
-            own = None if rounding is None else rounding.scaled(np.arange(len(scales)), scales)
-            middle = _middle(rows * scales, labels, own)
-            middle = None if middle is None else middle * scales
-        if middle is None:
-            raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
-    if cap is None:
-        return middle
-    if middle is None:
-        return cap.unit
-    nearest, multipliers = project(rows, cap.unit)
-    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
-    if reached <= cap.cosine:
-        against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
-        raise RegionError(
-            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
-            f"ask for less than {cap.cosine:g} or drop a limit"
-        )
-    inward = middle / np.linalg.norm(middle)
-    for k in range(_STEPS):
-        weights = nearest / reached + 2.0**-k * inward
-        if cap.contains(weights) and (rows @ weights > 0).all():
-            return weights
-    raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
-
-
-def _even_scales(rows: FloatArray) -> FloatArray:
-    """Return powers of two [d]: times these columns of rows [k, d] have numbers of about the same size in each row.
-
-    In turn, rows and columns are divided by the geometric mean of their numbers other than 0.
-    """
-    there = rows != 0.0
-    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=there)
-    scales = np.zeros(rows.shape[1])
-    for _ in range(_STEPS):
-        of_rows = ((logs + scales) * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-        scales = -((logs - of_rows[:, None]) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
-
-
-def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) -> FloatArray | None:
-    """Return weights in the middle, `None` where these are none that doubles hold."""
-    features, offsets, _ = with_half_spaces(rows[:0], np.zeros(1, dtype=np.int64), np.empty(0), rows, 0.0)
-    exact = None if rounding is None else rounding.take(np.empty(0, dtype=np.int64)).with_limits()
-    optimizer = LinOptimizer(features, offsets, rounding=exact)
-    chosen = np.arange(len(rows)), 2 * np.arange(len(rows))
-    verdict = optimizer.solve(chosen)
-    if not verdict.attainable:
-        against = ", ".join(labels[s] for s, _, _ in verdict.core)
-        raise NoInsideError(
-            f"the region has no inside: {against} leave no weights, or none with room around them; "
-            "drop or widen one of these limits, or fix a weight instead of squeezing it"
-        )
-    if verdict.weights is None:
-        return None
-    weights, _ = optimizer.centre(chosen, start=verdict.weights)
-    return weights

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", FloatArray, IntArray)
 
 
-def with_half_spaces(
-    features: FloatArray, offsets: IntArray, values: Array, normals: FloatArray, beyond: float
-) -> tuple[FloatArray, IntArray, Array]:
-    """Append a list {a, 0} for every row a of normals [k, d]: the value of a is 0, that of the zero vector `beyond`.
-
-    features [m, d], offsets [s + 1], values [m] or [m, K].
-    """
-    pairs = np.zeros((2 * len(normals), features.shape[1]))
-    pairs[::2] = normals
-    own = np.zeros((len(pairs), *values.shape[1:]), dtype=values.dtype)
-    own[1::2] = beyond
-    ends = offsets[-1] + 2 * np.arange(1, len(normals) + 1)
-    return np.concatenate([features, pairs]), np.concatenate([offsets, ends]), np.concatenate([values, own])
-
-
 _TALL = 64
 """Rows for each column from which on columns are taken one by one: numpy is slow on many short rows."""
 

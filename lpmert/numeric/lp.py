@@ -276,8 +276,8 @@ class _Comparisons:
             spread = rational.EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + rational.SMALLEST_NORMAL
             np.multiply(spread, len(weights) + 6, out=bound[part])
         if self._rounding is not None:
-            off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
-            bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
+            far = np.full(len(bound), np.inf)
+            bound += np.divide(self._rounding.off(weights), self._size, out=far, where=self._size > 0.0)
         products = self.normals @ weights
         self._last = weights.copy(), products, bound
         return products, bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +17,8 @@ from lpmert.numeric import rational
 from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 from lpmert.system.mapped import pieces
 
-COARSE = (0, 10, 20, 30, 40)
-"""Places that are tried for many numbers."""
+_TRIED = (0, 10, 20, 30, 40)
+"""Places that are tried: few, as numbers may be many."""
 
 _PIECE = 1 << 14
 """Numbers of a block, to bound memory."""
@@ -30,7 +30,7 @@ _MOST_EXPONENT = 1024
 """What `frexp` says of the largest double."""
 
 
-def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | None:
+def binary_places(values: FloatArray) -> int | None:
     """Return the first number of places tried, p, for which all values are multiples of 2^-p, `None` if there is none.
 
     Values that overflow when multiplied by 2^p are multiples of nothing.
@@ -41,7 +41,7 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
     if not np.isfinite(largest):
         return None
     most = _MOST_EXPONENT - int(np.frexp(largest)[1])
-    scaled = (p for p in tried if p <= most)
+    scaled = (p for p in _TRIED if p <= most)
     return next((p for p in scaled if all(np.array_equal(np.rint(x := piece * 2.0**p), x) for piece in pieces)), None)
 
 
@@ -170,6 +170,10 @@ class Rounding:
     def known(self) -> bool:
         """Whether exact features can be asked for."""
         return self.columns is not None
+
+    def off(self, weights: FloatArray) -> float:
+        """Bound by how much differences of two scores at weights [d] miss the exact ones."""
+        return 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self.spread)
 
     def take(self, rows: NDArray[np.integer]) -> Rounding:
         return replace(self, rows=self.rows[rows])

@@ -17,9 +17,8 @@ from math import inf, sqrt
 import numpy as np
 
 from lpmert.errors import FloatArray, LimitError, RegionError
-from lpmert.model.canonical import CallerWeights
+from lpmert.model.canonical import CallerWeights, NoInsideError
 from lpmert.model.problem import Problem
-from lpmert.model.reduction import NoInsideError
 from lpmert.model.region import Linear, Region
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.rational import solve_integers, to_integers

@@ -20,7 +20,7 @@ from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.metrics.ratio import LinearFraction
-from lpmert.model.canonical import with_limits
+from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import fixed_point, whole_fractions
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import sorted_lists
@@ -38,7 +38,7 @@ def test_the_dearest_selection_outside_all_limits_has_room(numbers: list[float],
     offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
     costs = fixed_point(losses, offsets, n_limits).costs
     features = np.zeros((len(numbers), 1))
-    _, ends, all_costs = with_limits(features, offsets, costs, np.ones((n_limits, 1)))
+    _, ends, all_costs = Canonical(features, offsets, costs, np.ones((n_limits, 1))).with_limits().lists
     lists = [all_costs[begin:end].tolist() for begin, end in pairwise(ends.tolist())]
     own = sum(max(one) for one in lists[: len(offsets) - 1])
     assert sum(max(one) for one in lists) <= 2**60 + len(numbers) * (2 * n_limits + 1)  # rounded losses
@@ -46,11 +46,10 @@ def test_the_dearest_selection_outside_all_limits_has_room(numbers: list[float],
 
 
 def test_limits_that_leave_no_room_are_refused() -> None:
-    costs = np.array([0, 2**58], dtype=np.int64)
-    features = np.array([[0.0], [1.0]])
+    lists = np.array([[0.0], [1.0]]), np.array([0, 2]), np.array([0, 2**58], dtype=np.int64)
     with pytest.raises(MethodError, match="4 limits leave no room in 64 bits"):
-        with_limits(features, np.array([0, 2]), costs, np.ones((4, 1)))
-    assert with_limits(features, np.array([0, 2]), costs, np.ones((3, 1)))[2].tolist() == [0, 2**58, *[0, 2**59] * 3]
+        Canonical(*lists, np.ones((4, 1))).with_limits()
+    assert Canonical(*lists, np.ones((3, 1))).with_limits().costs.tolist() == [0, 2**58, *[0, 2**59] * 3]
 
 
 def many_limits(seed: int, largest: int) -> Given:

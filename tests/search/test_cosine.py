@@ -18,9 +18,9 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.metrics.base import Metric
+from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import possible_winners
 from lpmert.model.problem import Problem
-from lpmert.model.reduction import interior
 from lpmert.numeric.cone import Cap, cone_around, project, reach_cap
 from lpmert.search import wide_cap
 from lpmert.search.driver import Below, search_below
@@ -200,11 +200,13 @@ def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved(seeds: range
 
 def test_limits_that_all_look_away_from_the_cap_leave_no_region() -> None:
     rng = np.random.default_rng(3)
+    no_lists = np.empty((0, 3)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
     for _ in range(50):
         rows = rng.normal(size=(3, 3))
         cap = Cap(-rng.random(3) @ rows, 1e-6)  # the nearest weights are 0, in floating point only nearly
+        form = Canonical(*no_lists, rows, ("a", "b", "c"), cap)
         with pytest.raises(RegionError, match="the region is empty"):
-            interior(rows, ["a", "b", "c"], cap)
+            _ = form.interior
 
 
 def test_reaching_the_cap_gives_weights_or_a_core() -> None:

@@ -194,14 +194,10 @@ def selections(
     n_own = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # the limits come last
     ends = kept.ends[: n_own + 1]
     own = kept.ids[: ends[-1]]
-    lists = replace(
-        canonical,
-        features=np.ascontiguousarray(loss.lists.rows[own]),
-        offsets=ends,
-        losses=replace(canonical.totals, statistics=loss.ratio.statistics[own], constant=kept.total),
-        limits=np.vstack([normals, canonical.limits]),
-        rounding=None if canonical.rounding is None else canonical.rounding.take(own).behind(normals),
-    )
+    lists = canonical.take(own, ends)
+    exact = None if lists.rounding is None else lists.rounding.behind(normals)
+    totals = replace(lists.totals, constant=kept.total)
+    lists = replace(lists, losses=totals, limits=np.vstack([normals, canonical.limits]), rounding=exact)
     return ChoicesSearch(choices, lists, incumbent, closely=False), 0  # a part: its search is short
 
 

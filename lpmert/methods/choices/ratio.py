@@ -21,7 +21,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import BLEU, BUDGET, CHRF, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import group_identical
-from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
+from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import quoted
 
@@ -85,14 +85,12 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
             f"metric {quoted(metric.name)} is neither additive nor a ratio metric of lpmert.metrics; only heuristics "
             "take it"
         )
-    rows, offsets, counts = with_half_spaces(
-        canonical.features, canonical.offsets, totals.statistics, canonical.limits, 0.0
-    )
+    listed = canonical.with_limits()
+    rows, offsets, counts = listed.features, listed.offsets, listed.totals.statistics
     classes = np.arange(len(rows))
     classes[:n_own] = group_identical(totals.statistics, canonical.offsets)
     classes[n_own + 1 :: 2] = FORBIDDEN
-    exact = None if canonical.rounding is None else canonical.rounding.with_limits()
-    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, exact)
+    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, listed.rounding)
     reach = counts.max(axis=0, initial=0.0)
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 

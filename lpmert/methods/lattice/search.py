@@ -28,7 +28,7 @@ from lpmert.methods.lattice.nodes import (
     rays_of,
     state_of_cones,
 )
-from lpmert.model.canonical import Canonical, CanonicalWeights, with_limits
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue, Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import cones_of_region
@@ -293,15 +293,13 @@ class LatticeSearch(Combined):
             lists = self.catalogue.in_order(lists)
         chosen, rows, rounding = self.problem.as_lists(self.catalogue.features[lists.ids], lists.ends)
         ids, offsets = lists.ids[chosen], take_rows(lists.ends, chosen)
+        problem = replace(form, features=rows, offsets=offsets, rounding=rounding)
         if self.problem.additive:
             costs, fixed = least_costs(self.catalogue.losses(ids), offsets)
-            features, offsets, values = with_limits(rows, offsets, costs, form.limits)
-            rounding = None if rounding is None else rounding.with_limits()
-            problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
+            problem = replace(replace(problem, losses=costs).with_limits(), step=1)
         else:
             totals = replace(form.totals, statistics=self.catalogue.statistics[ids])
-            problem = replace(form, features=rows, offsets=offsets, losses=totals)
-        problem = replace(problem, rounding=rounding)
+            problem = replace(problem, losses=totals)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
         return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
 
