@@ -13,8 +13,8 @@ import numpy as np
 from problems import METRICS
 
 import lpmert
-from lpmert import NBest
 from lpmert.certificates.write.certify import write_certificate
+from lpmert.model.nbest import NBest
 from lpmert.registry import BLEU_COLUMNS, F_COLUMNS
 
 Document = dict[str, Any]

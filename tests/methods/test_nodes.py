@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import best_loss, dot, exact_cost
+from oracle import best_loss, dot, exact_cost, inner
 from problems import KINDS, random_lists
 from test_boxes import NO_SUMS, core_search, exact, in_pairs, points_inside, raised, random_box
 
@@ -43,7 +43,8 @@ class Cones:
     def inside(rng: np.random.Generator, rays: FloatArray, count: int) -> list[list[Fraction]]:
         """Random points in exact numbers, some of them close to a ray or a face."""
         shares = rng.integers(1, 1000, (count, len(rays))) * 10 ** rng.integers(0, 6, (count, len(rays)))
-        return [[dot(own, column) for column in rays.T.tolist()] for own in shares.tolist()]
+        columns = [exact(column) for column in rays.T]
+        return [[inner(own, column) for column in columns] for own in shares.tolist()]
 
 
 class Boxes:
