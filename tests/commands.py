@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -56,6 +57,16 @@ def environment(**more: str) -> dict[str, str]:
     """The environment in which a process finds the package and what tests share."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     return os.environ | {"PYTHONPATH": path} | more
+
+
+def python(*arguments: object, code: int | None = 0, cwd: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run Python, which finds the package, with more in its environment; it must end with this code, unless `None`."""
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False, timeout=1700
+    )
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
 
 
 def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[], object] = int, **options: Any) -> Any:

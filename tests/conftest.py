@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from searches import short_descent
+from searches import short_descent, two_processes
 
 from lpmert.system import memory
 from lpmert.workers import Cluster
@@ -49,23 +49,17 @@ def distributed() -> Any:
     return pytest.importorskip("distributed", reason="needs lpmert[dask]")
 
 
-def _two_processes(distributed: Any) -> Any:
-    return distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-    )
-
-
 @pytest.fixture(scope="module")
-def local(distributed: Any) -> Iterator[Any]:
+def local() -> Iterator[Any]:
     """A Dask cluster of two processes, which take a while to start."""
-    with _two_processes(distributed) as found:
+    with two_processes() as found:
         yield found
 
 
 @pytest.fixture
-def mortal(distributed: Any) -> Iterator[Any]:
+def mortal() -> Iterator[Any]:
     """The same for one test that kills workers: the cluster gives up on those that die while they start."""
-    with _two_processes(distributed) as found:
+    with two_processes() as found:
         yield found
 
 

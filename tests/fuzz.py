@@ -27,16 +27,16 @@ import pytest
 from graph_problems import GivenGraphs, graph_problem, with_ties
 from long_searches import after, long_searches, same
 from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
-from searches import short_descent
+from searches import short_descent, two_processes
 
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, Region, RegionError, Result, Status
 from lpmert.configurable import Option
+from lpmert.methods import Method
+from lpmert.metrics import LinearFraction
 from lpmert.metrics.contract import metric_of
-from lpmert.metrics.ratio import LinearFraction
 from lpmert.registry import METHODS
 from lpmert.search import checkpoint
-from lpmert.search.method import Method
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
 TEXT_METRICS = ("wer", "cer", "bleu")
@@ -166,14 +166,14 @@ def relatives(given: Given, seed: int) -> list[tuple[str, Given]]:
     return [
         ("scaled", replace(given, features=rows * 2.0 ** rng.integers(-20, 21, width))),
         ("all scaled", replace(given, features=rows * 8.0)),
-        ("lists permuted", _with_rows(given, moved, ends)),
-        ("a hypothesis twice", _with_rows(given, twice, longer)),
+        ("lists permuted", with_rows(given, moved, ends)),
+        ("a hypothesis twice", with_rows(given, twice, longer)),
         ("a constant feature", replace(given, features=np.column_stack([rows, constant]))),
         ("features negated", replace(given, features=rows * signs)),
     ]
 
 
-def _with_rows(given: Given, rows: np.ndarray, offsets: list[int]) -> Given:
+def with_rows(given: Given, rows: np.ndarray, offsets: list[int]) -> Given:
     values = [given.values[row] for row in rows.tolist()]
     return replace(
         given, features=given.features[rows], offsets=offsets, statistics=given.statistics[rows], values=values
@@ -508,10 +508,7 @@ def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
 @cache
 def _cluster() -> str:
     """Two Dask workers for as long as this process lives."""
-    distributed = pytest.importorskip("distributed")
-    found = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-    )
+    found = two_processes()
     atexit.register(found.close)
     return str(found.scheduler_address).replace("tcp://", "dask://")
 

@@ -17,15 +17,13 @@ import numpy as np
 from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
-from lpmert.metrics.base import Metric
+from lpmert.metrics import Metric, measure_texts
 from lpmert.metrics.text import TEXT_METRICS
-from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Graph
 from lpmert.model.lattice_problem import LatticeProblem
 
 # Lattices.
 
-Path = tuple[int, ...]
 WORDS = ("a", "b", "c", None)
 
 
@@ -96,8 +94,45 @@ def lists_of_all_ways(graphs: Lattices | Hypergraphs, metric: str) -> tuple[NBes
     return measure_texts(plain, graphs.references, metric)
 
 
-class Drawn:
-    """Random small lattices as they are given, and all their paths in the order in which they stand for each other."""
+Derivation = tuple[tuple[int, ...], list[str]]
+"""Edges from the goal on, first tails first, or the links of a path from its end on; and the words."""
+
+
+class DrawnGraphs:
+    """Random small graphs as they are given: the edges with their heads, tails and outputs, a goal for each graph."""
+
+    heads: list[int]
+    tails: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[str | int, ...]]
+    goals: list[int]
+    starts: Sequence[int] = ()
+    """The node of each graph that nothing has to derive, if there is one."""
+    offsets: list[int]
+    features: Any
+    references: list[str]
+
+    def derivations(self, number: int, node: int | None = None) -> list[Derivation]:
+        """All derivations of a node, or the goal, in the order in which they stand for each other: edge by edge."""
+        node = self.goals[number] if node is None else node
+        found: list[Derivation] = [((), [])] if self.starts and node == self.starts[number] else []
+        for edge in range(self.offsets[number], self.offsets[number + 1]):
+            if self.heads[edge] != node:
+                continue
+            output = self.outputs[edge]
+            for below in product(*(self.derivations(number, tail) for tail in self.tails[edge])):
+                words: list[str] = []
+                for word in output:
+                    words += [word] if isinstance(word, str) else below[word][1]
+                found.append(((edge, *(one for edges, _ in below for one in edges)), words))
+        return found
+
+    def sums(self, edges: Sequence[int]) -> list[Fraction]:
+        rows = [[Fraction(value) for value in self.features[edge].tolist()] for edge in edges]
+        return [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
+
+
+class Drawn(DrawnGraphs):
+    """Lattices: each link is an edge with one tail."""
 
     def __init__(self, seed: int, kind: str, n_lattices: int, width: int) -> None:
         rng = np.random.default_rng(seed)
@@ -127,24 +162,18 @@ class Drawn:
             "steep": lambda: rng.integers(-3, 4, size=shape) * 2.0 ** np.arange(0, 30 * width, 30),
         }[kind]()
 
-    def lattices(self) -> Lattices:
+        self.heads, self.tails, self.goals = self.targets, [(source,) for source in self.sources], self.ends
+
+    @property
+    def outputs(self) -> list[tuple[str | int, ...]]:
+        return [(0,) if word is None else (0, word) for word in self.words]
+
+    def lattices(self, **more: Any) -> Lattices:
         links = self.features, self.offsets, self.sources, self.targets, self.words
-        return Lattices(*links, self.references, starts=self.starts, ends=self.ends)
+        return Lattices(*links, self.references, starts=self.starts, ends=self.ends, **more)
 
-    def paths(self, number: int) -> list[Path]:
-        """All paths of a lattice, those first that come first link by link from the end."""
-        first, last = self.offsets[number], self.offsets[number + 1]
-        found: list[Path] = []
-
-        def walk(node: int, way: Path) -> None:
-            if node == self.starts[number]:
-                found.append(way)
-            for link in range(first, last):
-                if self.targets[link] == node:
-                    walk(self.sources[link], (*way, link))
-
-        walk(self.ends[number], ())
-        return found
+    def paths(self, number: int) -> list[tuple[int, ...]]:
+        return [path for path, _ in self.derivations(number)]
 
     @property
     def searchable(self) -> bool:
@@ -155,24 +184,18 @@ class Drawn:
         """Features, offsets and losses of all paths of all lattices."""
         features, offsets, losses = [], [0], []
         for number, reference in enumerate(self.references):
-            for way in self.paths(number):
-                rows = [[Fraction(value) for value in self.features[link].tolist()] for link in way]
-                features.append([sum(column, Fraction(0)) for column in zip(*rows, strict=True)])
-                said = [word for link in reversed(way) if (word := self.words[link]) is not None]
-                losses.append(edits(said, reference.split()))
+            for path, words in self.derivations(number):
+                features.append(self.sums(path))
+                losses.append(edits(words, reference.split()))
             offsets.append(len(features))
         return features, offsets, losses
-
-
-def texts_of(drawn: Drawn) -> list[str]:
-    ways = [way for number in range(len(drawn.references)) for way in drawn.paths(number)]
-    return [" ".join(word for link in reversed(way) if (word := drawn.words[link]) is not None) for way in ways]
 
 
 def listed_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
     """N-best lists of all paths, and the metric that sums their statistics."""
     features, offsets, _ = drawn.listed()
-    texts, settings = texts_of(drawn), TEXT_METRICS[metric]
+    paths = [path for number in range(len(drawn.references)) for path in drawn.derivations(number)]
+    texts, settings = [" ".join(words) for _, words in paths], TEXT_METRICS[metric]
     statistics = [
         settings.counter([reference])(text)
         for reference, (start, end) in zip(drawn.references, pairwise(offsets), strict=True)
@@ -183,11 +206,8 @@ def listed_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
 
 # Hypergraphs.
 
-Derivation = tuple[tuple[int, ...], list[str]]
-"""Edges from the goal on, first tails first, and the words."""
 
-
-class DrawnHypergraphs:
+class DrawnHypergraphs(DrawnGraphs):
     """Hypergraphs whose edges have up to three tails, with unused nodes and edges that cannot be derived.
 
     most: derivations of each; words: letters to draw from.
@@ -195,9 +215,7 @@ class DrawnHypergraphs:
 
     def __init__(self, seed: int, n_graphs: int, width: int, most: int, words: str = "abc") -> None:
         rng = np.random.default_rng(seed)
-        self.heads: list[int] = []
-        self.tails: list[tuple[int, ...]] = []
-        self.outputs: list[tuple[str | int, ...]] = []
+        self.heads, self.tails, self.outputs = [], [], []
         self.offsets, self.references, self.goals = [0], [], []
         while len(self.goals) < n_graphs:
             n = int(rng.integers(1, 5))
@@ -227,17 +245,9 @@ class DrawnHypergraphs:
         self.features = rng.integers(-3, 4, size=shape) / rng.choice([1.0, 4.0])
         self.losses = rng.integers(0, 4, size=len(self.heads))
 
-    def graphs(self) -> Hypergraphs:
-        return Hypergraphs(
-            self.features,
-            self.offsets,
-            self.heads,
-            self.tails,
-            self.outputs,
-            self.references,
-            goals=self.goals,
-            losses=self.losses,
-        )
+    def graphs(self, **more: Any) -> Hypergraphs:
+        edges = self.features, self.offsets, self.heads, self.tails, self.outputs
+        return Hypergraphs(*edges, self.references, goals=self.goals, **{"losses": self.losses, **more})
 
     def count(self, number: int, node: int) -> int:
         total = 0
@@ -245,24 +255,6 @@ class DrawnHypergraphs:
             if self.heads[edge] == node:
                 total += int(np.prod([self.count(number, tail) for tail in self.tails[edge]]))
         return total
-
-    def derivations(self, number: int, node: int | None = None) -> list[Derivation]:
-        """All derivations of a node, or the goal, those first that come first edge by edge."""
-        node = self.goals[number] if node is None else node
-        found: list[Derivation] = []
-        for edge in range(self.offsets[number], self.offsets[number + 1]):
-            if self.heads[edge] != node:
-                continue
-            for below in product(*(self.derivations(number, tail) for tail in self.tails[edge])):
-                words: list[str] = []
-                for word in self.outputs[edge]:
-                    words += [word] if isinstance(word, str) else below[word][1]
-                found.append(((edge, *(one for edges, _ in below for one in edges)), words))
-        return found
-
-    def sums(self, edges: Sequence[int]) -> list[Fraction]:
-        rows = [[Fraction(value) for value in self.features[edge].tolist()] for edge in edges]
-        return [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
 
 
 # Problems.
@@ -297,7 +289,8 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
     kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     names = feature_names(width)
     losses = rng.integers(0, 5, len(drawn.features)).astype(float)
-    graphs = replace_features(drawn, FEATURES[features](rng, drawn.offsets, width), losses, names)
+    drawn.features = np.asarray(FEATURES[features](rng, drawn.offsets, width), dtype=np.float64)
+    graphs = (drawn.lattices if isinstance(drawn, Drawn) else drawn.graphs)(losses=losses, names=names)
     links = rounded(graphs, drawn.features)
     sums, texts, values, offsets = [], [], [], [0]
     for own, reference in zip(paths, drawn.references, strict=True):
@@ -306,10 +299,10 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
             texts.append(" ".join(words))
             values.append(_value(metric, way, words, reference.split(), losses))
         offsets.append(len(sums))
-    hyper = isinstance(drawn, DrawnHypergraphs)
     loss: Loss | None = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
     return GivenGraphs(
-        name=f"{'hypergraphs' if hyper else 'lattices'}, {features}, {metric}, {seed}" + (f", {kind}" if kind else ""),
+        name=f"{'lattices' if isinstance(drawn, Drawn) else 'hypergraphs'}, {features}, {metric}, {seed}"
+        + (f", {kind}" if kind else ""),
         features=np.array([[float(value) for value in row] for row in sums]),
         offsets=offsets,
         statistics=np.array([[float(value) for value in row] for row in values]),
@@ -327,54 +320,28 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
     )
 
 
-Paths = list[list[tuple[tuple[int, ...], list[str]]]]
-"""Of each graph, its paths in the order in which they stand for each other: links, and words."""
-
-
 def _drawn(
     features: str, metric: str, seed: int, *, in_region: bool
-) -> tuple[Drawn | DrawnHypergraphs, Paths, int, np.random.Generator]:
-    """Graphs with few paths, all of which are known; where n-grams count, most words are the same."""
+) -> tuple[Drawn | DrawnHypergraphs, list[list[Derivation]], int, np.random.Generator]:
+    """Graphs with few derivations, all of which are known; where n-grams count, most words are the same."""
     rng = np.random.default_rng([seed, *features.encode(), *metric.encode(), int(in_region), 11])
     letters = "aaab" if metric in ("bleu", "chrf") else "abc"
     while True:
         width, count = int(rng.choice([1, 2, 2, 3, 3, 4, 5])), int(rng.integers(1, 4))
         number = int(rng.integers(2**31))
         if seed % 3 == 2:
-            hyper = DrawnHypergraphs(number, count, width, 12, letters)
-            paths: Paths = [list(hyper.derivations(s)) for s in range(count)]
-            drawn: Drawn | DrawnHypergraphs = hyper
+            drawn: Drawn | DrawnHypergraphs = DrawnHypergraphs(number, count, width, 12, letters)
         else:
-            plain = Drawn(number, "integers", count, width)
+            drawn = Drawn(number, "integers", count, width)
             if letters != "abc":
-                plain.words = [None if word is None else letters[k % 4] for k, word in enumerate(plain.words)]
-            paths = [
-                [(way, [word for link in reversed(way) if (word := plain.words[link]) is not None]) for way in own]
-                for own in (plain.paths(s) for s in range(count))
-            ]
-            drawn = plain
+                drawn.words = [None if word is None else letters[k % 4] for k, word in enumerate(drawn.words)]
+        paths = [drawn.derivations(s) for s in range(count)]
         # A lattice whose only path has no links is refused.
         whole = all(own and all(way for way, _ in own) for own in paths)
         if whole and 1 < prod(len(own) for own in paths) <= MOST_SELECTIONS:
             if letters != "abc":
                 drawn.references = [" ".join(rng.choice(list(letters), rng.integers(4, 8)).tolist()) for _ in paths]
             return drawn, paths, width, rng
-
-
-def replace_features(
-    drawn: Drawn | DrawnHypergraphs, features: Any, losses: Any, names: list[str]
-) -> Lattices | Hypergraphs:
-    """The graphs with other features and losses; drawn keeps the features as they are given."""
-    drawn.features = np.asarray(features, dtype=np.float64)
-    if isinstance(drawn, Drawn):
-        return Lattices(
-            drawn.features, drawn.offsets, drawn.sources, drawn.targets, drawn.words, drawn.references,
-            starts=drawn.starts, ends=drawn.ends, losses=losses, names=names,
-        )  # fmt: skip
-    return Hypergraphs(
-        drawn.features, drawn.offsets, drawn.heads, drawn.tails, drawn.outputs, drawn.references,
-        goals=drawn.goals, losses=losses, names=names,
-    )  # fmt: skip
 
 
 def rounded(graphs: Lattices | Hypergraphs, given: np.ndarray) -> list[list[Fraction]]:

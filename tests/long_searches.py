@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_problems import random_links
+from problems import gaussian_lists
 from searches import short_descent
 
 import lpmert
-from lpmert import Progress, Result, Status
-from lpmert.methods import groups
-from lpmert.methods.auto import Auto
+from lpmert import Lattices, Progress, Result, Status
+from lpmert.methods import Auto, groups
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import choices
 from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
-from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve
@@ -62,9 +61,7 @@ def problem_of(seed: int, n_lists: int = 60, n_features: int = 4) -> lpmert.NBes
 
 def noise_of(seed: int, n_lists: int = 12, n_features: int = 5) -> lpmert.NBest:
     """A problem whose losses have nothing to do with its features: searches take long."""
-    rng = np.random.default_rng(seed)
-    n = 12 * n_lists
-    return lpmert.NBest(rng.normal(size=(n, n_features)), np.arange(0, n + 1, 12), rng.integers(0, 50, n))
+    return gaussian_lists(seed, lists=n_lists, hypotheses=12, features=n_features, dearest=49).nbest
 
 
 def counted(seed: int, metric: str, n_features: int = 3) -> lpmert.NBest:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from lpmert.errors import DataError
+from lpmert import DataError
 
 Read = TypeVar("Read")
 

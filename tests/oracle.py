@@ -101,11 +101,6 @@ def least_total(
     return best[0]
 
 
-def dot(first: Iterable[float | Fraction], second: Iterable[float | Fraction]) -> Fraction:
-    """The exact product of two vectors."""
-    return sum((Fraction(a) * Fraction(b) for a, b in zip(first, second, strict=True)), Fraction(0))
-
-
 def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
     """Whole weights with a positive product with every row of whole numbers, or `None` where there are none.
 
@@ -144,7 +139,7 @@ def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
         return None
     # The gain of t(k) is the k-th dual value less 1, over the denominator; at the end none of the columns gains.
     weights = [-(gains[count + k] + denominator) for k in range(width)]
-    if any(_product(weights, row) <= 0 for row in distinct):
+    if any(inner(weights, row) <= 0 for row in distinct):
         raise ArithmeticError("the oracle's weights have no positive product with every row")
     return list(_primitive(weights))
 
@@ -200,7 +195,7 @@ def selections_in(
             if hopeless is not None and hopeless(longer):
                 continue
             new = [tuple(a - b for a, b in zip(chosen, other, strict=True)) for k, other in enumerate(one) if k != i]
-            serves = all(_product(near, row) > 0 for row in new)
+            serves = all(inner(near, row) > 0 for row in new)
             weights = near if serves else positive_weights([*rows, *new])
             if weights is not None:
                 yield from extend(longer, [*rows, *new], weights)
@@ -215,8 +210,14 @@ def _primitive(row: Sequence[int]) -> tuple[int, ...]:
     return tuple(value // divisor for value in row) if divisor > 1 else tuple(row)
 
 
-def _product(first: Sequence[int], second: Sequence[int]) -> int:
+def inner(first: Iterable[Any], second: Iterable[Any]) -> Any:
+    """The inner product of two vectors of exact numbers."""
     return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def dot(first: Iterable[float | Fraction], second: Iterable[float | Fraction]) -> Fraction:
+    """The exact inner product of two vectors of any numbers."""
+    return Fraction(inner(map(Fraction, first), map(Fraction, second)))
 
 
 # The same of lists as arrays.
@@ -280,7 +281,7 @@ def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tupl
     winners, tied = [], 0
     for begin, end in lists.ranges():
         rows = [tuple(map(Fraction, row)) for row in lists.features[begin:end].tolist()]
-        scores = [sum(w * g for w, g in zip(exact, row, strict=True)) for row in rows]
+        scores = [inner(exact, row) for row in rows]
         best = scores.index(max(scores))
         tied += len({row for row, score in zip(rows, scores, strict=True) if score == scores[best]}) > 1
         same = [i for i, row in enumerate(rows) if row == rows[best]]
@@ -312,8 +313,7 @@ def clear_winners(lists: SortedLists, weights: Sequence[Fraction]) -> list[int] 
     """The row that is strictly best in every list in exact arithmetic, `None` if hypotheses tie for a best place."""
     chosen = []
     for begin, end in pairwise(lists.offsets.tolist()):
-        rows = lists.rows[begin:end].tolist()
-        scores = [sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in rows]
+        scores = [inner(map(Fraction, row), weights) for row in lists.rows[begin:end].tolist()]
         best = max(scores)
         if scores.count(best) > 1:
             return None
@@ -404,7 +404,7 @@ def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
         return False
     weights = [Fraction(w) for w in ((answer.x[:width] - answer.x[width:-1]) / columns).tolist()]
     return all(
-        sum(w * a for w, a in zip(weights, row, strict=True))
+        inner(weights, row)
         > Fraction(CLEAR) * sum(abs(w) * Fraction(b) for w, b in zip(weights, magnitudes.tolist(), strict=True))
         for row, magnitudes in zip(leads, sizes, strict=True)
     )

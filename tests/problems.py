@@ -15,11 +15,11 @@ import numpy as np
 import oracle
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from oracle import Lists
+from oracle import Lists, inner
 
 from lpmert import Linear, NBest, Region
-from lpmert.metrics.base import BLEU, Metric
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
+from lpmert.metrics import Bleu, Chrf, LinearFraction, Metric, f_beta, precision, recall
+from lpmert.metrics.base import BLEU
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -145,9 +145,9 @@ class Given:
         The first of the hypotheses that equations make one stands for all.
         """
         exact = [Fraction(value) for value in weights]
-        chosen, strict = [], all(_dot(row, exact) > 0 for row in self.rows)
+        chosen, strict = [], all(inner(row, exact) > 0 for row in self.rows)
         for one, rows in zip(*self._lists, strict=True):
-            scores = [_dot(self._meant[row], exact) for row in rows]
+            scores = [inner(self._meant[row], exact) for row in rows]
             winners = [i for i, score in enumerate(scores) if score == max(scores)]
             first = {tuple(one[i]): rows[i] for i in reversed(winners)}
             strict = strict and len({self.values[row] for row in first.values()}) == 1
@@ -174,12 +174,8 @@ def feature_names(width: int) -> list[str]:
     return [f"f{d}" for d in range(width)]
 
 
-def _dot(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fraction:
-    return sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))
-
-
 def _times(basis: Sequence[Sequence[Fraction]], row: Sequence[Fraction]) -> list[Fraction]:
-    return [_dot(vector, row) for vector in basis]
+    return [inner(vector, row) for vector in basis]
 
 
 # Features, [M, width] for lists with these offsets. Those in THIN can make cones that no doubles meet.
@@ -408,6 +404,14 @@ class Plain:
 
     def score(self, total: Array) -> float:
         return -self.loss(total)
+
+
+class Sum(Plain):
+    """The same for a loss that adds up."""
+
+    def __init__(self, loss: Callable[[list[float]], float], losses: Callable[[Array], Array]) -> None:
+        super().__init__(loss)
+        self.losses = losses
 
 
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
@@ -664,11 +668,13 @@ def small_lists(draw: Any, most_features: int = 3) -> Lists:
     return Lists(np.array(features, dtype=float), np.cumsum([0, *sizes]), np.array(losses, dtype=float))
 
 
-def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
-    """Lists of one length with Gaussian features and losses from 0 to 5."""
+def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int, dearest: int = 5) -> Lists:
+    """Lists of one length with Gaussian features and losses that have nothing to do with them."""
     rng = np.random.default_rng(seed)
     offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
-    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
+    return Lists(
+        rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, dearest + 1, offsets[-1]).astype(float)
+    )
 
 
 def at_odds(seed: int, n_features: int, n_lists: int = 4) -> tuple[Lists, NBest, Array]:

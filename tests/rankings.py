@@ -130,14 +130,6 @@ def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int
     return Judged(features, np.cumsum([0, *sizes]), grades)
 
 
-def coarse_lists() -> Judged:
-    """Lists in which many documents tie on each of few planes."""
-    random = np.random.default_rng(15)
-    features = random.integers(0, 5, size=(18, 3))
-    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
-    return Judged(features, [0, 6, 12, 18], relevance)
-
-
 def no_multiples(lists: Judged) -> Judged:
     """The same lists and a query of one document, so that features are multiples of nothing."""
     odd = 1 / np.arange(3.0, 3 + lists.features.shape[1])

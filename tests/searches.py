@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lpmert.methods import Search
 from lpmert.model.canonical import Canonical
 from lpmert.registry import METHODS
-from lpmert.search.method import Search
 
 FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
@@ -47,6 +47,21 @@ def peak_of(work: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+
+
+def two_processes() -> Any:
+    """Start a Dask cluster of two processes."""
+    distributed = pytest.importorskip("distributed", reason="needs lpmert[dask]")
+    return distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    )
+
+
+def timeless(found: Any) -> Any:
+    """A dictionary of results without what no two runs share."""
+    if isinstance(found, dict):
+        return {key: timeless(own) for key, own in found.items() if not key.startswith("seconds") and key != "trace"}
+    return [timeless(own) for own in found] if isinstance(found, list) else found
 
 
 def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:

@@ -23,7 +23,7 @@ from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
 from benchmarks.suites import quick, unseen
 from benchmarks.suites.risk import log_bleu_slopes
-from lpmert.model.nbest import NBest
+from lpmert import NBest
 
 pytestmark = pytest.mark.slow
 

@@ -167,27 +167,26 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
 
 def test_what_cannot_be_asked_is_said() -> None:
     _, nbest, second = at_odds(0, 2)
-    with pytest.raises(DataError, match="no feature or statistic 'words'"):
-        lpmert.within_budget(nbest, "words", 3)
-    with pytest.raises(DataError, match="second must be one finite number for each of the"):
-        lpmert.pareto(nbest, second[1:])
-    with pytest.raises(DataError, match="a budget is a number"):
-        lpmert.within_budget(nbest, second, float("inf"))
-    with pytest.raises(MethodError, match="points must be"):
-        lpmert.pareto(nbest, second, points=0)
-    with pytest.raises(MethodError, match="proves nothing"):
-        lpmert.pareto(nbest, second, method="och")
-    with pytest.raises(MetricError, match="too many digits"):
-        lpmert.pareto(nbest, np.random.default_rng(0).normal(size=nbest.n_hypotheses))
-    steps = np.arange(nbest.n_hypotheses) % 7 + 1.0
-    with pytest.raises(MetricError, match=r"differ by at most 2\*\*34"):
-        lpmert.within_budget(nbest, np.where(steps < 3, 1, steps * 2.0**35), 5)
-    finer = NBest(nbest.features, nbest.offsets, np.where(steps < 3, 1, steps * 2.0**20))
-    with pytest.raises(MetricError, match=r"for a front multiplied with each other"):
-        lpmert.pareto(finer, np.where(steps < 3, 1, steps * 2.0**20))
-    counts = NBest(nbest.features, nbest.offsets, np.ones((nbest.n_hypotheses, 3)))
-    with pytest.raises(MetricError, match="a loss that is a sum over lists, and metric 'f1' is none"):
-        lpmert.pareto(counts, "feature1", metric="f1")
+    digits, steps = np.random.default_rng(0).normal(size=len(second)), np.arange(len(second)) % 7 + 1.0
+    far, fine = (np.where(steps < 3, 1, steps * size) for size in (2.0**35, 2.0**20))
+    finer, counts = (NBest(nbest.features, nbest.offsets, own) for own in (fine, np.ones((len(second), 3))))
+    for error, said, call in (
+        (DataError, "no feature or statistic 'words'", lambda: lpmert.within_budget(nbest, "words", 3)),
+        (DataError, "second must be one finite number for each of the", lambda: lpmert.pareto(nbest, second[1:])),
+        (DataError, "a budget is a number", lambda: lpmert.within_budget(nbest, second, inf)),
+        (MethodError, "points must be", lambda: lpmert.pareto(nbest, second, points=0)),
+        (MethodError, "proves nothing", lambda: lpmert.pareto(nbest, second, method="och")),
+        (MetricError, "too many digits", lambda: lpmert.pareto(nbest, digits)),
+        (MetricError, r"differ by at most 2\*\*34", lambda: lpmert.within_budget(nbest, far, 5)),
+        (MetricError, "for a front multiplied with each other", lambda: lpmert.pareto(finer, fine)),
+        (
+            MetricError,
+            "a sum over lists, and metric 'f1' is none",
+            lambda: lpmert.pareto(counts, "feature1", metric="f1"),
+        ),
+    ):
+        with pytest.raises(error, match=said):
+            call()
 
 
 def test_a_search_within_a_budget_that_is_stopped_has_a_bound_below_its_loss() -> None:

@@ -1,19 +1,21 @@
-"""What documents and notebooks show is what runs, and they become a site in which every public name is described."""
+"""What documents, notebooks and examples show is what runs, and they become a site that describes every public name."""
 
+import ast
 import doctest
+import gzip
+import json
 import math
 import os
 import pkgutil
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import chdir
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commands import environment, succeeded
+from commands import python, succeeded
 from searches import many_more
 from shared import ROOT
 
@@ -199,7 +201,7 @@ def test_every_step_from_the_paper_to_the_default_is_a_row_of_its_page() -> None
         assert any(holds_in_order(row, shown) for row in table_lines(page)), line
 
 
-FOLDER = ROOT / "examples" / "notebooks"
+NOTEBOOKS = ROOT / "examples" / "notebooks"
 PRINTED = {
     "speech": "OPTIMAL 912.0",
     "translation": "OPTIMAL BLEU 78.37",
@@ -211,19 +213,14 @@ PRINTED = {
 
 
 def test_every_notebook_is_known() -> None:
-    assert {path.stem for path in FOLDER.glob("*.py")} == set(PRINTED)
+    assert {path.stem for path in NOTEBOOKS.glob("*.py")} == set(PRINTED)
 
 
 @pytest.mark.parametrize("name", [many_more(name) if name == "best_of_n" else name for name in PRINTED])
 def test_a_notebook_runs_and_draws(name: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    path = FOLDER / f"{name}.py"
-    run = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240, env=environment(MPLBACKEND="agg"),
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert PRINTED[name] in run.stdout
+    path = NOTEBOOKS / f"{name}.py"
+    assert PRINTED[name] in python(path, cwd=tmp_path, MPLBACKEND="agg").stdout
     pictures = re.findall(r'"([\w-]+\.png)"', path.read_text(encoding="utf-8"))
     assert pictures
     for picture in pictures:
@@ -237,18 +234,14 @@ def test_a_notebook_runs_and_draws(name: str, tmp_path: Path) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documentation as a site; not --quiet: strictness counts only warnings that it shows."""
     folder = tmp_path_factory.mktemp("site")
-    run = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment(NO_MKDOCS_2_WARNING="1"),
-    )  # fmt: skip
+    run = python("-m", "mkdocs", "build", "--strict", "--site-dir", folder, NO_MKDOCS_2_WARNING="1")
     said = run.stdout + run.stderr
-    assert run.returncode == 0, said
     assert "Documentation built" in said
     assert "WARNING" not in said
     return folder
 
 
-def test_every_page_is_in_the_navigation(site: Path) -> None:
+def test_every_page_is_in_the_navigation_once(site: Path) -> None:
     home = (site / "index.html").read_text(encoding="utf-8")
     for path in (ROOT / "docs").rglob("*.md"):
         page = path.relative_to(ROOT / "docs").with_suffix("").as_posix().removesuffix("index")
@@ -256,10 +249,6 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
             place = f"{page.removesuffix('/')}/"
             assert f'href="{place}"' in home, path.name
             assert (site / place / "index.html").exists()
-
-
-def test_no_page_is_in_the_navigation_twice(site: Path) -> None:
-    home = (site / "index.html").read_text(encoding="utf-8")
     pages = re.findall(r'<a href="([^"#]+/)" class="md-nav__link"', home)
     assert len(pages) >= 20
     assert len(set(pages)) == len(pages)
@@ -281,3 +270,88 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     fetched = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
     for path in site.rglob("*.html"):
         assert not fetched.findall(path.read_text(encoding="utf-8")), path.name
+
+
+# The best-of-N example: its scores are what they say, its programs run, and its page shows what they print
+
+
+BEST_OF_N = ROOT / "examples" / "best_of_n"
+PUZZLES = BEST_OF_N / "puzzles.jsonl.gz"
+
+
+def puzzles() -> list[dict[str, Any]]:
+    with gzip.open(PUZZLES, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_the_shipped_puzzles_are_those_that_the_program_makes(tmp_path: Path) -> None:
+    path = tmp_path / "two.jsonl.gz"
+    python(BEST_OF_N / "puzzles.py", path, 2)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        made = [json.loads(line) for line in file]
+    assert made == puzzles()[:2]
+
+
+def result_of(program: str, given: list[int]) -> Any:
+    try:
+        return eval(program, {"x": given})  # ours, and shipped
+    except (TypeError, ValueError, IndexError):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_examples_votes_and_right_answers_are_counted_from_what_the_programs_do() -> None:
+    found = puzzles()
+    assert len(found) == 240
+    assert sum(one["correct"] for puzzle in found for one in puzzle["candidates"]) == 531
+    assert sum(any(one["correct"] for one in puzzle["candidates"]) for puzzle in found) == 156
+    others = [[3, 3, -4, 8, 0], [7, -2, -2, 5, 1, 6], [-9, 4, 2], [1, 1, 2, 8, -5]]
+    for puzzle in found[::6]:
+        examples = [[ast.literal_eval(part) for part in one.split(" -> ")] for one in puzzle["prompt"].split("; ")]
+        behaviour = {}
+        for one in puzzle["candidates"]:
+            met = sum(result_of(one["text"], given) == wanted for given, wanted in examples)
+            assert met == one["scores"]["examples"], one["text"]
+            behaviour[one["text"]] = [repr(result_of(one["text"], given)) for given in others]
+            if one["correct"]:
+                assert behaviour[one["text"]] == [repr(result_of(puzzle["solution"], given)) for given in others]
+        for one in puzzle["candidates"]:
+            agree = [behaviour[other["text"]] == behaviour[one["text"]] for other in puzzle["candidates"]]
+            assert one["scores"]["votes"] <= sum(agree) - 1  # on more inputs than these four
+
+
+def test_the_comparison_counts_right_answers_of_puzzles_that_have_one() -> None:
+    settings = ("--puzzles", 40, "--folds", 2, "--repeat", 1, "--seconds", 5)
+    done = python(BEST_OF_N / "rerank.py", PUZZLES, *settings)
+    shown = {cells[1].strip(): cells for line in table_lines(done.stdout) if (cells := line.split("|"))}
+    named = {line.split("|")[1].strip() for line in table_lines(page_table())}
+    assert {*shown} == named
+    first = [max(puzzle["candidates"], key=lambda one: one["scores"]["examples"]) for puzzle in puzzles()[:40]]
+    there = sum(any(one["correct"] for one in puzzle["candidates"]) for puzzle in puzzles()[:40])
+    share = f"{100 * sum(one['correct'] for one in first) / there:.1f} %"
+    assert shown["examples alone"][2].strip() == shown["examples alone"][3].strip() == share
+
+
+def page_table() -> str:
+    return (BEST_OF_N / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
+
+
+def test_auto_proves_what_one_of_its_methods_proves_soon() -> None:
+    result = lpmert.minimize(lpmert.read(PUZZLES), node_limit=6_000)
+    assert result.status is lpmert.Status.OPTIMAL
+    assert result.loss == result.lower_bound == 105  # as by choices alone, which the page tells
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_comparison_prints() -> None:
+    done = python(BEST_OF_N / "rerank.py", PUZZLES, "--seconds", 300)
+    assert table_lines(done.stdout)[:-1] == table_lines(page_table())[:-1]  # the last one is as good as its time
+
+
+def test_the_commands_of_the_page_run() -> None:
+    (block,) = blocks(BEST_OF_N / "README.md", "sh")
+    solve, tune, _ = block.splitlines()
+    found = succeeded(*solve.replace("examples/", f"{ROOT}/examples/").split()[1:])
+    assert "proved optimal" in found.stdout
+    assert "105" in found.stdout
+    succeeded(*tune.replace("examples/", f"{ROOT}/examples/").split()[1:], "--quick")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 import hard_life
 import numpy as np
 import pytest
-from commands import environment, run, start
+from commands import python, run, start
 from searches import many_more
 
 import lpmert
@@ -231,20 +230,17 @@ def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: 
     (tmp_path / "tiny").mkdir()
     tiny = written(lists_of(2), tmp_path / "tiny" / name)
     read = "import sys, lpmert; from lpmert.cli.main import main; main(['convert', *sys.argv[1:]])"
-    peak = subprocess.run(
-        [sys.executable, "-c", f"import atexit, re\natexit.register(lambda: print(*re.findall(r'VmPeak:\\s+(\\d+)', "
-         f"open('/proc/self/status').read())))\n{read}", tiny, tmp_path / "out.npz"],
-        env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=True, timeout=280,
-    )  # fmt: skip
+    tell = "import atexit, re\natexit.register(lambda: print(*re.findall(r'VmPeak:\\s+(\\d+)', "
+    tell += "open('/proc/self/status').read())))"
+    peak = python("-c", f"{tell}\n{read}", tiny, tmp_path / "out.npz", OPENBLAS_NUM_THREADS="1")
     least = int(peak.stdout.split()[-1]) << 10
     codes = []
     for more in (2, 8):
         most = least + (more << 20)
         limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({most}, {most}))"
-        done = subprocess.run(  # the limit is set in the process itself: its loader is not meant
-            [sys.executable, "-c", f"{limited}\n{read}", path, tmp_path / "out.npz"],
-            env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=False, timeout=280,
-        )  # fmt: skip
+        # the limit is set in the process itself: its loader is not meant
+        program = f"{limited}\n{read}"
+        done = python("-c", program, path, tmp_path / "out.npz", code=None, OPENBLAS_NUM_THREADS="1")
         code, err = done.returncode, done.stderr
         codes.append(code)
         assert "Traceback" not in err, err

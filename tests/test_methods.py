@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, relatives, run, with_options
+from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, relatives, run, with_options, with_rows
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
 from hypothesis import strategies as st
@@ -29,14 +29,12 @@ from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_l
 from searches import assert_closes_on, many_more
 
 import lpmert
-from lpmert import MethodError, Result, Status
+from lpmert import MethodError, Problem, Result, Status
 from lpmert.lines.local_search import DESCENTS
-from lpmert.methods import Cells, Och
-from lpmert.metrics.ratio import LinearFraction
-from lpmert.model.problem import Problem
+from lpmert.methods import Cells, Method, Och, Task
+from lpmert.metrics import LinearFraction
 from lpmert.registry import METHODS
 from lpmert.search.incumbent import first_incumbent
-from lpmert.search.method import Method, Task
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 
@@ -163,7 +161,7 @@ def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ti
             ended(one, method, ties=ties)
 
 
-def nearly_parallel_pairs(seed: int, n_lists: int, n_features: int) -> Given:
+def nearly_parallel_pairs(seed: int, n_lists: int = 13, n_features: int = 6) -> Given:
     """Pairs whose differences are one of four directions, but for 1e-9."""
     rng = np.random.default_rng(seed)
     directions = rng.integers(-3, 4, (4, n_features)).astype(float)
@@ -177,7 +175,7 @@ def nearly_parallel_pairs(seed: int, n_lists: int, n_features: int) -> Given:
 @pytest.mark.parametrize("seed", range(3))
 def test_nearly_parallel_boundaries_do_not_have_to_be_closed_part_by_part(seed: int) -> None:
     """Their proofs took hundreds of parts closed in exact arithmetic, and more than ten seconds."""
-    one = nearly_parallel_pairs(seed, 13, 6)
+    one = nearly_parallel_pairs(seed)
     result = lpmert.minimize(one.data, method="cells", node_limit=20_000)
     check_result(one, result, one.least)
     assert result.status is Status.OPTIMAL
@@ -186,7 +184,7 @@ def test_nearly_parallel_boundaries_do_not_have_to_be_closed_part_by_part(seed: 
 
 def test_a_part_that_takes_long_to_close_holds_cells_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.methods.cells.cells._LONG_CLOSING", 0)
-    problem = Problem(nearly_parallel_pairs(0, 13, 6).nbest)
+    problem = Problem(nearly_parallel_pairs(0).nbest)
     search = Cells().on_lists(Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None)))
     seen = []
     while not search.finished:
@@ -373,12 +371,7 @@ def test_bounds_hold_wherever_a_search_stops(method: str, seeds: range) -> None:
     assert len(statuses) > 3 or method in ("sweep", "mip")
 
 
-def in_units(one: Given, method: Method, path: Path) -> Status:  # noqa: ARG001
-    """In units of work for two threads."""
-    with long_searches(50):
-        return ended(one, method, jobs=2)
-
-
+@long_searches(50)
 def in_pieces(one: Given, method: Method, path: Path) -> Status:
     """Stopped after every slice or so, and resumed from its checkpoint.
 
@@ -386,23 +379,19 @@ def in_pieces(one: Given, method: Method, path: Path) -> Status:
     """
     path.unlink(missing_ok=True)
     growth = 1.5 if method.name == "lp-mert" else 1.04
-    with long_searches(50):
-        for piece in range(2000):
-            status = ended(one, method, checkpoint=path, resume=piece > 0, callback=after(1 + int(growth**piece)))
-            if status is not Status.CALLBACK:
-                return status
+    for piece in range(2000):
+        status = ended(one, method, checkpoint=path, resume=piece > 0, callback=after(1 + int(growth**piece)))
+        if status is not Status.CALLBACK:
+            return status
     raise AssertionError(f"{one.name}: {method} never ends")
 
 
-def in_long_slices(one: Given, method: Method, path: Path) -> Status:  # noqa: ARG001
-    """As if it took long, by one thread."""
-    with long_searches(500):
-        return ended(one, method)
-
-
 WAYS: dict[str, Callable[[Given, Method, Path], Status]] = {
-    "units": in_units, "pieces": in_pieces, "slices": in_long_slices,
-}  # fmt: skip
+    "units": long_searches(50)(lambda one, method, _: ended(one, method, jobs=2)),
+    "pieces": in_pieces,
+    "slices": long_searches(500)(lambda one, method, _: ended(one, method)),
+}
+"""In units of work for two threads, in pieces, and as if it took long, by one thread."""
 
 
 @seeds(range(6000, 6002), range(6100, 6120))
@@ -424,8 +413,7 @@ def test_no_way_of_working_changes_an_optimum(method: str, way: str, seeds: rang
 def shuffled(one: Given, rng: np.random.Generator) -> Given:
     """With another order of the hypotheses of each list."""
     rows = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(one.offsets)])
-    values = [one.values[row] for row in rows.tolist()]
-    return replace(one, features=one.features[rows], statistics=one.statistics[rows], values=values)
+    return with_rows(one, rows, one.offsets)
 
 
 def shifted(one: Given, rng: np.random.Generator) -> Given:
@@ -695,15 +683,14 @@ def test_every_lattice_and_hypergraph_ends_with_the_least_loss_of_its_paths(regi
     assert_mostly_proved(statuses, thin=True)
 
 
-def test_features_that_all_paths_share_do_not_hide_limits() -> None:
-    """Beside sums of 1e13 limits of 1e-2 were within rounding: cones were halved without end, now there are 85."""
-    one = graph_problem("large offset", "chrf", 8123, in_region=True, kind="fixed")
-    assert run(one, "cells", node_limit=10_000)[1] is Status.OPTIMAL
-
-
-def test_huge_features_of_lattices_do_not_hide_limits() -> None:
-    """The same where columns of 1e30 are scaled to 1, which had made limits 1e-30."""
-    one = graph_problem("tiny or huge", "chrf", 8111, in_region=True, kind="simplex")
+@pytest.mark.parametrize(
+    ("features", "seed", "kind"), [("large offset", 8123, "fixed"), ("tiny or huge", 8111, "simplex")]
+)
+def test_huge_features_of_lattices_do_not_hide_limits(features: str, seed: int, kind: str) -> None:
+    """Beside sums of 1e13 that all paths share, limits of 1e-2 were within rounding: cones were halved without end, now
+    there are 85. The same where columns of 1e30 are scaled to 1, which had made limits 1e-30.
+    """
+    one = graph_problem(features, "chrf", seed, in_region=True, kind=kind)
     assert run(one, "cells", node_limit=10_000)[1] is Status.OPTIMAL
 
 

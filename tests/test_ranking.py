@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankings import METRICS, Exact, coarse_lists, no_multiples, primitive, random_lists, value
+from oracle import dot
+from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
@@ -18,10 +19,10 @@ from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
 
-
-def twenty_queries() -> Judged:
-    random = np.random.default_rng(8)
-    return Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
+_random = np.random.default_rng(8)
+TWENTY = Judged(_random.normal(size=(200, 3)), np.arange(0, 201, 10), _random.random(200) < 0.2)
+"""One query; documents that are ranked best by weights below 0; and twenty queries."""
 
 
 def middles(curve: Curve) -> list[list[float]]:
@@ -50,16 +51,18 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
 
 def test_ties_of_coarse_features_leave_nothing_to_tolerance() -> None:
     # many documents tie on each of few planes, and cells are wide: doubles hold weights of all of them
-    lists = coarse_lists()
+    random = np.random.default_rng(15)
+    features = random.integers(0, 5, size=(18, 3))
+    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
+    lists = Judged(features, [0, 6, 12, 18], relevance)
     result = maximize(lists, "recall@3", nonnegative=False)
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(Exact(lists).best("recall@3", nonnegative=False), abs=1e-12)
 
 
 def test_one_feature_is_taken_as_it_is_or_turned_round() -> None:
-    lists = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
-    assert maximize(lists, "mrr@3").score == pytest.approx(1 / 3)
-    assert maximize(lists, "mrr@3", nonnegative=False).score == 1.0
+    assert maximize(TURNED, "mrr@3").score == pytest.approx(1 / 3)
+    assert maximize(TURNED, "mrr@3", nonnegative=False).score == 1.0
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])
@@ -200,11 +203,17 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         )
 
 
-@pytest.mark.parametrize("limit", [0.0, 0.02])
-def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
-    lists = twenty_queries()
-    best = maximize(lists, "ndcg-exp@5")
-    short = maximize(lists, "ndcg-exp@5", time_limit=limit)
+@pytest.mark.parametrize(
+    ("lists", "name", "limit"),
+    [
+        (TWENTY, "ndcg-exp@5", 0.0),
+        (TWENTY, "ndcg-exp@5", 0.02),
+        (TURNED, "mrr@3", 0.0),  # whose cones are not open yet
+    ],
+)
+def test_a_search_cut_short_keeps_a_bound(lists: Judged, name: str, limit: float) -> None:
+    best = maximize(lists, name, nonnegative=lists is TWENTY)
+    short = maximize(lists, name, nonnegative=lists is TWENTY, time_limit=limit)
     assert best.status is Status.OPTIMAL
     assert short.score <= best.score <= short.bound
     assert short.status in (Status.TIME_LIMIT, Status.OPTIMAL)
@@ -213,9 +222,6 @@ def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
 
 def interrupted(*_: object) -> bool:
     raise KeyboardInterrupt
-
-
-SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -242,22 +248,12 @@ def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(m
     """A cone of half a million documents has millions of pairs, and weights compare as many."""
     looks: list[int] = []
     monkeypatch.setattr(Deadline, "expired", property(lambda _: bool(looks.append(1))))
-    lists = no_multiples(random_lists(0, 3, decimals=False))
     told: list[int] = []
     monkeypatch.setattr(search, "_SLICE", 1)
-    best = maximize(lists, "ndcg-exp@3", on_progress=lambda *at: told.append(at[2]))
+    best = maximize(SMALL, "ndcg-exp@3", on_progress=lambda *at: told.append(at[2]))
     assert best.status is Status.OPTIMAL
     assert len(looks) > search._SAMPLES + len(told)
     assert all(after - before <= 2 for before, after in pairwise([*told, best.nodes]))  # the parts of one cone
-
-
-def test_cones_that_are_not_open_when_time_is_over_count_in_the_bound() -> None:
-    turned = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
-    best = maximize(turned, "mrr@3", nonnegative=False)
-    short = maximize(turned, "mrr@3", nonnegative=False, time_limit=0.0)
-    assert best.score == 1.0
-    assert short.status is Status.TIME_LIMIT
-    assert short.score <= best.score <= short.bound
 
 
 def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> None:
@@ -268,7 +264,7 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
         rows = random.integers(0, 3, size=(12, 3)) * [1.0, 2.0**-20, 1.0]
         gains = random.integers(0, 2, size=12)
         gains[0] = 1
-        exact = [sum(Fraction(w) * Fraction(x) for w, x in zip(weights, row, strict=True)) for row in rows.tolist()]
+        exact = [dot(weights, row) for row in rows.tolist()]
         order = sorted(range(12), key=lambda d: (-exact[d], gains[d]))
         near += len(set(exact)) > len(set((rows @ weights).tolist()))
         first = next(place for place, d in enumerate(order) if gains[d])
@@ -282,16 +278,15 @@ def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_
 ) -> None:
     monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
     monkeypatch.setattr(search, "_TOLERANCE", 2**40)  # all is within it
-    result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
+    result = maximize(TURNED, "mrr@3")
     assert result.exact_nodes == 1
     assert result.bound >= 1 / 3
 
 
 def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = twenty_queries()
-    best = maximize(lists, "ndcg-exp@5")
+    best = maximize(TWENTY, "ndcg-exp@5")
     monkeypatch.setattr(search, "_MOST_BYTES", 0)
-    little = maximize(lists, "ndcg-exp@5")
+    little = maximize(TWENTY, "ndcg-exp@5")
     assert little.status is best.status is Status.OPTIMAL
     assert little.score == best.score
     assert little.nodes != best.nodes  # the order of nodes was another one
@@ -460,9 +455,8 @@ def test_a_metric_is_written_as_it_is_read() -> None:
 
 
 def test_the_search_tells_how_it_stands() -> None:
-    lists = twenty_queries()
     told: list[tuple[float, float, int]] = []
-    best = maximize(lists, "map@5", on_progress=lambda *told_now: told.append(told_now))
+    best = maximize(TWENTY, "map@5", on_progress=lambda *told_now: told.append(told_now))
     assert best.status is Status.OPTIMAL
     assert len(told) > 1
     scores, bounds, nodes = zip(*told, strict=True)

@@ -1,4 +1,4 @@
-"""What is published: a source archive and a wheel, which install with all dependencies that they declare."""
+"""How the core is compiled, and what is published: a source archive and a wheel, which install with what they need."""
 
 import json
 import os
@@ -32,10 +32,15 @@ def run(*arguments: object, **options: object) -> str:
     return str(done.stdout)
 
 
+def copy(place: Path) -> Path:
+    """Return a copy of this checkout with nothing compiled."""
+    shutil.copytree(ROOT, place / "checkout", ignore=NOT_SOURCES)
+    return place / "checkout"
+
+
 def build(place: Path, *more: str) -> Path:
     """Build from a copy of the sources; return the folder with what was built."""
-    shutil.copytree(ROOT, place / "checkout", ignore=NOT_SOURCES)
-    run(sys.executable, "-m", "build", "--no-isolation", *more, "--outdir", place / "dist", place / "checkout")
+    run(sys.executable, "-m", "build", "--no-isolation", *more, "--outdir", place / "dist", copy(place))
     return place / "dist"
 
 
@@ -194,3 +199,134 @@ def test_both_install_where_there_is_nothing(python: str, resolution: str, publi
     printed = run("bash", "-c", tried.format(project=ROOT), cwd=tmp_path, env={**os.environ, "PATH": path})
     assert printed.splitlines()[-1].startswith("proved optimal")
     assert run(programs / "python", "-c", USE, cwd=tmp_path).split() == ["0.0", "0.0", "0.0"]
+
+
+# The core
+
+
+FUZZ_SECONDS = 600
+IMPORT = "import lpmert.core; print(lpmert.core.__file__)"
+
+
+def start(checkout: Path, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """Start Python in a checkout, of which it imports the package."""
+    path = os.pathsep.join([str(checkout), str(checkout / "tests")])
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def python(checkout: Path, *arguments: object, code: int | None = 0, **environment: str) -> str:
+    """Return what Python prints in a checkout; it must end with this code, unless that is `None`."""
+    with start(checkout, *arguments, **environment) as process:
+        printed, _ = process.communicate()  # read on the way: a full pipe would stop the program
+    assert code in (None, process.returncode), printed[-20_000:]
+    return printed
+
+
+def extension(checkout: Path) -> Path:
+    return one(checkout / "lpmert" / "core", "_core.*.so")
+
+
+def need(program: str) -> str:
+    """Return the path of a program, without which a test is skipped."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"this machine has no {program}")
+    return found
+
+
+def no_programs(place: Path) -> str:
+    """Return a PATH with a shell, and no compiler."""
+    place.mkdir()
+    for name in ("sh", "uname"):
+        (place / name).symlink_to(str(shutil.which(name)))
+    return str(place)
+
+
+def test_without_a_compiler_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    build = "import sys; sys.modules['ziglang'] = None; import backend; backend.build_wheel(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", build, tmp_path / "dist"],
+        cwd=ROOT / "lpmert" / "core",
+        env={name: value for name, value in os.environ.items() if name not in ("CXX", "PYTHONPATH")}
+        | {"PATH": no_programs(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wanted = "lpmert needs a C++ compiler: install g++ or clang++, or `pip install ziglang`, which is one\n"
+    assert (done.returncode, done.stderr) == (1, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ziglang_compiles_it_where_there_is_no_compiler(tmp_path: Path) -> None:
+    """pip gets ziglang, as the build asks for it; this fetches it from the package index."""
+    checkout, wheels, place = copy(tmp_path), tmp_path / "wheels", tmp_path / "installed"
+    path = no_programs(tmp_path / "bin")
+    python(tmp_path, "-m", "pip", "wheel", "--no-deps", "-w", wheels, checkout, PATH=path, PYTHONPATH="")
+    (wheel,) = wheels.iterdir()
+    shutil.unpack_archive(wheel, place, "zip")
+    lists = ROOT / "examples" / "asr" / "nbest.tsv.gz"
+    use = "import lpmert, sys; print(lpmert.minimize(lpmert.read(sys.argv[1], segment='utterance', "
+    use += "features=['am', 'lm', 'words', 'silences', 'fillers'], loss='errors')).loss, lpmert.__file__)"
+    printed = python(tmp_path, "-c", use, lists, PYTHONPATH=str(place))
+    assert printed.splitlines()[-1] == f"883.0 {place / 'lpmert' / '__init__.py'}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_compilers_have_nothing_to_warn_of(compiler: str, tmp_path: Path) -> None:
+    found = need(compiler)
+    assert python(copy(tmp_path), "-c", IMPORT, CXX=found, CMAKE_ARGS="-DCMAKE_COMPILE_WARNING_AS_ERROR=ON")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_checkout_is_compiled_again_when_a_source_has_changed(tmp_path: Path) -> None:
+    """Even if that is a header, and by one of two processes that both import it; where that fails, it says so."""
+    checkout = copy(tmp_path)
+    python(checkout, "-c", IMPORT)
+    before = extension(checkout).read_bytes()
+    header = checkout / "lpmert" / "core" / "line_search.hpp"
+    text, begin = header.read_text(), "namespace lpmert::lines {\n"
+    assert text.count(begin) == 1
+    header.write_text(text.replace(begin, f"{begin}#error on purpose\n"))
+    printed = python(checkout, "-c", IMPORT, code=1)
+    assert "lpmert's core does not compile" in printed
+    assert "on purpose" in printed
+    assert extension(checkout).read_bytes() == before
+    header.write_text(text.replace(begin, f"{begin}inline int added() {{ return 1; }}\n"))
+    later = header.stat().st_mtime_ns
+    both = [start(checkout, "-c", IMPORT) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0], [process.communicate()[0] for process in both]
+    assert extension(checkout).stat().st_mtime_ns == later
+    shutil.rmtree(checkout / "build")
+    (checkout / "build").write_text("no folder")  # nothing can be written there, not even by root
+    python(checkout, "-c", IMPORT)  # nor has to be
+    os.utime(header, ns=(later + 1, later + 1))
+    printed = python(checkout, "-c", IMPORT, code=1)
+    assert "ImportError: lpmert's core has to be compiled again, into a folder that can be written: " in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_problems_of_every_kind_with_each_index_checked(tmp_path: Path) -> None:
+    """No index is out of range, no memory misused, no number overflows: ten minutes of `fuzz.py`."""
+    compiler = need("g++")
+    checkout = copy(tmp_path)
+    compiled = "from lpmert.core.backend import compile_in_place; compile_in_place()"
+    printed = python(checkout, "-c", compiled, code=None, CXX=compiler, CMAKE_ARGS="-DLPMERT_CHECKED=ON")
+    # with libstdc++, which Python does not load: ASan intercepts exceptions only if they are known when it starts
+    flags = [f"-print-file-name={name}" for name in ("libasan.so", "libstdc++.so")]
+    found = [subprocess.run([compiler, flag], capture_output=True, text=True, check=True).stdout for flag in flags]
+    options = {"LD_PRELOAD": " ".join(found).replace("\n", ""), "ASAN_OPTIONS": "detect_leaks=0"}
+    assert b"__asan_report_load8" in extension(checkout).read_bytes(), printed
+    assert python(checkout, "tests/fuzz.py", "--seconds", FUZZ_SECONDS, "--seed", 1, **options)

@@ -1,44 +1,37 @@
 """Weights used: what they pick from lists without losses, in every format, by single hypotheses and by votes."""
 
 import json
-import subprocess
-import sys
 import time
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment, run, succeeded
+from commands import python, run, succeeded
 from late import Late
+from oracle import dot
 from shared import ROOT
 
 import lpmert
 from lpmert import DataError, NBest
 
+ROWS = [("a", "4", -1, 0.5), ("a", "5", -2, 0.75), ("a", "4", -1.5, 0.25), ("b", "x", -1, 0.5), ("b", "y", -1, 0.25)]
+"""List, answer, lm and ver of each hypothesis."""
 LISTS = NBest(
-    [[-1, 0.5], [-2, 0.75], [-1.5, 0.25], [-1, 0.5], [-1, 0.25]],
+    [row[2:] for row in ROWS],
     [0, 3, 5],
     np.zeros(5),
     ["lm", "ver"],
     list_ids=["a", "b"],
-    texts=["4", "5", "4", "x", "y"],
+    texts=[text for _, text, *_ in ROWS],
 )
-TABLE = "q\tanswer\tlm\tver\n" + "".join(
-    f"{name}\t{text}\t{lm}\t{ver}\n"
-    for name, text, (lm, ver) in zip("aaabb", LISTS.texts or (), LISTS.dense_features().tolist(), strict=True)
-)
-MOSES = "".join(
-    f"{number} ||| {text} ||| lm= {lm} ver= {ver} ||| 0\n"
-    for number, text, (lm, ver) in zip((0, 0, 0, 1, 1), LISTS.texts or (), LISTS.dense_features().tolist(), strict=True)
-)
-CANDIDATES = {"a": [("4", -1, 0.5), ("5", -2, 0.75), ("4", -1.5, 0.25)], "b": [("x", -1, 0.5), ("y", -1, 0.25)]}
-SETS = "".join(
-    json.dumps({"id": name, "candidates": [{"text": text, "scores": {"lm": lm, "ver": ver}} for text, lm, ver in own]})
-    + "\n"
-    for name, own in CANDIDATES.items()
-)
+TABLE = "q\tanswer\tlm\tver\n" + "".join("\t".join(map(str, row)) + "\n" for row in ROWS)
+MOSES = "".join(f"{'ab'.index(name)} ||| {text} ||| lm= {lm} ver= {ver} ||| 0\n" for name, text, lm, ver in ROWS)
+CANDIDATES = {
+    key: [{"text": text, "scores": {"lm": lm, "ver": ver}} for name, text, lm, ver in ROWS if name == key]
+    for key in "ab"
+}
+SETS = "".join(json.dumps({"id": name, "candidates": own}) + "\n" for name, own in CANDIDATES.items())
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -47,7 +40,7 @@ def test_it_picks_the_first_of_the_best_in_exact_arithmetic(seed: int) -> None:
     features = rng.integers(-3, 4, (40, 2)) / 8  # with many ties, and exact in doubles and as decimals
     weights = rng.integers(-3, 4, 2) / 7
     found = lpmert.rerank(NBest(features, np.arange(0, 41, 5), rng.random(40)), weights)
-    scores = [sum(Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)) for row in features.tolist()]
+    scores = [dot(row, weights) for row in features.tolist()]
     assert found.hypotheses.tolist() == [max(range(5), key=scores[k : k + 5].__getitem__) for k in range(0, 40, 5)]
 
 
@@ -163,8 +156,7 @@ def test_groups_keep_the_names_of_a_data_frame() -> None:
 
 def test_the_estimator_is_imported_without_scikit_learn() -> None:
     code = "import sys, lpmert; lpmert.Reranker; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
-    assert not {"sklearn", "scipy", "pandas"} & {name.split(".")[0] for name in done.stdout.split()}
+    assert not {"sklearn", "scipy", "pandas"} & {name.split(".")[0] for name in python("-c", code).stdout.split()}
 
 
 pd, sklearn, exceptions = Late("pandas"), Late("sklearn"), Late("sklearn.exceptions")
@@ -236,18 +228,13 @@ def test_a_column_of_x_may_hold_the_groups() -> None:
         lpmert.Reranker(group_column="utterance").fit(features, losses)
 
 
-def by_hand(features: np.ndarray, losses: np.ndarray, groups: np.ndarray) -> list[float]:
-    scores = []
+def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
+    features, losses, groups = data()
+    expected = []
     for train, test in selection.GroupKFold(4).split(features, losses, groups):
         model = lpmert.Reranker(method="auto").fit(features[train], losses[train], groups[train])
         rows = picked(features[test], groups[test], model.coef_)
-        scores.append(-float(losses[test][rows].mean()))
-    return scores
-
-
-def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
-    features, losses, groups = data()
-    expected = by_hand(features, losses, groups)
+        expected.append(-float(losses[test][rows].mean()))
     with sklearn.config_context(enable_metadata_routing=True):
         model = lpmert.Reranker(method="auto").set_fit_request(groups=True).set_score_request(groups=True)
         found = selection.cross_val_score(
@@ -393,8 +380,7 @@ except ValueError as error:
     print(error)
 print(model.fit([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 1, 1, 0], ["a", "a", "b", "b"]).result_.loss, model.seed)
 """
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    lines = python("-c", code).stdout.splitlines()
     assert lines[0] == "this Reranker is not fitted yet; call fit first"
     assert lines[1].startswith("no parameter 'sed'; the parameters are metric, method, gain")
     assert lines[2] == "0.0 1"

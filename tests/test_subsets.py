@@ -16,9 +16,8 @@ from problems import Given, at_odds, feature_names, problem
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Region, RegionError, Status, Subset
+from lpmert import DataError, MethodError, NBest, Problem, Region, RegionError, Status, Subset
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.problem import Problem
 from lpmert.search.driver import Below
 from lpmert.subsets import _Selection
 
@@ -118,14 +117,15 @@ def _wide(n_features: int) -> NBest:
 
 def test_what_cannot_be_searched_is_said() -> None:
     alike = NBest([[1.0, 2.0], [1.0, 2.0]], [0, 2], [[0], [1]])
-    with pytest.raises(MethodError, match="no feature varies within a list"):
-        lpmert.best_subsets(alike)
-    with pytest.raises(MethodError, match="40 features have more than 50,000 sets of up to 4; ask for at most 3"):
-        lpmert.best_subsets(_wide(40))
-    with pytest.raises(MethodError, match="at_most"):
-        lpmert.best_subsets(_wide(3), at_most=0)
-    with pytest.raises(RegionError, match="at most 1 feature"):
-        lpmert.best_subsets(_wide(3), at_most=1, region=Region(fixed={"f0": 1.0, "f1": 0.5}))
+    two = {"at_most": 1, "region": Region(fixed={"f0": 1.0, "f1": 0.5})}
+    for lists, settings, error, said in (
+        (alike, {}, MethodError, "no feature varies within a list"),
+        (_wide(40), {}, MethodError, "40 features have more than 50,000 sets of up to 4; ask for at most 3"),
+        (_wide(3), {"at_most": 0}, MethodError, "at_most"),
+        (_wide(3), two, RegionError, "at most 1 feature"),
+    ):
+        with pytest.raises(error, match=said):
+            lpmert.best_subsets(lists, **settings)
     with pytest.raises(KeyError):
         lpmert.best_subsets(_wide(3))[4]
 

@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment
+from commands import environment, python
 from long_searches import SLICE, counted, long_searches, noise_of, problem_of, same, search_lattices, with_workers
-from searches import many_more
+from searches import many_more, timeless
 
 import lpmert
-from lpmert import Status
-from lpmert.errors import MethodError
-from lpmert.methods.heuristic.och import Och
+from lpmert import MethodError, Status
+from lpmert.methods import Och
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.system.files import scratch_folder
 from lpmert.workers import (
@@ -125,9 +124,7 @@ def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
         f"    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
         "    abort(15, None)\n"
     )
-    call = [sys.executable, "-c", program]
-    done = subprocess.run(call, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=280)
-    assert (done.returncode, done.stderr) == (143, "lpmert: interrupted\n")
+    assert python("-c", program, code=143, TMPDIR=str(tmp_path)).stderr == "lpmert: interrupted\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,12 +231,6 @@ def test_folds_and_methods_are_searched_alike_by_all_workers(what: str) -> None:
     for hands in (Threads(1), Threads(2), Threads(3)):
         with with_workers(hands):
             assert found(jobs=2) == alone
-
-
-def timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: timeless(held) for key, held in value.items() if not key.startswith("seconds") and key != "trace"}
-    return [timeless(held) for held in value] if isinstance(value, list) else value
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from oracle import least_total
 
-from lpmert.model.nbest import NBest
+from lpmert import NBest
 
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

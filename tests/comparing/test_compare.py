@@ -1,4 +1,4 @@
-"""Comparisons: judged by decoding, reproducible, never below the optimum; significance; stability; the command."""
+"""Comparisons of methods and weights, on lists and lattices, and by cross-validation; significance; the command."""
 
 import json
 import os
@@ -9,41 +9,35 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import commands
 import numpy as np
 import pytest
+from commands import json_of
+from graph_problems import Drawn, DrawnHypergraphs
 from late import Late
-from problems import random_nbest
+from problems import changed_in, noise, random_nbest
+from searches import timeless
 
 import lpmert
-from lpmert.api import minimize
-from lpmert.comparing.runs import permutation_test
-from lpmert.errors import DataError, MethodError
-from lpmert.methods.heuristic.derivative_free import Grid, NelderMead, RandomSearch, Tpe
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.ranking import Mira, Pro
-from lpmert.metrics.base import SumOfLosses
+from lpmert import DataError, Lattices, Limits, MethodError, NBest, Problem, Region, Status, minimize
+from lpmert.comparing.comparison import OPTIMUM
+from lpmert.comparing.runs import corrected_test, permutation_test
+from lpmert.methods import Averaging, Grid, Likelihood, Mira, NelderMead, Och, Pro, RandomSearch, Stabilised, Tpe
+from lpmert.metrics import SumOfLosses
 from lpmert.metrics.contract import metric_by_name
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
-from lpmert.model.region import Region
+from lpmert.metrics.text import TEXT_METRICS
 from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.reporting.tables import Compared
-from lpmert.result import Limits, Status
+from lpmert.result_schema import schema_of
 from lpmert.search.method import Comparator, Found
+from lpmert.unseen.estimate import Split, corrected_error, corrected_reach, folds_of
 
 stats = Late("scipy.stats")
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
-
-
-def timeless(found):
-    """A dictionary of results without what no two runs share."""
-    if isinstance(found, dict):
-        return {key: timeless(value) for key, value in found.items() if key not in ("seconds", "trace")}
-    return [timeless(value) for value in found] if isinstance(found, list) else found
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])
@@ -356,3 +350,272 @@ def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -
     assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout
     assert f"{visible(name)}: accuracy 100.00% (0 wrong), " in outcome.stderr
     assert name not in outcome.stdout + outcome.stderr
+
+
+# lattices: judged by decoding, by hypotheses that lists of all paths hold too
+
+
+OF_PATHS: dict[str, Any] = {
+    "och": Och(restarts=1),
+    "random": RandomSearch(draws=15),
+    "nelder-mead": NelderMead(restarts=0, evaluations=15),
+    "average": Averaging(),
+}
+
+
+def drawn(seed: int, n_lattices: int = 6) -> Lattices:
+    return in_general_position(seed, n_lattices).lattices()
+
+
+def in_general_position(seed: int, n_lattices: int) -> Drawn:
+    """Small lattices with features in general position, so that no two paths tie."""
+    found = Drawn(seed, "integers", n_lattices, 3)
+    while not found.searchable:
+        seed += 1000
+        found = Drawn(seed, "integers", n_lattices, 3)
+    found.features = np.random.default_rng(seed).normal(size=found.features.shape)
+    found.references = [reference or "a b" for reference in found.references]
+    return found
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
+    here, there = drawn(1), drawn(2)
+    found = lpmert.compare(
+        here, OF_PATHS, metric=metric, seeds=2, held_out=there, weights={"mine": [1, -1, 2]}, optimum_limits=None
+    )
+    assert [(entry.name, len(entry.runs)) for entry in found.methods] == [
+        *((name, 2) for name in OF_PATHS),
+        ("mine", 1),
+    ]
+    assert found.optimum.status is Status.OPTIMAL
+    assert found.optimum.loss == lpmert.minimize(here, metric=metric).loss
+    settings = TEXT_METRICS[metric]
+    summed = settings.metric("")
+    rows = {}
+    for entry in found.methods:
+        for run in entry.runs:
+            assert run.loss == lpmert.evaluate(here, run.weights, metric=metric).loss >= found.optimum.loss
+            assert run.held_out_loss == lpmert.evaluate(there, run.weights, metric=metric).loss
+            best = lpmert.n_best(here, run.weights, n=1)  # the texts chosen, found by another search
+            counted = [settings.counter(own)(text) for own, text in zip(here.references, best.texts or (), strict=True)]
+            assert run.chosen.tolist() == counted
+        rows[entry.name] = entry.best.held_out_chosen
+    for entry in found.methods[1:]:
+        assert entry.p_value == permutation_test(summed, rows["och"], rows[entry.name])
+
+
+def test_a_comparison_of_lattices_is_that_of_lists_of_all_their_paths() -> None:
+    few = in_general_position(3, 8)
+    features, offsets, losses = few.listed()
+    lists = lpmert.NBest(np.array(features, dtype=float), offsets, losses)
+    given = {"one": [1.0, 0.0, 0.0], "two": [0.0, -1.0, 0.5], "three": [-1.0, 2.0, 3.0]}
+    on_lattices = lpmert.compare(few.lattices(), [], weights=given)
+    on_lists = lpmert.compare(lists, [], weights=given)
+    assert on_lattices.lower_bound == on_lists.lower_bound
+    for name in given:
+        assert on_lattices[name].best.chosen.tolist() == on_lists[name].best.chosen.tolist()
+        assert on_lattices[name].p_value == on_lists[name].p_value
+
+
+def test_lattices_are_cross_validated() -> None:
+    lattices = drawn(4, 8)
+    found = lpmert.compare(lattices, {"och": Och(restarts=0)}, seeds=1, cv=4, repeat=1)
+    assert [entry.name for entry in found.cross_validation.methods] == ["och", "optimum"]
+    for entry in found.cross_validation.methods:
+        losses = [run.held_out_loss for run in entry.fits]
+        assert entry.loss.value == sum(losses)  # the folds hold each lattice once
+        assert all(run.loss >= 0 for run in entry.fits)
+
+
+def test_hypergraphs_are_compared_but_not_divided() -> None:
+    graphs = DrawnHypergraphs(5, 3, 2, 40).graphs()
+    found = lpmert.compare(graphs, {"och": Och(restarts=0)}, metric="wer", seeds=1)
+    assert found["och"].best.loss >= found.lower_bound == lpmert.minimize(graphs, metric="wer").loss
+    with pytest.raises(DataError, match="hypergraphs are not divided; make N-best lists"):
+        lpmert.compare(graphs, ["och"], metric="wer", seeds=1, cv=2)
+
+
+def test_methods_that_need_lists_are_refused_before_any_run() -> None:
+    seen: list[str] = []
+    with pytest.raises(MethodError, match=r"'grid' needs N-best lists: .* by auto, cells, och, .*nelder-mead"):
+        lpmert.compare(drawn(6), ["och", "grid"], seeds=1, on_run=lambda name, _: seen.append(name))
+    with pytest.raises(MethodError, match="'mip' needs N-best lists"):
+        lpmert.compare(drawn(6), ["och"], seeds=1, optimum="mip", on_run=lambda name, _: seen.append(name))
+    assert not seen
+
+
+# cross-validation: nothing leaks into a fit, intervals allow for overlap, and everything is shown
+
+
+jsonschema = Late("jsonschema")
+
+FITTED = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
+FEW_NODES = Limits(node_limit=20)
+
+
+def fold_by_fold(nbest, methods=FITTED, **settings):
+    """The weights of every fit by method, one repetition of three folds."""
+    found = lpmert.compare(nbest, methods, seeds=1, cv=3, repeat=1, optimum_limits=FEW_NODES, **settings)
+    return {entry.name: [fit.weights for fit in entry.fits] for entry in found.cross_validation.methods}
+
+
+def honest(fold, _):
+    return lpmert.minimize(fold, method=Likelihood()).weights
+
+
+def test_lists_held_out_change_nothing_in_their_fit():
+    nbest = noise(1)
+    before, fold = fold_by_fold(nbest, callables={"honest": honest}), folds_of(np.arange(nbest.n_lists), 3, 0)
+    for number in range(3):
+        after = fold_by_fold(changed_in(nbest, fold == number), callables={"honest": honest})
+        assert all(np.array_equal(before[name][number], after[name][number]) for name in before)
+        assert not all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_initial_weights_are_no_starts_of_folds():
+    nbest = noise(3)
+    plain = fold_by_fold(nbest, methods={"och": Och(restarts=0)})
+    started = fold_by_fold(nbest, methods={"och": Och(restarts=0)}, initial_weights=[-1.0, 5.0])
+    assert np.array_equal(plain["och"], started["och"])
+
+
+def test_noise_costs_half_of_the_lists_whatever_it_is_fitted_with():
+    values, here = [], []
+    for seed in range(6):
+        found = lpmert.compare(
+            noise(seed, lists=40, dimension=4), FITTED, seeds=1, cv=4, repeat=2, optimum=None
+        ).cross_validation
+        values.append([entry.loss.value for entry in found.methods])
+        here.append(found["och"].here)
+        assert found["och"].optimism > 0.1
+    deviation = np.sqrt(40 / 4 / 6)  # of the mean of six sums of 40 fair coins
+    assert np.all(np.abs(np.mean(values, axis=0) - 20) < 3 * deviation)
+    assert np.mean(here) < 20 - 3 * deviation
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+def test_the_loss_is_that_of_all_folds_decoded_apart(kind):
+    nbest = random_nbest(5, lists=17, kind=kind)
+    metric = Problem(nbest, kind).metric
+    found = lpmert.compare(
+        nbest,
+        FITTED,
+        metric=kind,
+        seeds=1,
+        seed=3,
+        cv=4,
+        repeat=3,
+        optimum_limits=FEW_NODES,
+        held_out=random_nbest(6, kind=kind),
+    )
+    for entry in found.cross_validation.methods:
+        losses = []
+        for repetition in range(3):
+            fold, total = folds_of(np.arange(17), 4, 3 + repetition), 0.0
+            for number in range(4):
+                weights = entry.fits[4 * repetition + number].weights
+                total = total + Problem(nbest.restrict(fold == number), kind).evaluate(weights).statistics
+            losses.append(metric.loss(total))
+        assert entry.loss.value == pytest.approx(np.mean(losses))
+        if entry.name == OPTIMUM:
+            assert entry.here == found.optimum.loss
+            assert entry.held_out == Problem(random_nbest(6, kind=kind), kind).evaluate(found.optimum.weights).loss
+        else:
+            assert entry.here == np.mean(found[entry.name].losses)
+            assert entry.held_out == np.mean(found[entry.name].held_out_losses)
+        assert entry.optimism == pytest.approx(1 - entry.here / entry.loss.value)
+    first = found.cross_validation.methods[0]
+    for entry in found.cross_validation.methods[1:]:
+        assert entry.difference.value == pytest.approx(entry.loss.value - first.loss.value)
+        assert (entry.p_value < 0.05) == (not entry.difference.low <= 0.0 <= entry.difference.high)
+
+
+def test_the_optimum_of_a_fold_is_never_worse_than_the_methods_on_the_lists_fitted_to():
+    found = lpmert.compare(random_nbest(2), FITTED, seeds=1, cv=3, repeat=2, optimum_limits=FEW_NODES).cross_validation
+    for place, fit in enumerate(found[OPTIMUM].fits):
+        assert fit.loss <= min(entry.fits[place].loss for entry in found.methods)
+    assert found[OPTIMUM].proved == sum(fit.status.proved for fit in found[OPTIMUM].fits)
+
+
+def test_fits_of_folds_are_the_intervals_data():
+    nbest = random_nbest(5, lists=17)
+    found = lpmert.compare(nbest, FITTED, seeds=1, cv=4, repeat=2, optimum=None).cross_validation
+    och, grid = ([fit.held_out_loss for fit in found[name].fits] for name in ("och", "grid"))
+    sizes = [np.sum(folds_of(np.arange(17), 4, seed) == number) for seed in (0, 1) for number in range(4)]
+    values = 17 * (np.array(grid) - np.array(och)) / sizes
+    error = np.sqrt((1 / 8 + 1 / 3) * values.var(ddof=1))
+    reach = stats.t.ppf(0.975, 7) * error
+    ends = found["grid"].difference
+    assert (ends.high - ends.low) / 2 == pytest.approx(reach)
+    assert found["grid"].p_value == pytest.approx(2 * stats.t.sf(abs(values.mean()) / error, 7))
+
+
+def test_the_corrected_interval_by_hand():
+    values = np.array([1.0, 2.0, 3.0, 4.0])  # of variance 5 / 3, times 1 / 4 + 1 / 4
+    assert corrected_error(values, 0.25) == pytest.approx(np.sqrt(5 / 6))
+    assert corrected_reach(values, 0.25) == pytest.approx(3.182446 * np.sqrt(5 / 6), rel=1e-6)
+    assert corrected_test(values - 2.5, 0.25) == 1.0
+    assert corrected_test(np.ones(4), 0.25) == 0.0
+    assert corrected_test(np.zeros(4), 0.25) == 1.0
+
+
+def test_lists_of_a_source_are_held_out_together():
+    nbest = random_nbest(5, lists=18)
+    groups = [name % 6 for name in range(18)]
+    found = lpmert.compare(nbest, FITTED, seeds=1, cv=3, repeat=2, groups=groups, optimum=None).cross_validation
+    assert found.groups == 6
+    split = Split(np.array(groups), 3, 0, 2)
+    for repetition in range(2):
+        fold = split.of_lists(repetition)
+        assert all(len(set(fold[group::6].tolist())) == 1 for group in range(6))
+        for number in range(3):
+            weights = found["och"].fits[3 * repetition + number].weights
+            alone = lpmert.minimize(nbest.restrict(fold != number), method=FITTED["och"], seed=repetition).weights
+            assert np.array_equal(weights, alone)
+
+
+def test_weights_that_are_given_are_left_out_and_it_is_said():
+    found = lpmert.compare(random_nbest(), FITTED, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
+    assert [entry.name for entry in found.cross_validation.methods] == list(FITTED)
+    assert any(note.startswith("mine: not fitted here") for note in found.cross_validation.notes)
+
+
+def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
+    found = lpmert.compare(
+        random_nbest(), FITTED, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda _, done, parts: done == 5 < parts
+    )
+    assert not found.complete
+    assert (found.cross_validation.repetitions, found.cross_validation.planned) == (2, 3)
+    assert "only 2 of 3 repetitions were made" in found.cross_validation.notes
+    early = lpmert.compare(random_nbest(), FITTED, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda *_: True)
+    assert early.cross_validation is None
+
+
+@pytest.mark.parametrize(
+    ("methods", "settings", "text"),
+    [
+        ({"stabilised": Stabilised(earlier=[])}, {}, "continues from what earlier runs left behind"),
+        ({"optimum": Och()}, {}, "name of the optimum"),
+        (FITTED, {"cv": 1}, "cv"),
+        (FITTED, {"repeat": 0}, "repeat"),
+        (FITTED, {"groups": [1, 2]}, "one entry for each"),
+        (FITTED, {"groups": ["same"] * 12}, "needs two lists, or groups"),
+    ],
+)
+def test_what_cannot_be_cross_validated_is_refused(methods, settings, text):
+    with pytest.raises(lpmert.LpmertError, match=text):
+        lpmert.compare(random_nbest(lists=12), methods, **{"cv": 2, **settings})
+
+
+def test_the_command_shows_and_writes_what_cross_validation_found(tmp_path):
+    table = tmp_path / "lists.tsv"
+    lpmert.write(noise(4, lists=30), table)
+    arguments = ("--methods", "och,average", "--seeds", "1", "--cv", "3", "--repeat", "2", "--node-limit", "20")
+    shown = run(table, *arguments)
+    assert shown.exit_code in (0, 3), shown.stderr
+    for text in ("on unseen", "optimism", "difference", "3-fold cross-validation, 2 times", "\noptimum "):
+        assert text in shown.stdout
+    written = json_of("compare", table, *arguments)
+    jsonschema.validate(written, schema_of("comparison"))
+    assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]

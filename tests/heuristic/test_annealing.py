@@ -9,31 +9,30 @@ from math import inf, log
 import numpy as np
 import pytest
 from graph_problems import GivenGraphs, graph_problem
-from oracle import decoded, directions_of_the_plane
+from oracle import decoded, directions_of_the_plane, inner
 from problems import random_lists
 from searches import many_more
 from shared import librispeech, needs_shared, train_choices
 
 import lpmert
-from lpmert.errors import FloatArray, MethodError
+from lpmert import MethodError, NBest, Problem
+from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
+from lpmert.methods import Annealing
 from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import SCHEDULES, AllLists, AllPaths, Annealing, Objective, Step, risk_of
-from lpmert.metrics.base import Metric, SumOfLosses
-from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
+from lpmert.methods.heuristic.risk import SCHEDULES, AllLists, AllPaths, Objective, Step, risk_of
+from lpmert.metrics import Bleu, Chrf, Metric, SumOfLosses, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 
 METRICS = {"bleu": Bleu(), "f1": f_beta(), "f0.5": f_beta(0.5), "precision": precision(), "recall": recall()}
 
 
-def random_lists_of(metric: Metric, seed: int, *, n_lists: int = 5, size: int = 3, words: int = 12) -> AllHypotheses:
+def random_lists_of(metric: Metric, seed: int, *, n_lists: int = 5, size: int = 3) -> AllHypotheses:
     """Lists with the metric's statistics; references of BLEU are about as long as the hypotheses."""
     rng = np.random.default_rng(seed)
-    count = n_lists * size
+    count, words = n_lists * size, 12
     lengths = rng.integers(words - 3, words + 4, count)
     if isinstance(metric, Bleu):
         statistics = np.empty((count, 9))
@@ -161,18 +160,15 @@ def exact_objective(given: GivenGraphs, powers: list[int], temperature: float) -
     value, slopes = 0.0, [0.0] * len(powers)
     for begin, end in pairwise(given.offsets):
         rows, losses = given.sums[begin:end], [one[0] for one in given.values[begin:end]]
-        exponents = [sum((p * x for p, x in zip(powers, row, strict=True)), Fraction(0)) for row in rows]
+        exponents = [inner(powers, row) for row in rows]
         shares = [Fraction(2) ** int(exponent) for exponent in exponents]
         total = sum(shares)
         p = [share / total for share in shares]
 
-        def mean(values: list[Fraction], p: list[Fraction] = p) -> Fraction:
-            return sum((a * b for a, b in zip(p, values, strict=True)), Fraction(0))
+        def covariance(one: list[Fraction], other: list[Fraction], p: list[Fraction] = p) -> Fraction:
+            return inner(p, [a * b for a, b in zip(one, other, strict=True)]) - inner(p, one) * inner(p, other)
 
-        def covariance(one: list[Fraction], other: list[Fraction]) -> Fraction:
-            return mean([a * b for a, b in zip(one, other, strict=True)]) - mean(one) * mean(other)
-
-        value += float(mean(losses)) - temperature * (log(total) - log(2) * float(mean(exponents)))
+        value += float(inner(p, losses)) - temperature * (log(total) - log(2) * float(inner(p, exponents)))
         for d in range(len(powers)):
             column = [row[d] for row in rows]
             slopes[d] += float(covariance(losses, column)) + temperature * log(2) * float(covariance(exponents, column))

@@ -10,27 +10,22 @@ from scipy.optimize import check_grad, minimize
 from test_annealing import random_lists_of
 
 import lpmert
-from lpmert.errors import FloatArray, MethodError
+from lpmert import MethodError, NBest, Problem, Region
+from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.derivative_free import CmaEs, Grid, NelderMead, RandomSearch, Tpe
+from lpmert.methods import CmaEs, Comparator, Grid, Likelihood, Mira, NelderMead, Pro, RandomSearch, Tpe
 from lpmert.methods.heuristic.likelihood import (
     GRADIENT_TOLERANCE,
     VARIANCES,
     AllHypotheses,
-    Likelihood,
     gold_rows,
     lists_of,
     negative_log_likelihood,
     own_losses,
 )
-from lpmert.methods.heuristic.ranking import Mira, Pro, Walk
-from lpmert.metrics.base import Metric, SumOfLosses
-from lpmert.metrics.ratio import Bleu, f_beta
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
-from lpmert.model.region import Region
+from lpmert.methods.heuristic.ranking import Walk
+from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta
 from lpmert.search.driver import solve
-from lpmert.search.method import Comparator
 from lpmert.system.deadline import Deadline
 
 
@@ -100,11 +95,11 @@ def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> N
     assert statistics[0, 2] == 2.0  # the caller's array is left alone
 
 
-def lists_of_two(seed: int, *, n_lists: int = 24, noise: float = 1.0) -> NBest:
+def lists_of_two(seed: int, *, n_lists: int = 24) -> NBest:
     """Lists of two, of which the first feature tells the better one but for noise, and two features say nothing."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(2 * n_lists, 3)) * [1.0, 20.0, 0.05]
-    gain = features[::2, 0] - features[1::2, 0] + noise * rng.logistic(size=n_lists)
+    gain = features[::2, 0] - features[1::2, 0] + rng.logistic(size=n_lists)
     losses = np.column_stack([gain < 0, gain >= 0]).ravel().astype(float)
     return NBest(features, np.arange(0, 2 * n_lists + 1, 2), losses)
 
@@ -204,21 +199,18 @@ def test_only_the_pairs_that_differ_most_are_kept() -> None:
     assert drawn.min() >= 18.0  # of 5000 draws among 400 about 75 differ by 18 or 19
 
 
-def test_pairs_stay_within_their_list() -> None:
+@pytest.mark.parametrize("seconds", [None, 0.0])
+def test_pairs_stay_within_their_list_and_are_those_of_the_first_ones_where_time_runs_out(
+    seconds: float | None,
+) -> None:
     losses = np.arange(12.0)
     lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
-    better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
-    assert (lists.numbers[better] == lists.numbers[worse]).all()
-    assert 4 not in better.tolist() + worse.tolist()
-
-
-def test_pairs_are_those_of_the_first_lists_where_time_runs_out() -> None:
-    losses = np.arange(12.0)
-    lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
-    with Deadline(0.0).running():
+    with Deadline(seconds).running():
         better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
     assert len(better) == len(worse) > 0
-    assert max(better.tolist() + worse.tolist()) < 4
+    assert (lists.numbers[better] == lists.numbers[worse]).all()
+    assert 4 not in better.tolist() + worse.tolist()
+    assert (max(better.tolist() + worse.tolist()) < 4) == (seconds is not None)
 
 
 def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
@@ -245,22 +237,24 @@ def test_pro_without_any_pair_says_so() -> None:
     assert result.counters["pairs"] == 0
 
 
-def test_mira_moves_just_far_enough_and_no_farther_than_its_step() -> None:
+@pytest.mark.parametrize(
+    ("step", "start", "visits", "average"),
+    [
+        (100.0, 0.0, 1, 1.5),  # hope leads fear by the margin of 3
+        (0.01, 0.0, 1, 0.01),
+        (0.01, 2.0, 1, 2.0),  # where hope leads by the margin
+        (0.5, 0.0, 4, (0.5 + 1.0 + 1.5 + 1.5) / 4),  # of all visits
+    ],
+)
+def test_mira_moves_just_far_enough_and_no_farther_than_its_step(
+    step: float, start: float, visits: int, average: float
+) -> None:
     lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(100.0, lists, SumOfLosses(), np.zeros(2))
-    walk.pass_over(np.array([0]))
-    assert walk.average == pytest.approx([1.5, -1.5])  # hope leads fear by the margin of 3
-    short = Walk(0.01, lists, SumOfLosses(), np.zeros(2))
-    short.pass_over(np.array([0]))
-    assert short.average == pytest.approx([0.01, -0.01])
-
-
-def test_mira_does_not_move_where_hope_leads_by_the_margin() -> None:
-    lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(0.01, lists, SumOfLosses(), np.array([2.0, -2.0]))
-    walk.pass_over(np.array([0]))
-    assert walk.updates == 0
-    assert walk.average == pytest.approx([2.0, -2.0])
+    walk = Walk(step, lists, SumOfLosses(), np.array([start, -start]))
+    for _ in range(visits):
+        walk.pass_over(np.array([0]))
+    assert walk.average == pytest.approx([average, -average])
+    assert walk.updates == (3 if visits > 1 else int(start == 0.0))
 
 
 def test_hope_is_good_and_likely_fear_is_bad_and_likely() -> None:
@@ -274,14 +268,6 @@ def test_hope_is_good_and_likely_fear_is_bad_and_likely() -> None:
     walk.pass_over(np.array([0]))
     # hope 0 (-1), fear 1 (3.5 against 2): margin 1.5, hope behind by 1, so it moves by 2.5 times (0 - 1)
     assert walk.average == pytest.approx([1.0 - 2.5])
-
-
-def test_the_average_is_over_all_visits() -> None:
-    lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(0.5, lists, SumOfLosses(), np.zeros(2))
-    for _ in range(4):
-        walk.pass_over(np.array([0]))
-    assert walk.average == pytest.approx([(0.5 + 1.0 + 1.5 + 1.5) / 4, -(0.5 + 1.0 + 1.5 + 1.5) / 4])
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)

@@ -12,14 +12,13 @@ from problems import random_lists
 from scipy.sparse import csr_array
 from shared import SHARED_DATA, needs_shared
 
-from lpmert.errors import FloatArray, MethodError
+from lpmert import MethodError, NBest, Problem
+from lpmert.errors import FloatArray
+from lpmert.methods import Boosting, Comparator, MinimumSampleRisk, Perceptron
 from lpmert.methods.heuristic import sparse
 from lpmert.methods.heuristic.sparse import (
-    Boosting,
     Candidates,
     Line,
-    MinimumSampleRisk,
-    Perceptron,
     SparseLineSearch,
     SparseLists,
     differences,
@@ -27,23 +26,18 @@ from lpmert.methods.heuristic.sparse import (
     sparse_lists,
     try_each,
 )
-from lpmert.metrics.base import Metric
-from lpmert.metrics.ratio import f_beta
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
+from lpmert.metrics import Metric, f_beta
 from lpmert.search.driver import solve
-from lpmert.search.method import Comparator
 
 
-def sparse_nbest(seed: int, *, n_lists: int = 30, size: int = 6, n_features: int = 12, counts: int = 2) -> NBest:
+def sparse_nbest(seed: int, *, counts: int = 2) -> NBest:
     """A base feature that is right half of the time, and rare counts that tell where it is wrong."""
-    rng = np.random.default_rng(seed)
-    count = n_lists * size
-    rare = rng.integers(1, counts + 1, (count, n_features)) * (rng.random((count, n_features)) < 0.15)
+    rng, count, shape = np.random.default_rng(seed), 180, (180, 12)
+    rare = rng.integers(1, counts + 1, shape) * (rng.random(shape) < 0.15)
     losses = rng.integers(0, 4, count).astype(float)
-    base = -losses + rare @ rng.normal(size=n_features) + rng.normal(size=count)
+    base = -losses + rare @ rng.normal(size=12) + rng.normal(size=count)
     features = csr_array(np.column_stack([base, rare]))
-    return NBest(features, np.arange(0, count + 1, size), losses)
+    return NBest(features, np.arange(0, count + 1, 6), losses)
 
 
 def f_nbest(seed: int) -> NBest:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,22 +10,18 @@ from graph_problems import DrawnHypergraphs, all_ways, lists_of_all_ways, real_l
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import decoded, directions_of_the_plane
-from problems import METRICS, Plain
+from problems import METRICS, Plain, random_nbest
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Hypergraphs, Lattices, core
-from lpmert.api import minimize
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert import Hypergraphs, Lattices, MethodError, NBest, Problem, Region, core, minimize
 from lpmert.lines.descents import descend
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
 from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, powell
-from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
+from lpmert.methods import Och, Stabilised
+from lpmert.methods.heuristic.och import BEST, Iteration
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
-from lpmert.model.region import Region
 from lpmert.search.driver import solve
 
 PORTAGE_POWELL = [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
@@ -43,7 +38,8 @@ def search_of(features, offsets, costs):
     return LineSearch(Canonical(features, offsets, np.asarray(costs, dtype=np.int64), no_limits))
 
 
-def random_nbest(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
+def ragged(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
+    """Lists of any length up to this size."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, size + 1, lists)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -71,7 +67,7 @@ def brute_force(problem, weights, direction):
         if np.isinf(middle):
             middle = high - 1.0 if np.isinf(low) else low + 1.0
         if high - low > 1e-9:
-            found.append((low, high, level_at(problem, intercepts + middle * slopes)))
+            found.append((low, high, level_at(problem, weights + middle * direction)))
     return found
 
 
@@ -86,16 +82,9 @@ def joined(pieces):
     return found
 
 
-def best_of_the_plane(problem):
-    """The least level of any direction of the plane, by decoding between all directions in which two tie."""
+def level_at(problem, weights):
     form = problem.canonical
-    directions = directions_of_the_plane(form.features, form.offsets)
-    return min(level_at(problem, form.features @ weights) for weights in directions)
-
-
-def level_at(problem, scores):
-    form = problem.canonical
-    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(form.offsets.tolist())]
+    chosen = decoded(form.features, form.offsets, weights)
     if form.additive:
         return float(form.costs[chosen].sum())
     return problem.metric.loss(form.totals.constant + form.totals.statistics[chosen].sum(axis=0))
@@ -126,7 +115,7 @@ def test_powell_reaches_the_score_that_portage_asserts():
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), integers=st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integers):
-    problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
+    problem = Problem(ragged(seed, kind=kind, integers=integers), kind)
     form = problem.canonical
     assume(form.n_features)
     search = LineSearch(form)
@@ -138,7 +127,7 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integer
         least = min(level for _, _, level in surface)
         step = search.along(weights, direction)
         assert step.level == pytest.approx(least, abs=1e-12)
-        assert level_at(problem, form.features @ (weights + step.t * direction)) == pytest.approx(least, abs=1e-12)
+        assert level_at(problem, weights + step.t * direction) == pytest.approx(least, abs=1e-12)
         best = joined([(low, high) for low, high, level in surface if level <= least + 1e-12])
         merit = [-max(low, -high, 0.0) for low, high in best]
         (chosen,) = (place for place, (low, high) in enumerate(best) if low < step.t < high)
@@ -153,30 +142,26 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integer
 )
 @settings(deadline=None, max_examples=80)
 def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, directions):
-    nbest = random_nbest(seed, lists=8, dimension=2, kind=kind, integers=seed % 2 == 0)
+    nbest = ragged(seed, lists=8, dimension=2, kind=kind, integers=seed % 2 == 0)
     problem = Problem(nbest, kind)
     found = solve(Och(directions=directions), problem, seed=seed)
     assert found.lower_bound is None
     if kind == "loss":
         assert found.loss == minimize(nbest, method="sweep").loss
     elif problem.canonical.n_features == 2:
-        assert found.loss == pytest.approx(best_of_the_plane(problem), abs=1e-12)
+        plane = directions_of_the_plane(problem.canonical.features, problem.canonical.offsets)
+        assert found.loss == pytest.approx(min(level_at(problem, weights) for weights in plane), abs=1e-12)
 
 
-def test_of_equal_lines_the_first_counts():
-    # the last two differ in a feature that plays no part on this line
-    features = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    search = search_of(features, np.array([0, 3]), [5, 1, 9])
+@pytest.mark.parametrize(
+    ("first", "costs", "at"),
+    [([0.0, 0.0, 1.0], [5, 1, 9], 1), ([1.0, 0.0, 0.0], [5, 1, 0], 5)],  # the other has an edge of greatest scores
+)
+def test_of_equal_lines_the_first_counts(first, costs, at):
+    """The last two differ in a feature that plays no part on this line."""
+    search = search_of(np.array([first, [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]), np.array([0, 3]), costs)
     weights, axis = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
-    assert search.at(weights) == 1
-    assert search.along(weights, axis).level == 1
-    assert search.best_coordinate(weights, np.array([1]))[1].level == 1
-
-
-def test_of_equal_lines_on_an_edge_of_greatest_scores_the_first_counts():
-    features = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    search = search_of(features, np.array([0, 3]), [5, 1, 0])
-    weights, axis = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    assert search.at(weights) == at
     assert search.along(weights, axis).level == 1
     assert search.best_coordinate(weights, np.array([1]))[1].level == 1
 
@@ -186,7 +171,7 @@ def test_line_searches_stay_within_a_cosine(kind):
     """In regions of all other kinds by `test_methods.py`."""
     region = Region(cosine=0.8, around={"feature1": 1.0, "feature2": 0.5, "feature3": 2.0})
     for seed in range(4):
-        problem = Problem(random_nbest(seed, lists=10, kind=kind, integers=False), kind, region=region)
+        problem = Problem(ragged(seed, lists=10, kind=kind, integers=False), kind, region=region)
         for directions in DESCENTS:
             result = solve(Och(directions=directions, restarts=5), problem, seed=seed)
             assert problem.inside(result.weights)
@@ -195,7 +180,7 @@ def test_line_searches_stay_within_a_cosine(kind):
 
 def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
     region = Region(cosine=0.7, around={"feature1": 1.0, "feature2": 1.0, "feature3": 1.0})
-    problem = Problem(random_nbest(3, lists=20, integers=False, kind="f1"), "f1", region=region)
+    problem = Problem(ragged(3, lists=20, integers=False, kind="f1"), "f1", region=region)
     form = problem.canonical
     search = LineSearch(form)
     rng = np.random.default_rng(0)
@@ -214,7 +199,7 @@ def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it()
 
 
 def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
-    problem = Problem(random_nbest(0), Plain(lambda total: total[0] ** 2))
+    problem = Problem(ragged(0), Plain(lambda total: total[0] ** 2))
     with pytest.raises(MethodError, match="LinearFraction"):
         LineSearch(problem.canonical)
 
@@ -225,54 +210,29 @@ AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
 
 
-class Events(NamedTuple):
-    """start [S]: the rows chosen at t = -inf; thresholds [E], ascending; leaving, entering [E]: the rows before and
-    after each.
-    """
-
-    start: IntArray
-    thresholds: FloatArray
-    leaving: IntArray
-    entering: IntArray
-
-    def levels(self, costs: IntArray) -> IntArray:
-        """Return the costs [E + 1] of the intervals between the thresholds."""
-        return np.cumsum([costs[self.start].sum(), *(costs[self.entering] - costs[self.leaving])])
-
-
-def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, direction: FloatArray) -> Events:
-    """Return where the choices of all lists change on the line weights + t direction."""
-    lists = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
-    start, *events = lists.events(weights, direction)
-    order = np.argsort(events[0], kind="stable")
-    return Events(start, *(of_events[order] for of_events in events))
+def error_surface(features, offsets, costs, weights, direction):
+    """The thresholds [E], ascending, at which choices change on the line weights + t direction, and levels [E + 1]."""
+    start, thresholds, leaving, entering = lists_with_costs(features, offsets, 0 * costs).events(weights, direction)
+    order = np.argsort(thresholds, kind="stable")
+    return thresholds[order], np.cumsum([costs[start].sum(), *(costs[entering] - costs[leaving])[order]])
 
 
 def decode(features, offsets, costs, weights):
     return costs[decoded(features, offsets, weights)].sum()
 
 
-def upper_envelope(intercepts, slopes):
-    events = line_events(np.column_stack([intercepts, slopes]), np.array([0, len(slopes)]), *AXES)
-    return np.concatenate([events.start, events.entering]), events.thresholds
-
-
-def random_lists(rng, *, lists, size, dimension, integers):
-    sizes = rng.integers(1, size + 1, lists)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    shape = (offsets[-1], dimension)
-    features = rng.integers(-3, 4, shape).astype(np.float64) if integers else rng.normal(size=shape)
-    return features, offsets, rng.integers(0, 6, offsets[-1])
+def lists_of_costs(seed, **shape):
+    """Features, offsets and whole costs of ragged lists."""
+    nbest = ragged(seed, **shape)
+    return nbest.features, nbest.offsets, nbest.statistics[:, 0].astype(int)
 
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([2, 30, 300]), dimension=st.integers(1, 20))
 def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimension):
-    rng = np.random.default_rng(seed)
-    features, offsets, costs = random_lists(rng, lists=4, size=size, dimension=dimension, integers=False)
-    weights, direction = rng.normal(size=(2, dimension))
-    events = line_events(features, offsets, weights, direction)
-    thresholds, levels = events.thresholds, events.levels(costs)
+    features, offsets, costs = lists_of_costs(seed, lists=4, size=size, dimension=dimension, integers=False)
+    weights, direction = np.random.default_rng([seed, 1]).normal(size=(2, dimension))
+    thresholds, levels = error_surface(features, offsets, costs, weights, direction)
     assert np.all(np.diff(thresholds) >= 0)
     middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
     wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]
@@ -283,15 +243,15 @@ def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimens
 
 def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
     slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
-    found, at = upper_envelope(-slopes * slopes, slopes)
-    assert slopes[found].tolist() == list(range(-200, 201))
-    assert at == pytest.approx(np.arange(-399, 400, 2))
+    features, offsets = np.column_stack([-slopes * slopes, slopes]), np.array([0, len(slopes)])
+    thresholds, levels = error_surface(features, offsets, slopes.astype(int), *AXES)
+    assert levels.tolist() == list(range(-200, 201))  # each costs its slope
+    assert thresholds == pytest.approx(np.arange(-399, 400, 2))
 
 
-@pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])
-def test_descent_finds_planted_weights(lists, dimension):
-    rng = np.random.default_rng(7)
-    size = 20
+@pytest.mark.parametrize("lists", [40, 1500])
+def test_descent_finds_planted_weights(lists):
+    rng, size, dimension = np.random.default_rng(7), 20, 3
     features = rng.normal(size=(lists * size, dimension)) * 10.0 ** np.arange(-3, dimension - 3)
     offsets = np.arange(0, lists * size + 1, size)
     planted = rng.normal(size=dimension) / 10.0 ** np.arange(-3, dimension - 3)
@@ -307,9 +267,9 @@ def test_descent_finds_planted_weights(lists, dimension):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), dimension=st.integers(1, 4))
 def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed, dimension):
-    rng = np.random.default_rng(seed)
-    features, offsets, costs = random_lists(rng, lists=6, size=6, dimension=dimension, integers=True)
-    features += 1e-3 * rng.integers(0, 2, features.shape)
+    rng = np.random.default_rng([seed, 1])
+    features, offsets, costs = lists_of_costs(seed, size=6, dimension=dimension)
+    features = features + 1e-3 * rng.integers(0, 2, features.shape)
     cost, weights = descend(features, offsets, costs, budget=4000, seed=seed)
     assert decode(features, offsets, costs, weights) == cost
     nudged = weights + 1e-9 * rng.normal(size=dimension)
@@ -317,19 +277,15 @@ def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed
 
 
 def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
-    rng = np.random.default_rng(11)
-    features, offsets, costs = random_lists(rng, lists=30, size=20, dimension=6, integers=False)
+    features, offsets, costs = lists_of_costs(11, lists=30, size=20, dimension=6, integers=False)
     cost, weights = descend(features, offsets, costs, seed=2, budget=60_000)
     again = descend(features, offsets, costs, seed=2, budget=60_000)
     assert (again[0], again[1].tolist()) == (cost, weights.tolist())
     assert descend(features, offsets, costs, seed=3, initial=weights, starts=1, budget=1)[0] <= cost
 
 
-def problem_of(seed=0, *, lists=30, size=8, dimension=4, region=None):
-    rng = np.random.default_rng(seed)
-    count = lists * size
-    nbest = NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), rng.integers(0, 9, count))
-    return Problem(nbest, region=region)
+def problem_of(seed=0, lists=30):
+    return Problem(random_nbest(seed, lists=lists, size=8, dimension=4))
 
 
 def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
@@ -367,9 +323,9 @@ def test_a_fixed_number_of_restarts_follows_the_given_starts():
     assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
 
 
-def rounds_of(method, problems, seed=0):
+def rounds_of(method, problems):
     history = []
-    return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history
+    return [solve(replace(method, earlier=history), problem) for problem in problems], history
 
 
 BASELINE = Stabilised(reseed=False, history=False, selection=None, stopping="fixed", restarts=2)

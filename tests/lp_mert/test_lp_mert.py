@@ -17,15 +17,14 @@ from searches import many_more
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Status
+from lpmert import Problem, Status
 from lpmert.core import INFINITE_COST
+from lpmert.methods import Beam, Incumbent, LpMert, Task
 from lpmert.methods.lp_mert.attainability import PublishedSearch
-from lpmert.methods.lp_mert.beam import Beam, BeamSearch, Combinations, among, best_of_pairs
-from lpmert.methods.lp_mert.method import LpMert, SavingTest
+from lpmert.methods.lp_mert.beam import BeamSearch, Combinations, among, best_of_pairs
+from lpmert.methods.lp_mert.method import SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
-from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
-from lpmert.search.method import Incumbent, Task
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -347,14 +346,10 @@ def test_what_is_called_optimal_is(kind: str) -> None:
     assert proved or kind == "lattice"
 
 
-def inside_an_edge() -> Lists:
+def test_a_point_inside_an_edge_ends_the_search_and_proves_nothing() -> None:
     """The cheapest hypothesis lies in the middle of the upper edge of a triangle."""
     features = np.array([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0], [1.0, 0.0]])
-    return Lists(features, np.array([0, 4]), np.array([0.0, 2.0, 3.0, 5.0]))
-
-
-def test_a_point_inside_an_edge_ends_the_search_and_proves_nothing() -> None:
-    lists = inside_an_edge()
+    lists = Lists(features, np.array([0, 4]), np.array([0.0, 2.0, 3.0, 5.0]))
     published = lpmert.minimize(lists.nbest, method=PUBLISHED)
     assert published.counters["tested_1"] == 1
     assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)

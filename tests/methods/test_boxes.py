@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted
-from oracle import clear_winners
-from problems import height_of_loss
+from oracle import clear_winners, dot
+from problems import height_of_loss, random_nbest
 
 import lpmert
-from lpmert import core
+from lpmert import Problem, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods import Cells, Choices, Incumbent
+from lpmert.methods.cells.cells import CellsSearch
 from lpmert.methods.cells.nodes import (
     Fields,
     NodeSettings,
@@ -26,13 +27,10 @@ from lpmert.methods.cells.nodes import (
     whole_cone,
     widened,
 )
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
-from lpmert.metrics.ratio import error_rate
+from lpmert.metrics import error_rate
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.model.problem import Problem
 from lpmert.numeric.lists import SortedLists, sorted_lists
-from lpmert.search.method import Incumbent
 
 Rng = np.random.Generator
 
@@ -62,7 +60,7 @@ def exact(values: FloatArray) -> list[Fraction]:
 def least_product(g: list[Fraction], centre: FloatArray, radius: FloatArray) -> Fraction:
     """The least product with the corners of a box, one after the other."""
     sides = [sorted({c - r, c + r}) for c, r in zip(exact(centre), exact(radius), strict=True)]
-    return min(sum((x * w for x, w in zip(g, corner, strict=True)), Fraction(0)) for corner in product(*sides))
+    return min(dot(g, corner) for corner in product(*sides))
 
 
 def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) -> list[list[Fraction]]:
@@ -235,7 +233,7 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
         precision = precision_of(lists)
         assert precision.places == -1
         wide = [abs(c) + r for c, r in zip(exact(centre), exact(radius), strict=True)]
-        worst = 2 * sum((s * x for s, x in zip(exact(spread), wide, strict=True)), Fraction(0))
+        worst = 2 * dot(spread.tolist(), wide)
         gains = [columns[:, k + 1] - columns[:, k] for k in (0, 2)]
         for k, gain in ((0, gains[0]), (2, gains[1])):
             least = least_product(exact(gain), centre, radius) - worst
@@ -346,17 +344,8 @@ def test_bytes_of_a_damaged_file_are_refused(boxed: bool) -> None:
     assert refused > 20
 
 
-def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
-    """Lists of ten of which hidden weights explain part of the losses."""
-    rng = np.random.default_rng(5)
-    hidden = np.resize([1.0, -0.5, 0.25, 0.5], n_features)
-    features = rng.normal(size=(n_lists * 10, n_features))
-    losses = np.clip(np.rint(2.0 - features @ hidden + rng.normal(size=n_lists * 10)), 0, 8)
-    return lpmert.NBest(features=features, offsets=np.arange(0, n_lists * 10 + 1, 10), statistics=losses)
-
-
 def test_boxes_are_refused_where_there_are_none() -> None:
-    nbest = hard(8)
+    nbest = random_nbest(5, lists=8, size=10, dimension=4)
     region = lpmert.Region(cosine=0.5, around=[1.0, 1.0, 1.0, 1.0])
     with pytest.raises(lpmert.MethodError, match="set simplices"):
         lpmert.minimize(nbest, method=Cells(shape="boxes"), region=region)

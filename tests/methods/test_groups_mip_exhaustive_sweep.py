@@ -23,17 +23,16 @@ from shared import needs_shared, swahili
 from test_known_optima import ring
 
 import lpmert
-from lpmert import Status, core
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert import DataError, MethodError, Problem, Status, core
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
+from lpmert.methods import Groups, Incumbent, Mip
 from lpmert.methods.exhaustive import attainable_selections
-from lpmert.methods.groups import Groups, independent_parts
-from lpmert.methods.mip import Mip
+from lpmert.methods.groups import independent_parts
 from lpmert.methods.sweep import critical_directions, sweep_directions
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.search.method import Enumeration, Incumbent
+from lpmert.search.method import Enumeration
 from lpmert.system.deadline import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -256,15 +255,10 @@ def test_a_corner_is_one_however_little_it_lies_beyond_the_others(share, corners
     assert sorted(leaving.tolist()) == corners
 
 
-def pairs_with_origin(*points):
-    features = np.array([row for point in points for row in ((0.0, 0.0), point)])
-    return features, np.arange(0, len(features) + 1, 2)
-
-
 @pytest.mark.parametrize("bits", [48, 51])
 def test_a_cell_that_rounding_may_miss_is_not_taken_for_one_of_doubles(bits):
     """Its middle decodes to the least cost, with a lead that another order of summation may turn."""
-    features, offsets = pairs_with_origin((1.0, 1.0), (1.0, 1.0 + 2.0**-bits))
+    features, offsets = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0 + 2.0**-bits]]), np.array([0, 2, 4])
     optimum = sweep_directions(features, offsets, np.array([1, 0, 0, 1]))
     assert core.decode(features, offsets, optimum.weights).tolist() in ([1, 2], [0, 3])
     assert (optimum.cost, optimum.representable_cost) == (0, 1)

@@ -2,25 +2,24 @@
 
 from fractions import Fraction
 from math import factorial, inf
-from operator import mul
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle import best_loss, exact_cost
+from oracle import best_loss, dot, exact_cost, inner
 from problems import KINDS, random_lists
 from test_boxes import NO_SUMS, core_search, exact, in_pairs, points_inside, raised, random_box
 
 import lpmert
+from lpmert import Problem
 from lpmert.errors import FloatArray
+from lpmert.methods import Cells, Incumbent
 from lpmert.methods.cells import cells
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import CellsSearch
 from lpmert.methods.cells.nodes import Fields, whole_box, whole_cone
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
 from lpmert.numeric.lists import SortedLists, sorted_lists
-from lpmert.search.method import Incumbent
 
 
 class Cones:
@@ -43,11 +42,9 @@ class Cones:
     @staticmethod
     def inside(rng: np.random.Generator, rays: FloatArray, count: int) -> list[list[Fraction]]:
         """Random points in exact numbers, some of them close to a ray or a face."""
-        rows = [exact(ray) for ray in rays]
         shares = rng.integers(1, 1000, (count, len(rays))) * 10 ** rng.integers(0, 6, (count, len(rays)))
-        return [
-            [sum(map(mul, own, column), Fraction(0)) for column in zip(*rows, strict=True)] for own in shares.tolist()
-        ]
+        columns = [exact(column) for column in rays.T]
+        return [[inner(own, column) for column in columns] for own in shares.tolist()]
 
 
 class Boxes:
@@ -186,10 +183,9 @@ def test_errors_of_scores_at_rays_are_no_less_than_the_spread_and_rounding_allow
         node = whole_cone(lists, rays, np.empty(0))
         found = np.reshape(node["scores"], (3, 4))
         for ray, own, error in zip(rays.tolist(), found.tolist(), node["errors"].tolist(), strict=True):
-            away = sum(abs(Fraction(r)) * Fraction(s) for r, s in zip(ray, spread.tolist(), strict=True))
+            away = dot(map(abs, ray), spread.tolist())
             for row, score in zip(lists.rows.tolist(), own, strict=True):
-                true = sum(Fraction(r) * Fraction(x) for r, x in zip(ray, row, strict=True))
-                assert abs(Fraction(score) - true) + away <= Fraction(error)
+                assert abs(Fraction(score) - dot(ray, row)) + away <= Fraction(error)
 
 
 def coordinates(rays: FloatArray, point: list[Fraction]) -> list[Fraction] | None:
@@ -334,9 +330,9 @@ def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(
         rays = np.reshape(cone["rays"], (3, 3)).tolist()
         for ray, error, scores in zip(rays, cone["errors"].tolist(), np.reshape(cone["scores"], (3, -1)), strict=True):
             for i, score in zip(cone["ids"].tolist(), scores.tolist(), strict=True):
-                exact = sum(Fraction(x) * Fraction(y) for x, y in zip(lists.rows[i].tolist(), ray, strict=True))
-                assert abs(Fraction(score) - exact) <= Fraction(error)
-                off += Fraction(score) != exact
+                true = dot(lists.rows[i].tolist(), ray)
+                assert abs(Fraction(score) - true) <= Fraction(error)
+                off += Fraction(score) != true
     assert len(cones) > 3
     assert (off == 0) == whole
 

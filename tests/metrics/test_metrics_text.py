@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from late import Late
 from shared import SHARED_DATA, needs_shared
 
-from lpmert.errors import DataError, FloatArray, MetricError
-from lpmert.metrics.base import Metric
+from lpmert import DataError, MetricError, NBest
+from lpmert.errors import FloatArray
+from lpmert.metrics import Metric, TextMetric, measure_texts
 from lpmert.metrics.text import (
     TEXT_METRICS,
     BleuTexts,
@@ -25,11 +26,8 @@ from lpmert.metrics.text import (
     EditTexts,
     SentenceBleuTexts,
     TerTexts,
-    TextMetric,
     reference_length,
 )
-from lpmert.model.converters import measure_texts
-from lpmert.model.nbest import NBest
 
 sacrebleu = Late("sacrebleu.metrics")
 
@@ -62,18 +60,6 @@ def transposed(pairs: list[tuple[str, list[str]]]) -> tuple[list[str], list[list
 
 
 # The numbers of other tools
-
-
-def test_matches_are_clipped_by_the_best_of_several_references() -> None:
-    counts = statistics_of(
-        BleuTexts(tokenize="none"),
-        "israeli officials responsibility of airport safety",
-        "israeli officials are responsible for airport security",
-        "israel is in charge of the security at this airport",
-        "the security work for this airport is the responsibility of the israel government",
-        "israli side was in charge of the security of this airport",
-    )
-    assert counts[:8] == [5, 6, 2, 5, 0, 4, 0, 3]
 
 
 @pytest.mark.parametrize(

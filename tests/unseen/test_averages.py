@@ -1,0 +1,481 @@
+"""Averages of weights, for lists and lattices, against plain decoding on the sphere of weights."""
+
+import json
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+import pytest
+from commands import finished
+from graph_problems import lists_of_all_ways, real_lattices
+from long_searches import with_workers
+from oracle import decoded
+from problems import random_nbest
+from scipy.linalg import sqrtm
+from shared import ROOT
+
+import lpmert
+from lpmert import DataError, Lattices, Linear, NBest, Problem, Region, core
+from lpmert.lines.line_search import lists_with_costs
+from lpmert.methods import Averaging, Och
+from lpmert.metrics.contract import metric_by_name
+from lpmert.model.canonical import CallerWeights
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.search.driver import solve
+from lpmert.unseen import averaging
+from lpmert.unseen.averaging import AGREEMENT, average_weights
+from lpmert.unseen.estimate import shares
+from lpmert.workers import Threads, using_workers
+
+
+def random_lists(seed, *, lists=12, size=5, dimension=2, kind="loss"):
+    """Features [M, D], offsets and statistics for a sum of losses, F1 or BLEU."""
+    found = random_nbest(seed, lists=lists, size=size, dimension=dimension, kind=kind)
+    return found.dense_features() * np.array([1.0, 7.0, 0.2, 3.0])[:dimension], found.offsets, found.statistics
+
+
+def whitening(features, offsets):
+    """The matrix from the sphere to weights: one over the deviation within lists, times (C + I / 10)^(-1/2)."""
+    centred = np.concatenate([features[a:b] - features[a:b].mean(0) for a, b in pairwise(offsets.tolist())])
+    deviation = centred.std(0)
+    scaled = centred / deviation
+    inverse = np.linalg.inv(np.real(sqrtm(scaled.T @ scaled / len(scaled) + 0.1 * np.eye(len(deviation)))))
+    return np.diag(1 / deviation) @ inverse
+
+
+def energy(metric, statistics, rows):
+    """The sum of losses, or S times the loss of a ratio."""
+    total = statistics[rows].sum(0)
+    return metric.loss(total) * (1 if statistics.shape[1] == 1 else len(rows))
+
+
+def unit(metric, features, offsets, statistics, weights):
+    """The mean |difference| that the choice between two hypotheses of a list makes, by all pairs."""
+    rows = decoded(features, offsets, weights)
+    means = []
+    for s, (begin, end) in enumerate(pairwise(offsets.tolist())):
+        costs = []
+        for i in range(begin, end):
+            switched = rows.copy()
+            switched[s] = i
+            costs.append(energy(metric, statistics, switched))
+        means.append(np.mean([abs(a - b) for a in costs for b in costs]))
+    return float(np.mean(means))
+
+
+def mean_on_circle(features, offsets, statistics, metric, density, basis, inside=lambda _: True, more=()):
+    """The mean direction of weights [2], exact: between any two angles at which a choice can change.
+
+    density: of an energy and the least of all; more: further angles on the sphere at which `inside` may change.
+    """
+    sphere = features @ basis
+    angles = set(more)
+    for begin, end in pairwise(offsets.tolist()):
+        for i in range(begin, end):
+            for j in range(begin, i):
+                x, y = sphere[i] - sphere[j]
+                angles |= {float(np.arctan2(x, -y)), float(np.arctan2(-x, y))}
+    around = sorted(angles)
+    pieces = []
+    for a, b in pairwise([*around, around[0] + 2 * np.pi]):
+        weights = basis @ np.array([np.cos((a + b) / 2), np.sin((a + b) / 2)])
+        if b > a and inside(weights):
+            pieces.append((a, b, energy(metric, statistics, decoded(features, offsets, weights))))
+    least = min(level for _, _, level in pieces)
+    mean = np.zeros(2)
+    for a, b, level in pieces:
+        mean += density(level, least) * np.array([np.sin(b) - np.sin(a), np.cos(a) - np.cos(b)])
+    return basis @ mean
+
+
+def gibbs(temperature):
+    return lambda level, least: np.exp((least - level) / temperature)
+
+
+def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside, points=40_000):
+    """The mean direction of weights [3] over points spread evenly (a Fibonacci lattice)."""
+    k = np.arange(points) + 0.5
+    z, turn = 1 - 2 * k / points, np.pi * (1 + 5**0.5) * k
+    flat = np.sqrt(1 - z * z)
+    sphere = np.column_stack([flat * np.cos(turn), flat * np.sin(turn), z])
+    weights = sphere @ basis.T
+    kept = inside(weights.T)
+    sphere, weights = sphere[kept], weights[kept]
+    rows = np.stack([a + np.argmax(features[a:b] @ weights.T, axis=0) for a, b in pairwise(offsets.tolist())], axis=1)
+    levels = np.array([energy(metric, statistics, one) for one in rows])
+    return basis @ (np.exp((levels.min() - levels) / temperature)[:, None] * sphere).sum(0)
+
+
+def cosine(first, second):
+    return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+
+
+# Lists
+
+
+NAMES = ("a", "b", "c")
+CENTRE = np.array([1.0, 0.5, 0.3])
+
+
+def in_cap(w):
+    centre = CENTRE[: len(w)]
+    return centre @ w / np.linalg.norm(centre) / np.linalg.norm(w, axis=0) > 0.9
+
+
+REGIONS = {
+    "everywhere": (lambda _: None, lambda w: np.ones(w.shape[1], dtype=bool)),
+    "signs": (lambda _: Region(bounds={"a": (0, None)}), lambda w: w[0] > 0),
+    "linear": (
+        lambda _: Region(linear=(Linear({"a": 1.0, "b": 2.0}, 0.0, None), Linear({"a": 3.0, "b": -1.0}, 0.0, None))),
+        lambda w: (w[0] + 2 * w[1] > 0) & (3 * w[0] - w[1] > 0),
+    ),
+    "cosine": (lambda width: Region(cosine=0.9, around=dict(zip(NAMES, CENTRE[:width], strict=False))), in_cap),
+}
+"""A region of so many features, and whether weights [D, n] lie in it, in the words of its definition."""
+
+
+def fitted(data, kind, region=None, start=None, **settings):
+    """The problem, the start and the averaged weights of the caller."""
+    features, offsets, statistics = data
+    problem = Problem(NBest(features, offsets, statistics, NAMES[: features.shape[1]]), kind, region=region)
+    first = solve(Och(), problem).weights if start is None else start
+    average = average_weights(problem, problem.to_canonical(CallerWeights(first)), **settings)
+    return problem, first, average
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
+    data = features, offsets, statistics = random_lists(seed, kind=kind)
+    region, inside = REGIONS[name][0](2), REGIONS[name][1]
+    problem, start, average = fitted(data, kind, region, effort=0.1)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    scale = unit(metric, features, offsets, statistics, start)
+    assert average.unit == pytest.approx(scale, rel=1e-9)
+    ends = []
+    if region is not None:  # where the region ends on the sphere: found by walking round it
+        turns = np.linspace(-np.pi, np.pi, 200_001)
+        within = inside(basis @ np.array([np.cos(turns), np.sin(turns)]))
+        ends = [turns[k : k + 2].mean() for k in np.flatnonzero(within[1:] != within[:-1])]
+    expected = mean_on_circle(
+        features,
+        offsets,
+        statistics,
+        metric,
+        gibbs(3 * scale),
+        basis,
+        lambda w: bool(inside(w[:, None])[0]),
+        ends,
+    )
+    found = problem.to_caller(average.weights)
+    assert problem.inside(found, strictly=True)
+    assert cosine(found, expected) == pytest.approx(1.0, abs=1e-12 if region is None else 1e-7)
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+@pytest.mark.parametrize(("temperature", "within"), [(10.0, inf), (inf, 1.5), (2.0, 0.7)])
+def test_in_the_plane_other_averages_are_exact_too(kind, temperature, within):
+    data = features, offsets, statistics = random_lists(4, kind=kind)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    problem, start, average = fitted(data, kind, temperature=temperature, within=within, effort=0.1)
+    scale = unit(metric, features, offsets, statistics, start)
+    most = energy(metric, statistics, decoded(features, offsets, start)) + within * scale
+
+    def density(level, least):
+        return 0.0 if level > most else np.exp((least - level) / (temperature * scale))
+
+    expected = mean_on_circle(features, offsets, statistics, metric, density, basis)
+    found = problem.to_caller(average.weights)
+    assert cosine(found, expected) == pytest.approx(1.0, abs=1e-12)
+    plain = problem.to_caller(fitted(data, kind, effort=0.1)[2].weights)
+    assert cosine(found, plain) < 1 - 1e-9
+
+
+def test_the_method_gives_what_tuning_averages():
+    nbest = NBest(*random_lists(3, dimension=3, lists=30), NAMES)
+    for method in (Averaging(), Averaging(temperature=inf, within=3.0), Averaging(temperature=10.0)):
+        tuned = lpmert.tune(nbest, quick=True, averaging=method)
+        alone = lpmert.minimize(nbest, method=method)
+        assert alone.weights == pytest.approx(tuned.averaged.weights, rel=1e-12)
+        assert alone.status.name == "HEURISTIC"
+        assert method.settings() in tuned.signature
+        assert json.loads(tuned.to_json())["averaged"]["chains"] == 3
+
+
+def test_an_infinite_temperature_needs_an_end():
+    with pytest.raises(lpmert.MethodError, match="set within, too"):
+        Averaging(temperature=inf)
+
+
+@pytest.mark.parametrize("kind", ["loss", "bleu"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, name):
+    data = features, offsets, statistics = random_lists(7, kind=kind, dimension=3)
+    problem, start, average = fitted(data, kind, REGIONS[name][0](3), effort=10)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    temperature = 3 * unit(metric, features, offsets, statistics, start)
+    expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, REGIONS[name][1])
+    found = problem.to_caller(average.weights)
+    assert problem.inside(found, strictly=True)
+    assert average.agreement > 0.99
+    into_sphere = np.linalg.inv(basis)
+    assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999
+
+
+def test_whoever_walks_the_chains_changes_nothing(monkeypatch, cluster):
+    monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
+    monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
+    data = random_lists(3, dimension=3, lists=30)
+    start = np.array([1.0, 0.2, 0.3])
+    alone = fitted(data, "loss", start=start)[2]
+    for hands in (Threads(1), Threads(3), cluster):
+        with with_workers(hands), using_workers("threads", 2):
+            found = fitted(data, "loss", start=start)[2]
+        assert np.array_equal(alone.weights, found.weights)
+        assert np.array_equal(alone.states, found.states)
+        assert (alone.agreement, alone.steps) == (found.agreement, found.steps)
+
+
+@pytest.mark.parametrize("kind", ["loss", "bleu"])
+def test_the_average_follows_the_scale_of_features(kind):
+    features, offsets, statistics = random_lists(5, dimension=3, lists=30, kind=kind)
+    factors = np.array([3.7, 0.011, 290.0])
+    start = np.array([1.0, 0.2, 0.3])
+    problem, _, average = fitted((features, offsets, statistics), kind, start=start)
+    other, _, scaled = fitted((features * factors, offsets, statistics), kind, start=start / factors)
+    found = problem.to_caller(average.weights)
+    assert cosine(found, other.to_caller(scaled.weights) * factors) > 0.999
+
+
+def test_neither_the_order_of_lists_nor_constant_columns_matter():
+    features, offsets, statistics = random_lists(5, dimension=2, lists=20)
+    plain, _, average = fitted((features, offsets, statistics), "loss", start=np.ones(2))
+    order = np.concatenate([np.arange(a, b) for a, b in reversed(list(pairwise(offsets.tolist())))])
+    constant = np.repeat(np.arange(20.0), 5)[:, None]
+    turned, _, other = fitted(
+        (np.hstack([features, constant])[order], offsets, statistics[order]), "loss", start=np.ones(3)
+    )
+    weights = turned.to_caller(other.weights)
+    assert weights[2] == 0.0
+    assert cosine(weights[:2], plain.to_caller(average.weights)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_chains_go_on_until_they_agree():
+    data = random_lists(11, dimension=3, lists=40)
+    _, _, short = fitted(data, "loss", start=np.array([-1.0, 0.2, -0.3]), effort=0.02)
+    first = 3 * (round(0.02 * (40 + 24)) + round(0.02 * (100 + 45)))
+    assert short.steps > first
+    assert short.agreement >= AGREEMENT
+
+
+def test_lists_without_a_choice_are_left_as_they_are():
+    _, _, average = fitted((np.eye(2), np.array([0, 2]), np.ones((2, 1))), "loss", start=np.ones(2))
+    assert average.steps == 0
+    assert average.unit == 0.0
+
+
+def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
+    _, _, statistics = random_lists(2, kind="bleu")
+    metric = metric_by_name("bleu")
+    lists = statistics[::5]
+    left_out = np.array([metric.loss(np.delete(lists, k, axis=0).sum(0)) for k in range(len(lists))])
+    expected = (len(lists) - 1) / len(lists) * np.sum((left_out - left_out.mean()) ** 2)
+    assert len(lists) * shares(metric, lists).var(ddof=1) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 6))])
+    # few values, both zeros, points on one line and equal ones: corners have to be told from what lies on a side
+    features = rng.integers(-2, 3, (offsets[-1], 2)) * rng.choice([-1.0, 1.0], (offsets[-1], 2))
+    features[offsets[1] : offsets[2]] *= [1.0, 0.0]
+    search = lists_with_costs(features, offsets, 1 << np.arange(offsets[-1]))
+    begins, ends, levels = core.find_pieces(search, *np.eye(2), -np.pi, np.pi).T
+    assert np.sum(ends - begins) == pytest.approx(2 * np.pi)
+    for t in rng.uniform(-np.pi, np.pi, 200):
+        (piece,) = np.flatnonzero((begins < t) & (t < ends))
+        scores = features @ [np.cos(t), np.sin(t)]
+        chosen = {int(row) for row in np.flatnonzero([int(levels[piece]) >> k & 1 for k in range(len(scores))])}
+        for begin, end in pairwise(offsets):
+            own = [row for row in chosen if begin <= row < end]
+            assert len(own) == 1
+            assert scores[own[0]] == scores[begin:end].max()
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("capped", [False, True])
+def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
+    rng = np.random.default_rng(seed)
+    w, v = np.linalg.qr(rng.normal(size=(4, 2)))[0].T.copy()
+    basis = rng.normal(size=(4, 4))
+    limits = rng.normal(size=(3, 4))
+    limits *= np.sign(limits @ w)[:, None]
+    middle = basis @ w + 0.3 * rng.normal(size=4)
+    middle /= np.linalg.norm(middle)
+    cosine = 0.6 * float(middle @ (basis @ w)) / float(np.linalg.norm(basis @ w))
+    if cosine <= 0:
+        middle, cosine = -middle, -cosine
+    unit = middle if capped else np.empty(0)
+    low, high = core.arc_within((limits, basis, unit, cosine), w, v)
+    for t in np.linspace(-np.pi, np.pi, 2001):
+        if min(abs(t - low), abs(t - high)) < 1e-6:
+            continue
+        x = np.cos(t) * w + np.sin(t) * v
+        given = basis @ x
+        within = bool((limits @ x > 0).all())
+        if capped:
+            within = within and float(middle @ given) >= cosine * float(np.linalg.norm(given))
+        assert within == (low < t < high)
+
+
+# All paths of lattices
+
+
+def drawn(seed, n_lattices=10, width=2):
+    return real_lattices(seed, n_lattices, (4, 8), 8, [1.0, 6.0, 0.3][:width])
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("region", [None, Region(bounds={"feature1": (0, None)})], ids=["everywhere", "signs"])
+def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region, monkeypatch):
+    monkeypatch.setattr(averaging, "DRAWN", 1000)  # so that what wins somewhere has nearly surely been seen
+    monkeypatch.setattr(averaging, "NEAR", 1.0)
+    problem = LatticeProblem(drawn(seed), region=region)
+    metric, start = metric_by_name("loss"), np.array([1.0, 0.3])
+    seen = []
+
+    def on_lists(lists, begin, own):
+        seen.append(lists.nbest)
+        return average_weights(lists, begin, unit=own)
+
+    canonical = problem.to_canonical(CallerWeights(start))
+    average = averaging.average_over_paths(problem, canonical, 0, on_lists)
+    won = seen[-1].dense_features(), seen[-1].offsets
+    basis, scale = whitening(*won), unit(metric, seen[0].dense_features(), seen[0].offsets, seen[0].statistics, start)
+    assert average.unit == pytest.approx(scale)
+    ends = [float(np.arctan2(*side)) for side in ((-basis[0, 0], basis[0, 1]), (basis[0, 0], -basis[0, 1]))]
+
+    def inside(weights):
+        return region is None or weights[0] > 0
+
+    lists, _ = lists_of_all_ways(drawn(seed), "wer")
+    everything = lists.dense_features(), lists.offsets, lists.statistics[:, :1]
+    assert lists.n_hypotheses > 2 * len(won[0])
+    expected = mean_on_circle(*everything, metric, gibbs(3 * scale), basis, inside, [] if region is None else ends)
+    found = problem.to_caller(average.weights)
+    into_sphere = np.linalg.inv(basis)
+    assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
+    assert problem.inside(found, strictly=True)
+    assert average.complete
+    assert np.array_equal(average.weights, average_on(problem, canonical).weights)
+
+
+def average_on(problem, start):
+    return Averaging().average(problem, start, seed=0)
+
+
+def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
+    monkeypatch.setattr(averaging, "DRAWN", 1)
+    problem = LatticeProblem(drawn(2, n_lattices=20, width=3))
+    start = problem.to_canonical(CallerWeights(np.array([1.0, 0.3, 1.0])))
+    sizes = []
+
+    def on_lists(lists, begin, own):
+        sizes.append(lists.nbest.n_hypotheses)
+        found = average_weights(lists, begin, unit=own)
+        for state in found.states[::10]:
+            true = problem.decode(lists.to_caller(state)).loss
+            wrong.append(abs(true - lists.evaluate(lists.to_caller(state)).loss) / found.temperature)
+        return found
+
+    wrong = []
+    average = averaging.average_over_paths(problem, start, 0, on_lists)
+    assert average.complete
+    assert sizes == sorted(sizes)
+    assert len(sizes) > 1
+    rounds = np.array(wrong).reshape(len(sizes), -1).mean(axis=1)
+    assert rounds[-1] <= 0.2 < rounds[0]
+    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
+    assert not averaging.average_over_paths(problem, start, 0, on_lists).complete
+
+
+def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
+    everything = drawn(5, n_lattices=24)
+    dev, test = everything.restrict(slice(0, 16)), everything.restrict(slice(16, 24))
+    tuned = lpmert.tune(dev, held_out=test, folds=2)
+    assert tuned.optimum.status.proved
+    assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
+    assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
+    assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
+    assert tuned.estimate.folds == 2
+    assert tuned.weights.shape == (2,)
+
+
+def test_some_lattices_are_what_they_were():
+    lattices = drawn(3)
+    some = lattices.restrict([4, 1])
+    assert some.list_ids == (lattices.list_ids[4], lattices.list_ids[1])
+    weights = [1.0, -0.2]
+    both = [LatticeProblem(one).decode(CallerWeights(np.array(weights))).winners for one in (lattices, some)]
+    for place, number in enumerate((4, 1)):
+        own, other = LatticeProblem(some), LatticeProblem(lattices)
+        assert own.text(place, both[1][place].ways[0]) == other.text(number, both[0][number].ways[0])
+    for first, second in pairwise(some.offsets.tolist()):
+        assert second > first
+    with pytest.raises(lpmert.DataError, match="cannot choose these of 10 lattices"):
+        lattices.restrict([11])
+
+
+def test_what_is_held_out_must_be_alike():
+    with pytest.raises(lpmert.DataError, match="of the same kind"):
+        lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)
+
+
+def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tmp_path):
+    place = tmp_path / "weights.txt"
+    code, out, log = finished(
+        *("tune", "examples/speech/lattices", "--references", "examples/speech/text", "--fix", "acoustic=1"),
+        *("--bounds", "lm:1..30,words:-20..20", "--quick", "--json", "-q", "--weights-out", place),
+        cwd=ROOT,
+    )
+    assert code == 0, log
+    told = json.loads(out)
+    lattices = lpmert.load_lattices(ROOT / "examples/speech/lattices", ROOT / "examples/speech/text")
+    region = Region(fixed={"acoustic": 1}, bounds={"lm": (1, 30), "words": (-20, 20)})
+    assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
+    assert lpmert.evaluate(lattices, told["averaged"]["weights"]).loss == told["averaged"]["loss"]
+    assert told["averaged"]["weights"]["acoustic"] == told["optimum"]["weights"]["acoustic"] == 1.0
+    assert lpmert.evaluate(lattices, place).loss == lpmert.evaluate(lattices, told["weights"]).loss
+
+
+def test_hypergraphs_are_refused_with_the_way_out() -> None:
+    graphs = lpmert.Hypergraphs([[1.0], [2.0]], [0, 2], [0, 0], [[], []], [["a"], ["b"]], ["a"])
+    with pytest.raises(DataError, match="make N-best lists of them: lpmert convert --n-best"):
+        lpmert.tune(graphs)
+
+
+def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
+    """What loses much wins at weights of the other sign only: an average near the start does not count it."""
+    features = [[x, y] for x, y in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0])]
+    lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
+    problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
+    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
+    start = problem.to_canonical(CallerWeights(np.array([2.0, 1.0])))
+    average = average_on(problem, start)
+    assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement
+
+
+def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_average():
+    """Without a region, too: where the first weight changes its sign three lattices of four lose 100 each."""
+    features = np.array([[1.0, 0.0], [0.0, 1.0], *3 * ([1.0, 0.0], [-1.0, 0.0])])
+    losses = [0, 2, *3 * (0, 100)]
+    lattices = Lattices(features, [0, 2, 4, 6, 8], 8 * [0], 8 * [1], list("abcdefgh"), losses=losses)
+    problem = LatticeProblem(lattices, "loss")
+    average = average_on(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))))
+    assert average.unit == pytest.approx(1.0 / 4)  # one list of four has two hypotheses
+    assert average.complete
+    weights = problem.to_caller(average.weights)
+    assert weights[0] > abs(weights[1])
+    assert lpmert.evaluate(lattices, weights.tolist()).loss == 0.0
