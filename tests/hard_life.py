@@ -279,13 +279,13 @@ def certificates(folder: Path) -> EntryPoint:
     def draw(rng: random.Random) -> tuple[str, bytes]:
         name = rng.choice(names)
         change = rng.choice((*_certificates.CHANGES, _certificates.invent))
-        content = change(rng, json.loads(_certificates.certificate(name)[1]))
+        content = change(rng, json.loads(_certificates.base(name)[1]))
         return f"{name}: {content!r}", name.encode() + b"\n" + content
 
     def take(content: bytes) -> bool:
         name, _, certificate = content.partition(b"\n")
         path.write_bytes(certificate)
-        nbest, _ = _certificates.certificate(name.decode())
+        nbest, _ = _certificates.base(name.decode())
         try:
             found = lpmert.verify(path, nbest)
         except lpmert.LpmertError as error:
