@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TABLE, json_of, refusal, run
+from commands import json_of, refusal, run
 from shared import ROOT
 
 import lpmert
@@ -107,12 +107,6 @@ def test_the_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
     assert outcome.failed == 0, "".join(report)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    (tmp_path / "x.tsv").write_text(TABLE)
-    return tmp_path / "x.tsv"
 
 
 def commands(table: Path) -> dict[str, list[list[str]]]:

@@ -194,7 +194,7 @@ class Canonical:
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
-        """Weights inside the limits and the cap, without a cap in the middle; `None` where there are none to keep to.
+        """Weights inside the limits and the cap, in the middle of the limits if there is no cap; `None` without either.
 
         Raises `RegionError`, naming the limits that contradict each other, if no weights do.
         """
@@ -288,7 +288,7 @@ class Canonical:
 
     @property
     def varying(self) -> IntArray:
-        """The columns whose exact features differ within some list; rounded ones tell it before limits are lists."""
+        """The columns whose exact features differ within some list; ask before limits are lists if some are rounded."""
         exact = self.rounding
         return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
 
@@ -335,8 +335,9 @@ class Canonical:
         return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
 
     def with_limits(self) -> Canonical:
-        """Return the lists with one {a, 0} after them for every limit a.w >= 0, whose 0 costs more than all selections;
-        where costs do not add up both have no statistics.
+        """Return the lists with one {a, 0} after them for every limit a.w >= 0, whose 0 costs more than all selections.
+
+        Where costs do not add up, the statistics of both are 0.
 
         Raises `MethodError` where searches could not add up all of these costs.
         """

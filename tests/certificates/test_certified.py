@@ -5,8 +5,6 @@ The problems are those of `problems.py` and `graph_problems.py`, whose oracles s
 
 import gzip
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import fields
@@ -16,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates import assert_refused, base, document, layout
-from commands import COLUMNS, json_of, refusal, succeeded
+from commands import COLUMNS, json_of, python, refusal, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import Drawn, graph_problem, with_ties
 from oracle import best_loss
 from problems import FEATURES, LOSSES, METRICS, REGIONS, Given, problem, random_lists
 from searches import many_more, peak_of
-from shared import ROOT, librispeech, needs_shared, swahili, train_choices
+from shared import librispeech, needs_shared, swahili, train_choices
 
 import lpmert
 from lpmert import CertificateError, Linear, MethodError, NBest, Region, RegionError, verify
@@ -183,10 +181,7 @@ class TestIndependence:
             "print(*at_import)\n"
             "print(*sys.modules)"
         )
-        run = subprocess.run(
-            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=280
-        )
-        at_import, loaded = map(str.split, run.stdout.splitlines())
+        at_import, loaded = map(str.split, python("-c", program).stdout.splitlines())
         assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx"}
         assert "numpy" not in at_import
         own = {name for name in loaded if name.startswith("lpmert.")}

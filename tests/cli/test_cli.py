@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from commands import COLUMNS, TABLE, ended, environment, json_of, run, succeeded
+from commands import COLUMNS, ended, json_of, python, run, succeeded
 from man_pages import SHARE, whole_program, write
 from shared import ROOT
 
@@ -27,13 +27,6 @@ from lpmert.result import Status
 from lpmert.system.interrupts import Interrupts
 
 OPTIMUM = 2.0
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> str:
-    path = tmp_path / "lists.tsv"
-    path.write_text(TABLE)
-    return str(path)
 
 
 COMMANDS = {
@@ -54,7 +47,7 @@ def rows(*arguments: object) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: str, tmp_path: Path, command: str) -> None:
+def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: Path, tmp_path: Path, command: str) -> None:
     arguments = [command, table, *COLUMNS, *COMMANDS[command]]
     shown = succeeded(*arguments)
     assert "2 lists, 4 hypotheses" in shown.stderr
@@ -104,7 +97,7 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None
 
 class TestSolve:
     def test_the_saved_file_is_a_result_again_and_weights_for_any_order_of_features(
-        self, table: str, tmp_path: Path
+        self, table: Path, tmp_path: Path
     ) -> None:
         succeeded("solve", table, *COLUMNS, "-o", tmp_path / "r.json")
         result = lpmert.Result.load(tmp_path / "r.json")
@@ -114,7 +107,7 @@ class TestSolve:
         columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
         assert json_of("check", table, *columns, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
 
-    def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(self, table: str) -> None:
+    def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(self, table: Path) -> None:
         weights = json_of("solve", table, *COLUMNS)["weights"]
         name = max(weights, key=lambda name: abs(weights[name]))
         target = 2 * int(np.sign(weights[name]))
@@ -131,13 +124,13 @@ class TestSolve:
             assert result["loss"] == OPTIMUM
             assert json_of("evaluate", table, *COLUMNS, "--weights", json.dumps(result["weights"]))["loss"] == OPTIMUM
 
-    def test_a_scale_that_no_positive_factor_reaches_is_told(self, table: str) -> None:
+    def test_a_scale_that_no_positive_factor_reaches_is_told(self, table: Path) -> None:
         assert json_of("solve", table, *COLUMNS, "--fix", "am=-1")["weights"]["am"] == -1
         outcome = run("solve", table, *COLUMNS, "--fix", "am=-1", "--scale", "am=1")
         assert "no positive factor brings am to 1" in outcome.stderr
         assert "-1.0000" in outcome.stdout
 
-    def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
+    def test_the_log_says_where_several_jobs_are_of_no_use(self, table: Path) -> None:
         sweep = "--method", "sweep", "--jobs", "2", "-v"
         assert "one thread" in run("solve", table, *COLUMNS, *sweep).stderr
         assert "one thread" in run("solve", table, *COLUMNS, *sweep[:-1]).stderr
@@ -145,7 +138,7 @@ class TestSolve:
 
 
 class TestCheck:
-    def test_weights_that_are_not_optimal_are_told_by_how_much(self, table: str) -> None:
+    def test_weights_that_are_not_optimal_are_told_by_how_much(self, table: Path) -> None:
         shown = rows("check", table, *COLUMNS, "--weights", "1,0")
         assert " ".join(shown[-1]) == "there are better weights: errors 2 instead of 3"
         assert ["errors", "3"] in shown
@@ -154,7 +147,7 @@ class TestCheck:
         told = json_of("check", table, *COLUMNS, "--weights", "1,0")
         assert (told["loss"], told["excess"], told["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
 
-    def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: str) -> None:
+    def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: Path) -> None:
         outcome = run("check", table, *COLUMNS, "--weights", "0.5,0.5")
         assert "only by ties" in outcome.stdout
         assert "2 lists: 0 at best, 5 at worst" in outcome.stdout
@@ -176,12 +169,14 @@ class TestRegions:
         ids=["nonnegative", "bounds", "linear", "total", "cosine"],
     )
     def test_signs_bounds_fixed_weights_and_cosines_hold(
-        self, table: str, options: list[str], holds: Callable[[float, float], bool]
+        self, table: Path, options: list[str], holds: Callable[[float, float], bool]
     ) -> None:
         weights = json_of("solve", table, *COLUMNS, *options)["weights"]
         assert holds(weights["am"], weights["lm"])
 
-    def test_a_cosine_below_0_is_searched_and_its_weights_are_written_in_full(self, table: str, tmp_path: Path) -> None:
+    def test_a_cosine_below_0_is_searched_and_its_weights_are_written_in_full(
+        self, table: Path, tmp_path: Path
+    ) -> None:
         """Held against weights every half a degree."""
         path = tmp_path / "weights.json"
         options = ["--cosine", "-0.5", "--around", "3,4", "--weights-out", path]
@@ -198,7 +193,7 @@ class TestRegions:
         evaluated = [lpmert.evaluate(lists, one) for one in circle if cosine(*one) > -0.5]
         assert result["loss"] == result["lower_bound"] == min(one.loss for one in evaluated if not one.tied_lists)
 
-    def test_with_v_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
+    def test_with_v_the_report_tells_the_distance_to_each_limit(self, table: Path) -> None:
         outcome = run("solve", table, *COLUMNS, "--nonnegative", "-v")
         assert "inside by" in outcome.stdout
         assert "am >= 0" in outcome.stdout
@@ -213,7 +208,7 @@ class TestEndings:
         assert exit_code(status, Interrupts()) == expected.get(status, 3)
 
     def test_ctrl_c_while_a_certificate_is_written_keeps_the_outcome(
-        self, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         original = lpmert.certify
 
@@ -244,10 +239,7 @@ class TestStart:
             f"print(*(CliRunner().invoke(main, call).exit_code for call in {self.CALLS!r}))\n"
             "print(*sys.modules)\n"
         )
-        run = subprocess.run(
-            [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=280, check=True
-        )
-        codes, modules = run.stdout.splitlines()
+        codes, modules = python("-c", program).stdout.splitlines()
         assert codes.split() == ["0"] * 6 + ["2"] * 3
         imported = {module.split(".")[0] for module in modules.split()}
         assert "click" in imported

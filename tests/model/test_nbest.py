@@ -1,11 +1,10 @@
 import dataclasses
-import subprocess
-import sys
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import python
 from hypothesis import given
 from hypothesis import strategies as st
 from late import Late
@@ -279,7 +278,7 @@ def test_dense_data_does_not_load_scipy() -> None:
         "import sys; from lpmert.model.nbest import NBest; nbest = NBest([[1.0], [2.0]], [0, 2], [0, 1]); "
         "nbest.merge(nbest).deduplicate().fingerprint; sys.exit('scipy' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 @needs_shared
