@@ -402,6 +402,27 @@ def test_a_command_line_without_sense_is_refused_with_what_is_wrong_and_the_reme
     assert files(folder) == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "solve none.tsv --loss errors",
+        "solve none.tsv -o no/r.json",
+        "solve none.tsv -o old.json",
+        "solve . --loss errors",
+        "solve dev.tsv --segment utt --features am,xx --loss errors",
+        "solve zero.tsv --segment utt --features am,lm --loss errors",
+        "solve zero.tsv --segment utt --features am,lm --loss errors -o new.json",
+        "solve DATA --metric f1 -q",
+        "check DATA --weights dev.tsv -q",
+    ],
+)
+def test_what_failed_is_named_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.chdir(folder)
+    told = ended(1, *chain(*(NAMED.get(word, [word]) for word in line.split()))).stderr.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith("lpmert: error: ")
+
+
 @pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
 def test_weights_that_are_all_0_are_warned_of(table: str, more: list[str]) -> None:
     zero, other = (run("check", *columns(table), "--weights", given, *more) for given in ("am=0,lm=0", "am=0,lm=1"))
