@@ -125,6 +125,9 @@ def test_references_of_lists_that_are_not_there_are_allowed_on_request(tmp_path:
     write(small(), tmp_path / "x.tsv")
     (tmp_path / "refs").write_text("a das Tier\nb the cat\nc x\n")
     assert read(tmp_path / "x.tsv", references=tmp_path / "refs", partial=True).n_lists == 2
+    write(small(texts=None), tmp_path / "y.tsv")
+    with pytest.raises(ColumnsNeeded, match="text "):
+        read(tmp_path / "y.tsv", references=tmp_path / "refs")
 
 
 def numbered() -> NBest:
