@@ -1,6 +1,8 @@
-// Views of arrays. Python's arrays are checked once, at the border (binding.hpp): dtype, dimensions and layout. Inside,
-// code sees spans, which own nothing and are as cheap as pointers; functions check their sizes first, and an error
-// names the argument. All chapters include this one, and with it what they need of the standard library.
+// Views of arrays, and checks of their sizes.
+//
+// binding.hpp checks dtype, dimensions and layout of every array that comes from Python. Inside the core, functions
+// take spans, which own nothing and cost no more than pointers. A function checks sizes first; its error names the
+// argument. Every file of the core includes this one, which also includes all that they need of the standard library.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +27,7 @@ namespace lpmert {
 
 using Index = std::int64_t;
 using Cost = std::int64_t;
-using Row = std::int32_t;  // a hypothesis as a row of the lists, where many are kept
+using Row = std::int32_t;  // the row of a hypothesis, where many of them are stored
 
 using Indices = std::vector<Index>;
 using Reals = std::vector<double>;
@@ -44,7 +46,7 @@ Index count(const Items& items) {
     return static_cast<Index>(items.size());
 }
 
-// So many items in a row; a checked build looks at every index.
+// A view of contiguous items. A checked build checks every index.
 template <class T>
 class Span {
     T* items = nullptr;
@@ -53,7 +55,7 @@ class Span {
   public:
     Span() = default;
     Span(T* items_, Index count_) : items(items_), count(count_) {}
-    // Those of a vector, or of a span that may write them.
+    // A view of a vector, or a read-only view of a writable span.
     template <class Owner, class = decltype(std::declval<Owner&>().data())>
     Span(Owner&& owner) : items(owner.data()), count(static_cast<Index>(owner.size())) {}
 
@@ -65,14 +67,14 @@ class Span {
         if (CHECKED && (i < 0 || i >= count)) throw std::out_of_range("index " + std::to_string(i));
         return items[i];
     }
-    // The items from first to before last.
+    // The items first .. last - 1.
     Span part(Index first, Index last) const {
         if (CHECKED && (first < 0 || last < first || last > count)) throw std::out_of_range("part of a span");
         return {items + first, last - first};
     }
 };
 
-// Rows of equal length, one after the other.
+// A view of a matrix in row-major order.
 template <class T>
 class Rows {
     T* first = nullptr;
@@ -91,14 +93,14 @@ class Rows {
     }
 };
 
-// Raise ValueError unless an argument has as many items as it must.
+// Raise ValueError unless the argument of this name has the wanted number of items.
 inline void check_size(Index size, Index wanted, const char* name) {
     if (size != wanted)
         throw std::invalid_argument(std::string(name) + " must have " + std::to_string(wanted) + " items, not " +
                                     std::to_string(size));
 }
 
-// Raise ValueError unless offsets [S + 1] divide so many rows into lists, which are not empty unless they may be.
+// Raise ValueError unless offsets [S + 1] divide this many rows into lists; `empty` allows empty lists.
 inline void check_offsets(Span<const Index> offsets, Index rows, const char* name, bool empty = false) {
     bool right = offsets.size() > 0 && offsets[0] == 0 && offsets[offsets.size() - 1] == rows;
     for (Index s = 1; right && s < offsets.size(); ++s)
@@ -108,7 +110,7 @@ inline void check_offsets(Span<const Index> offsets, Index rows, const char* nam
                                     std::to_string(rows));
 }
 
-// Raise ValueError unless all numbers are from 0 to below an end.
+// Raise ValueError unless 0 <= number < end for all numbers.
 template <class Numbers>
 void check_within(const Numbers& numbers, Index end, const char* name) {
     if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))

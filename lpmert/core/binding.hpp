@@ -1,6 +1,8 @@
-// How functions on spans become functions of Python. nanobind checks each array where it comes in, and converts none:
-// its dtype and dimensions, that it is C-contiguous and in main memory, and may be written where that is done. Vectors
-// are handed over as arrays. What keeps spans is made by `define_init`, and keeps the arrays.
+// The border to Python: how functions on spans become Python functions.
+//
+// nanobind checks each array argument and converts none: it must have the dtype and the number of dimensions of the
+// span, be C-contiguous and in main memory, and be writable where the span is. A returned vector becomes an array that
+// owns it. Classes that store spans are bound by `define_init`, which keeps the arrays alive as long as the object.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,10 +21,10 @@ namespace lpmert {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-// Lets other threads run while a function works, which must not use Python.
+// Releases the GIL while a function runs; such a function must not use Python.
 inline constexpr nb::call_guard<nb::gil_scoped_release> unlocked{};
 
-// Rows of equal length, which are returned.
+// A matrix to return.
 template <class T>
 struct Matrix {
     std::vector<T> items;
@@ -37,7 +39,7 @@ void define_keeping(nb::class_<T>& scope, std::index_sequence<I...>, Names... na
     scope.def(nb::init<Args...>(), nb::arg(names)..., nb::keep_alive<1, I + 2>()...);
 }
 
-// Define how objects of a class are made: by a constructor with parameters of these types and names.
+// Bind a constructor whose parameters have these types and names; the object keeps its arguments alive.
 template <class... Args, class T, class... Names>
 void define_init(nb::class_<T>& scope, Names... names) {
     define_keeping<Args...>(scope, std::index_sequence_for<Args...>(), names...);
@@ -68,7 +70,7 @@ struct type_caster<lpmert::Span<T>> : view_caster<lpmert::Span<T>, T, 1> {};
 template <class T>
 struct type_caster<lpmert::Rows<T>> : view_caster<lpmert::Rows<T>, T, 2> {};
 
-// A struct with `Fields`, the types of its members, is passed as a tuple, such as a NamedTuple.
+// A struct that lists the types of its members as `Fields` is passed as a tuple, for instance a NamedTuple.
 template <class T>
 struct type_caster<T, enable_if_t<(std::tuple_size_v<typename T::Fields> > 0)>> : make_caster<typename T::Fields> {
     using Tuple = make_caster<typename T::Fields>;
@@ -80,13 +82,13 @@ struct type_caster<T, enable_if_t<(std::tuple_size_v<typename T::Fields> > 0)>> 
     }
 };
 
-// Return an array of Python's that takes over a vector.
+// Return a numpy array that owns a vector.
 template <class T>
 handle owned(std::vector<T> items, std::initializer_list<std::size_t> shape, cleanup_list* cleanup) {
-    auto kept = std::make_unique<std::vector<T>>(std::move(items));
-    T* const data = kept->data();
-    const capsule owner(kept.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
-    kept.release();
+    auto holder = std::make_unique<std::vector<T>>(std::move(items));
+    T* const data = holder->data();
+    const capsule owner(holder.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+    holder.release();
     const ndarray<numpy, T> array(data, shape, owner);
     return make_caster<ndarray<numpy, T>>::from_cpp(array, rv_policy::automatic, cleanup);
 }

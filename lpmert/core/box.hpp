@@ -1,28 +1,29 @@
-// Boxes of weights: |w_d - c_d| <= r_d for every d, on a face of the cube, where c_f = 1 or -1 and r_f = 0 for one f.
+// Boxes of weights on the faces of a cube: |w_d - c_d| <= r_d for every d, where one axis f has c_f = 1 or -1 and r_f =
+// 0.
 //
-// A box stands for the cone of its weights. The product of a difference g with weights of the box is at least g.c less
-// its reach sum_d |g_d| r_d (lemma B1 of proofs/boxes.md). Centre and radii are dyadic numbers that doubles hold, and
-// nothing is handed down from box to box but which hypotheses are left, so that rounding errors do not add up. The
-// faces cover the space, and halves their box (B2).
+// Scores only matter up to a positive factor, so a box stands for the cone of its weights; the faces of the cube cover
+// the space, and the two halves of a box cover the box (lemma B2 of proofs/boxes.md). For any weights w of a box, the
+// product of a difference g of features with w is at least g.c less its reach sum_d |g_d| r_d (B1).
+//
+// Centres and radii are dyadic numbers, so that doubles hold them exactly. A box inherits from its parent only which
+// hypotheses are left, so that rounding errors do not accumulate.
 #pragma once
 
 #include "node.hpp"
 
 namespace lpmert::cells {
 
-inline constexpr Index SAMPLED = 128;  // pairs, and lists of more hypotheses, that tell where to split
-inline constexpr Index SAMPLED_ROWS =
-    16;  // hypotheses of each of these lists that are compared with its cheapest, about
+inline constexpr Index SAMPLED = 128;      // about how many pairs, and how many longer lists, choose the axis to split
+inline constexpr Index SAMPLED_ROWS = 16;  // about how many hypotheses of each such list are compared
 inline constexpr double LEAST_RADIUS = 0x1p-30;
-inline constexpr double WIDE = 1.0 + 1e-5;  // what an entry of weights of a box, or of a slightly wider one, is at most
-inline constexpr double WIDER = 1.0 + 0x1p-20;  // radii of a box that surely contains another; their products are exact
+inline constexpr double WIDE = 1.0 + 1e-5;      // largest magnitude of a weight in a box, or in a slightly wider one
+inline constexpr double WIDER = 1.0 + 0x1p-20;  // factor of radii, exact, by which a box certainly contains another
 
-// More than what underflow takes from a sum of products.
+// More than underflow takes from a sum of products.
 inline constexpr double TINY = 0x1p-1060;
 
-// places: how often an axis may be halved so that all sums of a box are still exact, -1 if they never are; off: how far
-// the difference of two products may be from the one meant, as features are rounded; least: smallest radius of a box
-// that has stalled.
+// places: how often an axis can be halved before sums of products in a box are no longer exact, -1 if they never are;
+// off: error of the difference of two products because features are rounded; least: smallest radius of a stalled box.
 struct Precision {
     Index places = -1;
     double off = 0.0, least = 0.0;
@@ -30,7 +31,7 @@ struct Precision {
     using Fields = std::tuple<Index, double, double>;
 };
 
-// The axis of the face that a box is on; radius [D].
+// The axis f of the face on which a box with these radii [D] lies.
 inline Index face_of(Span<const double> radius) {
     Index face = 0;
     for (Index d = 0; d < radius.size(); ++d)
@@ -38,7 +39,7 @@ inline Index face_of(Span<const double> radius) {
     return face;
 }
 
-// A node whose values are features.
+// A box as a node; the values of its hypotheses are their features.
 struct Box : Node {
     Reals centre, radius;
 
@@ -50,7 +51,7 @@ struct Box : Node {
         visit("centre", self.centre);
         visit("radius", self.radius);
     }
-    // Make pair p one of two hypotheses, of which the dearer one is ahead by feature(d) in each feature.
+    // Set pair p; feature(d) is feature d of the dear hypothesis less that of the cheap one.
     template <class Feature>
     void set_pair(Index p, Row cheap_id, Row dear_id, Index step, Feature feature, double off) {
         double size = 0.0;
@@ -64,20 +65,21 @@ struct Box : Node {
         cheap[p] = cheap_id;
         dear[p] = dear_id;
     }
-    // Look up what the lists tell of the hypotheses in cheap, dear and ids, but for prices that it has.
+    // Fill in what the lists say about the hypotheses in cheap, dear and ids. Costs and steps that the node already has
+    // are prices, and stay.
     void look_up(const Lists& lists, double off) {
         const Index n = n_features();
         check_size(n, lists.n_features(), "centre");
         check_size(count(radius), n, "radius");
-        Buffer<Index> own_costs = std::move(costs), own_steps = std::move(steps);
+        Buffer<Index> prices = std::move(costs), price_steps = std::move(steps);
         resize_pairs(n, n_pairs());
         for (Index p = 0; p < n_pairs(); ++p) {
             const double *low = lists.row(cheap[p]), *high = lists.row(dear[p]);
             const auto gain = [&](Index d) { return high[d] - low[d]; };
             set_pair(p, cheap[p], dear[p], lists.costs[dear[p]] - lists.costs[cheap[p]], gain, off);
         }
-        double doubt = 0.0;
-        for (const double spread : lists.spread) doubt += spread;
+        double spread = 0.0;
+        for (const double of_feature : lists.spread) spread += of_feature;
         values.resize(n, n_rows());
         costs.resize(ids.size());
         row_reaches.resize(ids.size());
@@ -89,15 +91,15 @@ struct Box : Node {
                 values[d][i] = value;
                 size += std::abs(value);
             }
-            row_reaches[i] = static_cast<double>(n + 4) * EPSILON * size + TINY + WIDE * doubt;
+            row_reaches[i] = static_cast<double>(n + 4) * EPSILON * size + TINY + WIDE * spread;
         }
-        if (!own_costs.empty()) costs = std::move(own_costs);
-        if (!own_steps.empty()) steps = std::move(own_steps);
+        if (!prices.empty()) costs = std::move(prices);
+        if (!price_steps.empty()) steps = std::move(price_steps);
     }
 };
 
-// What is known of products of a difference with weights of a box: their value at the centre, how much less or more
-// they are in the box at most, and the size of the terms, by which rounding errors are bounded.
+// The products of a difference with all weights of a box. lead: at the centre; reach: most by which they vary in the
+// box; mass: sum of the sizes of the terms, which bounds the rounding errors.
 struct Products {
     double lead = 0.0, reach = 0.0, mass = 0.0;
 
@@ -106,12 +108,12 @@ struct Products {
         reach += std::abs(gain) * radius;
         mass += size;
     }
-    // What is computed may be off, n roundings of each term; rounding: 0.0 if all sums are exact, else 1.0.
+    // A bound on the rounding error after n roundings of each term; rounding: 0.0 if all sums are exact, else 1.0.
     double error(Index n, double rounding) const { return rounding * (static_cast<double>(n) * EPSILON * mass + TINY); }
     bool are_at_least(double error) const { return lead - (reach + error) >= 0.0; }
 };
 
-// Those of what one row of columns has more than another one.
+// The products of one row of columns less another one.
 template <class Values>
 Products lead_in_box(const Values& values, Index one, Index other, const Box& box) {
     Products products;
@@ -122,8 +124,8 @@ Products lead_in_box(const Values& values, Index one, Index other, const Box& bo
     return products;
 }
 
-// Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
-// one feature, the face is all that there is.
+// Return normals [2 D - 1, D] of the sides of a box slightly wider than this one: all weights of the box have positive
+// products with them (B3). The first one is that of the face.
 inline Matrix<double> box_normals(Span<const double> centre, Span<const double> radius) {
     const Index n = centre.size(), face = face_of(radius);
     check_size(radius.size(), n, "radius");
@@ -144,8 +146,8 @@ inline Matrix<double> box_normals(Span<const double> centre, Span<const double> 
     return {std::move(normals), n};
 }
 
-// Fill lead with the products of columns begin .. end and the centre, reach with what they vary by in the box.
-// Sums are added up feature by feature, whatever the width of vectors.
+// Fill the products of columns begin .. end with the centre (lead), and by how much they vary in the box (reach). The
+// sums run feature by feature, whatever the width of vectors.
 LPMERT_CLONES inline void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead,
                                   double* reach) {
     const Index n = end - begin;
@@ -160,7 +162,7 @@ LPMERT_CLONES inline void measure(const Columns& columns, Index begin, Index end
     }
 }
 
-// The same of boxes as Cones has of cones.
+// The geometry of boxes for the search; `Cones` documents the functions.
 class Boxes {
   public:
     using Node = Box;
@@ -171,18 +173,18 @@ class Boxes {
         : settings_(settings), precision_(precision), stakes_(lists.n_features()), shares_(lists.n_features()) {}
 
     bool branch(const Box& box, Index hopeless) {
-        longest_axis(box);
+        choose_axis(box);
         const double least = box.stalled >= settings_.most_stalled ? precision_.least : LEAST_RADIUS;
         return box.stalled < hopeless && 0.5 * box.radius[axis_] >= least;
     }
     void halve(const Box& box, int which, Box& half) {
-        whole(box, half);
+        copy_geometry(box, half);
         const double radius = 0.5 * box.radius[axis_];
         half.radius[axis_] = radius;
         half.centre[axis_] += which == 0 ? radius : -radius;
         rounding_ = rounding(half);
     }
-    void whole(const Box& box, Box& same) {
+    void copy_geometry(const Box& box, Box& same) {
         same.centre = box.centre;
         same.radius = box.radius;
         rounding_ = rounding(same);
@@ -212,12 +214,12 @@ class Boxes {
         const Index n = end - begin;
         for (Index j = 0; j < n; ++j) varied[j] = 0.0;
         for (std::size_t d = 0; d < values.size(); ++d) {
-            const double* const own = values[d] + begin;
-            const double r = half.radius[d], value = own[one];
+            const double* const column = values[d] + begin;
+            const double r = half.radius[d], value = column[one];
             if (r > 0.0 && best != nullptr)
-                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[best[j]] - own[j]) * r;
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(column[best[j]] - column[j]) * r;
             else if (r > 0.0)
-                for (Index j = 0; j < n; ++j) varied[j] += std::abs(own[j] - value) * r;
+                for (Index j = 0; j < n; ++j) varied[j] += std::abs(column[j] - value) * r;
         }
     }
     static double lead(double at_centre, double varied) { return at_centre - varied; }
@@ -226,22 +228,22 @@ class Boxes {
         const Products products = lead_in_box(values, winner, loser, half);
         return products.are_at_least(products.error(half.n_features() + 4, rounding_) + precision_.off);
     }
-    // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
+    // 0.0 if all sums of products in a box are exact, because its sides are multiples of 2^-places; else 1.0.
     double rounding(const Box& box) const {
-        const auto whole = [this](double side) {
+        const auto is_multiple = [this](double side) {
             const double scaled = std::ldexp(side, static_cast<int>(precision_.places));
             return scaled == std::floor(scaled);
         };
         for (Index d = 0; d < box.n_features(); ++d)
-            if (!whole(box.centre[d] - box.radius[d]) || !whole(box.centre[d] + box.radius[d])) return 1.0;
+            if (!is_multiple(box.centre[d] - box.radius[d]) || !is_multiple(box.centre[d] + box.radius[d])) return 1.0;
         return 0.0;
     }
     const Precision& precision() const { return precision_; }
     void complete(Box& box, const Lists& lists) const { box.look_up(lists, precision_.off); }
 
   private:
-    // The axis along which most cost is at stake between two hypotheses, by an even sample of the lists.
-    void longest_axis(const Box& box) {
+    // Choose the axis with the most cost at stake between two hypotheses, estimated from an even sample of the lists.
+    void choose_axis(const Box& box) {
         const Index n = box.n_features();
         std::fill(stakes_.begin(), stakes_.end(), 0.0);
         const auto add = [&](double stake) {
@@ -280,9 +282,9 @@ class Boxes {
 
     Settings settings_;
     Precision precision_;
-    double rounding_ = 1.0;  // of the last half
-    Reals stakes_, shares_;
-    Index axis_ = 0;
+    double rounding_ = 1.0;  // `rounding` of the last half
+    Reals stakes_, shares_;  // [D] work space
+    Index axis_ = 0;         // to split
 };
 
 }  // namespace lpmert::cells

@@ -1,13 +1,13 @@
-// What a node of the search over the weight space costs: a sum of costs, or a ratio of sums such as BLEU.
+// The two kinds of losses in the search over the weight space: sums of costs, and ratios of sums such as BLEU.
 //
-// The search is written for either. Both hold the incumbent. Of a sum, costs are the same in every node, and what is
-// settled is one number. Of a ratio, costs are heights in units under a linear minorant of the metric that is tight at
-// the sums of the node's centre (lemma R4 of proofs/ratio.md), so that a node reads like one of a sum; what is settled
-// are sums of statistics.
+// A loss prices the hypotheses of a node, holds the incumbent and searches leaves. For a sum, costs are the same in
+// every node, and the settled lists add up to one number. For a ratio, a hypothesis has a price: its height, in units,
+// under a linear minorant of the metric that is tight at the sums of the node's centre (lemma R4 of proofs/ratio.md).
+// The search then treats prices like costs; the settled lists add up to sums of statistics.
 //
-// Small nodes are searched selection by selection, within sides that surely contain the node (K4 of proofs/cones.md, B3
-// of proofs/boxes.md). Beyond it, in the rim, a dropped hypothesis may win: what is found is decoded on all lists, and
-// where its cost is another one exact arithmetic has to close the node.
+// Leaves are searched selection by selection, within sides that certainly contain the node (K4 of proofs/cones.md, B3
+// of proofs/boxes.md). In the rim between these sides and the node, a dropped hypothesis may win. So the weights that
+// are found decode all lists, and if their cost is not the expected one, exact arithmetic has to close the node.
 #pragma once
 
 #include "box.hpp"
@@ -16,22 +16,23 @@
 
 namespace lpmert::cells {
 
-inline constexpr Index LEAF_WORK = 1'000'000;      // scores that may be computed in a small part before it is split on
-inline constexpr Index FEATURES_OF_FEW_CONES = 4;  // up to which boxes of ratios become cones as soon as they stall
-inline constexpr Index FEW_LISTS = 10;             // open lists up to which exact arithmetic closes a stalled box
+inline constexpr Index LEAF_WORK = 1'000'000;  // scores to compute in a leaf before it is halved instead
+inline constexpr Index FEATURES_OF_FEW_CONES =
+    4;                                  // with at most so many features, stalled boxes of ratios become cones
+inline constexpr Index FEW_LISTS = 10;  // with at most so many open lists, exact arithmetic closes them instead
 
-// The lists of a part of the space, and after them {normal, 0} for each of its sides, of which 0 must not win. The rows
-// are the features of the problem, not the scores at the rays.
+// The problem of a leaf: its lists, followed by a list {normal, 0} for each side of the node, in which 0 must not win.
+// The rows are the features of the problem, not scores at rays.
 class LeafLists {
     Reals rows, reach;
     Indices costs, offsets;
 
   public:
-    LeafLists(const Lists& whole, const Survivors& part, const Reals& normals)
-        : reach(whole.reach.size()), costs(part.costs), offsets(part.ends) {
+    LeafLists(const Lists& whole, const Survivors& survivors, const Reals& normals)
+        : reach(whole.reach.size()), costs(survivors.costs), offsets(survivors.ends) {
         const Index n = whole.n_features();
-        rows.reserve(part.ids.size() * reach.size() + 2 * normals.size());
-        for (const Row row : part.ids) rows.insert(rows.end(), whole.row(row), whole.row(row) + n);
+        rows.reserve(survivors.ids.size() * reach.size() + 2 * normals.size());
+        for (const Row row : survivors.ids) rows.insert(rows.end(), whole.row(row), whole.row(row) + n);
         for (auto normal = normals.begin(); normal != normals.end(); normal += n) {
             rows.insert(rows.end(), normal, normal + n);
             rows.resize(rows.size() + reach.size());
@@ -53,66 +54,68 @@ class SumLoss {
     SumLoss(const Lists& lists, const lpmert::Settings& selections)
         : lists_(lists), selections_(selections), scores_(lists.longest()) {}
 
-    // Look only for what costs less.
+    // Search only for a lower cost.
     void aim(Index cost, double) { upper = cost; }
-    // Begin with a node.
+    // Begin the propagation of a node.
     void begin() {}
-    // How a list stands of which rows start .. end are left; what it adds to the node's total if it is settled. winner:
-    // hypothesis that wins at the node's centre.
+    // Return the state of a list of which rows start .. end are left; add it to the node's total if it is settled.
+    // winner: the hypothesis that wins at the node's centre.
     Standing settle(Node&, const Row*, const Index* costs, Index start, Index end, Row) const {
         return costs[end - 1] == costs[start] ? Standing::settled : Standing::open;
     }
-    // Settle a pair of which this hypothesis wins everywhere; return what the node costs, which is `own` by its prices.
+    // Settle a pair of which this hypothesis wins everywhere; return the node's own bound, which is `own` by its
+    // prices.
     Index settle_pair(Node&, Index own, Row) const { return own; }
-    // Note that this hypothesis of an open pair wins at the centre of a node.
+    // Note that this hypothesis of an open pair wins at the centre of the node.
     void choose_at_centre(Node&, Row) const {}
-    // Price the hypotheses of a node anew if it is time; return what it costs by them.
+    // Price the hypotheses of a node anew if it is time; return the own bound under the new prices.
     Index reprice(Node&, Index own, Index) const { return own; }
-    // After how many splits with little settled a node is given up.
+    // After how many splits that settled little a node is left to exact arithmetic.
     Index hopeless(const Settings& settings, Index, Index) const { return settings.hopeless; }
-    // Take the centre of a node if it is better than all before.
+    // Take the centre of a node as incumbent if it is better.
     template <class Shape>
     void look_at_centre(typename Shape::Node& node) {
         if (node.centre_cost < upper) offer(Shape::centre(node));
     }
+    // Whether a leaf has few enough selections to search.
     bool is_small(const Survivors&) const { return true; }
-    // Search a small part selection by selection; total [K]: of the lists that are settled.
-    Leaf search(const Survivors& part, const Reals&, const Reals& normals, const Reals& centre, Counts& counts) {
-        const LeafLists owned(lists_, part, normals);
-        const Lists leaf = owned.within(lists_);
-        const Index limit = upper - part.fixed;
-        ChoicesSearch<Sums> search(leaf, leaf.n_lists() - part.n_lists(), limit, centre, selections_, Sums());
+    // Search a leaf selection by selection; total [K]: of the settled lists.
+    Leaf search(const Survivors& survivors, const Reals&, const Reals& normals, const Reals& centre, Counts& counts) {
+        const LeafLists storage(lists_, survivors, normals);
+        const Lists leaf = storage.within(lists_);
+        const Index limit = upper - survivors.fixed;
+        ChoicesSearch<Sums> search(leaf, leaf.n_lists() - survivors.n_lists(), limit, centre, selections_, Sums());
         const State state = search.search(LEAF_WORK);
         counts.leaf_programs += search.programs().programs;
         counts.work += search.tree.work;
         if (search.tree.upper < limit) {
             const Decoded found = offer(search.tree.best_weights);
-            if (!found.clear || found.cost != search.tree.upper + part.fixed) return Leaf::undecided;
+            if (!found.clear || found.cost != search.tree.upper + survivors.fixed) return Leaf::undecided;
         }
         return state == State::done ? Leaf::done : state == State::asking ? Leaf::undecided : Leaf::too_large;
     }
 
-    Index upper = 0;  // bounds of nodes from here on hold nothing better than the incumbent
+    Index upper = 0;  // nodes with bounds from here on have nothing better than the incumbent
     double loss = 1.0;
     Reals weights;
 
   private:
-    // Decode weights on all lists and take them if they cost less, beyond rounding: where a winner does not lead
-    // clearly, all that are near it have to cost the same.
+    // Decode weights on all lists, and take them as incumbent if they certainly cost less: where a winner does not lead
+    // beyond rounding, all hypotheses near it have to cost the same.
     LPMERT_CLONES
-    Decoded offer(const Reals& offered) {
-        const double bound = rounding_bound(lists_, offered.data());
+    Decoded offer(const Reals& candidate) {
+        const double bound = rounding_bound(lists_, candidate.data());
         Index total = 0;
         bool clear = true;
         for (Index s = 0; s < lists_.n_lists(); ++s) {
-            score_list(lists_, s, offered.data(), scores_.data());
+            score_list(lists_, s, candidate.data(), scores_.data());
             const Index best = largest(scores_.data(), lists_.length(s));
             const Span<const Index> costs = lists_.costs.part(lists_.offsets[s], lists_.offsets[s + 1]);
             total = plus(total, dearest_within(bound, scores_.data(), best, costs, clear));
         }
-        if (clear && total < upper && in_cap(lists_, offered.data())) {
+        if (clear && total < upper && in_cap(lists_, candidate.data())) {
             upper = total;
-            weights = offered;
+            weights = candidate;
         }
         return {total, clear};
     }
@@ -141,11 +144,11 @@ class RatioLoss {
     }
     void begin() { std::fill(minorant_.at.begin(), minorant_.at.end(), 0.0); }
     Standing settle(Node& node, const Row* ids, const Index*, Index start, Index end, Row winner) {
-        const Index own = ratio_.classes[ids[start]];
+        const Index first = ratio_.classes[ids[start]];
         Index i = start + 1;
-        while (i < end && ratio_.classes[ids[i]] == own) ++i;
+        while (i < end && ratio_.classes[ids[i]] == first) ++i;
         if (forbidden(winner)) node.centre_cost = INFINITE_COST;
-        if (own == FORBIDDEN && end == start + 1) return Standing::impossible;
+        if (first == FORBIDDEN && end == start + 1) return Standing::impossible;
         ratio_.add(winner, i == end ? node.total : minorant_.at);
         return i == end ? Standing::settled : Standing::open;
     }
@@ -158,9 +161,9 @@ class RatioLoss {
         if (forbidden(winner)) node.centre_cost = INFINITE_COST;
         ratio_.add(winner, minorant_.at);
     }
-    // Complete the sums at the centre of a node. If it is time, give hypotheses the prices of a minorant that is laid
-    // for the node, and put lists in order of these; return what the least add up to. Prices stay as they are where
-    // they bound no better than before.
+    // Complete the sums at the centre of a node. If it is time, lay a minorant for the node, give hypotheses their
+    // prices under it, sort lists by price, and return the sum of the least prices. The old prices stay if the new ones
+    // give no better bound.
     Index reprice(Node& node, Index own, Index limit) {
         for (Index k = 0; k < ratio_.n_columns(); ++k) minorant_.at[k] += node.total[k];
         if (node.age > 0) {
@@ -215,7 +218,7 @@ class RatioLoss {
         }
         return least;
     }
-    // Selections are tried one by one, and a box with many open lists has too many however often it is split.
+    // A leaf tries selections one by one; a box with many open lists has too many, however often it is halved.
     Index hopeless(const Settings& settings, Index n_lists, Index n_features) const {
         return n_lists > FEW_LISTS && n_features <= FEATURES_OF_FEW_CONES ? settings.most_stalled : settings.hopeless;
     }
@@ -228,19 +231,20 @@ class RatioLoss {
             node.closed = offer(Shape::centre(node)).clear && !open;
         }
     }
-    bool is_small(const Survivors& part) const { return count_selections(part) <= MOST_SELECTIONS; }
-    // Try the selections of a small part one after the other: those that would lower the loss are tested for
-    // attainability.
-    Leaf search(const Survivors& part, const Reals& total, const Reals& normals, const Reals& centre, Counts& counts) {
-        const LeafLists owned(lists_, part, normals);
-        const Lists leaf = owned.within(lists_);
-        const Index n_lists = part.n_lists();
+    bool is_small(const Survivors& survivors) const { return count_selections(survivors) <= MOST_SELECTIONS; }
+    // Try the selections of a leaf one after the other; those that would lower the loss are tested for attainability.
+    Leaf search(const Survivors& survivors, const Reals& total, const Reals& normals, const Reals& centre,
+                Counts& counts) {
+        const LeafLists storage(lists_, survivors, normals);
+        const Lists leaf = storage.within(lists_);
+        const Index n_lists = survivors.n_lists();
         LeastNorm least_norm(leaf);
         Corral corral(leaf.n_features());
         Indices decided(leaf.n_lists()), chosen(decided.size());
         std::iota(decided.begin(), decided.end(), Index{0});
-        // Whether nothing is left to find in the selection of all lists, whose sums are given.
-        const auto settled = [&](const Reals& sums) {
+        // Whether the chosen selection, with these sums, is decided: it does not lower the loss, or no weights make it,
+        // or it has become the incumbent.
+        const auto decide = [&](const Reals& sums) {
             const double reached = ratio_.loss(sums);
             if (reached >= loss) return true;
             corral.restart(centre.data());
@@ -253,24 +257,24 @@ class RatioLoss {
         };
         Indices least(n_lists, INFINITE_COST);
         for (Index a = 0; a < n_lists; ++a)
-            for (Index i = part.ends[a]; i < part.ends[a + 1]; ++i)
-                if (!forbidden(part.ids[i])) least[a] = std::min(least[a], part.costs[i]);
+            for (Index i = survivors.ends[a]; i < survivors.ends[a + 1]; ++i)
+                if (!forbidden(survivors.ids[i])) least[a] = std::min(least[a], survivors.costs[i]);
         std::vector<Reals> totals(n_lists + 1, total);
-        // The same of all selections with the choices that the first `a` lists have made, whose bound is given.
-        const auto settled_below = [&](const auto& self, Index a, Index bound) {
-            if (a == n_lists) return settled(totals[a]);
-            for (Index i = part.ends[a]; i < part.ends[a + 1]; ++i) {
-                const Index own = bound + part.costs[i] - least[a];
-                if (forbidden(part.ids[i]) || own >= upper) continue;
-                chosen[a] = i - part.ends[a];
+        // Whether all selections with the present choices of the first `a` lists, which have this bound, are decided.
+        const auto decide_below = [&](const auto& self, Index a, Index bound) {
+            if (a == n_lists) return decide(totals[a]);
+            for (Index i = survivors.ends[a]; i < survivors.ends[a + 1]; ++i) {
+                const Index child_bound = bound + survivors.costs[i] - least[a];
+                if (forbidden(survivors.ids[i]) || child_bound >= upper) continue;
+                chosen[a] = i - survivors.ends[a];
                 totals[a + 1] = totals[a];
-                ratio_.add(part.ids[i], totals[a + 1]);
-                if (!self(self, a + 1, own)) return false;
+                ratio_.add(survivors.ids[i], totals[a + 1]);
+                if (!self(self, a + 1, child_bound)) return false;
             }
             return true;
         };
-        const bool done = settled_below(settled_below, 0, part.own);
-        counts.work += 20 * count_selections(part) + least_norm.rounds * leaf.n_rows();
+        const bool done = decide_below(decide_below, 0, survivors.own);
+        counts.work += 20 * count_selections(survivors) + least_norm.rounds * leaf.n_rows();
         return done ? Leaf::done : Leaf::undecided;
     }
 
@@ -279,33 +283,33 @@ class RatioLoss {
     Reals weights;
 
   private:
-    static constexpr Index MOST_SELECTIONS = 4096;  // of a small part, which are tried one by one
-    static constexpr Index REPRICED_EVERY = 3;      // splits from one minorant to the next: it changes little
+    static constexpr Index MOST_SELECTIONS = 4096;  // of a leaf
+    static constexpr Index REPRICED_EVERY = 3;      // splits from one minorant to the next, as it changes little
 
     bool forbidden(Row row) const { return ratio_.classes[row] == FORBIDDEN; }
-    // Decode weights on all lists and take them if their loss is lower, beyond rounding.
-    DecodedTotal offer(const Reals& offered) {
+    // Decode weights on all lists, and take them as incumbent if their loss is certainly lower.
+    DecodedTotal offer(const Reals& candidate) {
         const DecodedTotal found =
-            decode_total(lists_, ratio_, offered.data(), selection_.data(), scores_.data(), total_);
+            decode_total(lists_, ratio_, candidate.data(), selection_.data(), scores_.data(), total_);
         if (found.clear && found.loss < loss) {
             loss = found.loss;
             upper = height_limit(ratio_.kind, loss);
-            weights = offered;
+            weights = candidate;
         }
         return found;
     }
     Index price(Row row) const { return ratio_.cost(minorant_.slopes, row); }
-    // How many selections a part has, or some number that is too many.
-    static Index count_selections(const Survivors& part) {
+    // The number of selections, or some number above MOST_SELECTIONS.
+    static Index count_selections(const Survivors& survivors) {
         Index number = 1;
-        for (Index a = 0; a < part.n_lists() && number <= MOST_SELECTIONS; ++a)
-            number *= part.ends[a + 1] - part.ends[a];
+        for (Index a = 0; a < survivors.n_lists() && number <= MOST_SELECTIONS; ++a)
+            number *= survivors.ends[a + 1] - survivors.ends[a];
         return number;
     }
 
     Lists lists_;
     Ratio ratio_;
-    Minorant minorant_;  // laid at the sums at a node's centre
+    Minorant minorant_;  // laid at the sums of a node's centre
     Reals scores_, total_;
     Indices prices_, selection_;
 };

@@ -1,15 +1,15 @@
-// Branch and bound over the weight space, depth first, for nodes of any shape and any loss.
+// Branch and bound over the weight space, depth first, for nodes of either shape and either kind of loss.
 //
-// A node is a part of the weight space, and of every list that is still open in it the hypotheses that may win there.
-// It is bounded by the sum of what the cheapest of these cost (lemma K3 of proofs/cones.md), raised by conflicts of
-// pairs of lists (K7, B4). A node whose bound tells that nothing in it is better than the incumbent is dropped; a small
-// one is searched selection by selection; others are halved, and propagated into both halves (K2, B2). Dropping all
-// nodes proves the incumbent (T1 of proofs/trees.md).
+// A node is a part of the weight space, with the hypotheses that may still win in it. Its lower bound is the sum of the
+// cheapest of these of every list (lemma K3 of proofs/cones.md), raised by conflicts between pairs of lists (K7 there,
+// B4 of proofs/boxes.md). The search drops a node whose bound shows that nothing in it is better than the incumbent,
+// searches a small node selection by selection, and halves any other node (K2, B2), propagating into both halves. When
+// no node is left, the incumbent is optimal (T1 of proofs/trees.md).
 //
-//     shape     geometry of a node: how it is halved                     cone.hpp, box.hpp
-//     loss      what a node costs, the incumbent, small nodes            cell_losses.hpp
+//     shape     the geometry of a node, and how it is halved             cone.hpp, box.hpp
+//     loss      the costs in a node, the incumbent, leaves               cell_losses.hpp
 //               propagation of a node into its halves                    propagation.hpp
-//               conflicts of lists                                       conflicts.hpp
+//               conflicts between lists                                  conflicts.hpp
 #pragma once
 
 #include "cell_losses.hpp"
@@ -19,19 +19,19 @@
 
 namespace lpmert::cells {
 
-// How a slice of the search ended: nothing is open; nodes need more room; the one on top has to be closed in exact
-// arithmetic; the work is done; or the bound of the one on top is above the level, so that it is for later.
-enum class Outcome { empty, full, hard, paused, aside };
+// How a slice of the search ended. empty: no node is open; full: nodes need more memory; needs_exact: exact arithmetic
+// has to close the node on top; paused: the work is done; deferred: the bound of the node on top is above the level.
+enum class Outcome { empty, full, needs_exact, paused, deferred };
 
 template <class Shape, class Loss>
 class Search {
   public:
     using Node = typename Shape::Node;
 
-    // n_columns: of statistics.
-    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& first, Index n_columns)
-        : loss(first),
-          first_(first),
+    // n_columns: number of statistics.
+    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& initial, Index n_columns)
+        : loss(initial),
+          initial_(initial),
           lists_(lists),
           longest_(lists.longest()),
           n_columns_(n_columns),
@@ -41,48 +41,48 @@ class Search {
           conflicts_(lists, settings_, shape_) {}
     Search(const Search&) = delete;
 
-    // Begin anew, with these weights of the incumbent.
+    // Forget all nodes, findings and counts; the incumbent has these weights.
     void renew(Span<const double> weights) {
         check_size(weights.size(), lists_.n_features(), "weights");
         clear();
         counts = {};
-        loss = first_;
+        loss = initial_;
         loss.weights.assign(weights.begin(), weights.end());
     }
-    // Look only for what costs less, of a ratio for a lower loss.
+    // Search only for a lower cost, or for a ratio metric for a lower loss.
     void aim(Index cost, double below) { loss.aim(cost, below); }
 
-    // Begin a slice of so much work, in nodes with bounds of up to a step above the least; with all if step is
-    // negative.
+    // Begin a slice with this budget of work. It branches on nodes whose bounds are at most a step above the least one;
+    // on all nodes if the step is negative.
     void begin(Index budget, Index step) {
         stop_ = counts.work + budget;
-        enough_ = counts.work + budget / LEAST_SHARE;
+        early_stop_ = counts.work + budget / LEAST_SHARE;
         step_ = step;
-        rise();
+        raise_level();
     }
 
-    // Search for what is better than the incumbent until the slice is done, in so many bytes: what there is room for
-    // makes no difference. Nodes with bounds above the level are put aside; they come next unless much of the work is
-    // done.
+    // Search for a better incumbent until the slice ends, or nodes need more than this many bytes. The memory limit
+    // does not change what is found. Nodes with bounds above the level are deferred; they come next, unless a good
+    // share of the work is already done.
     Outcome explore(Index room) {
         for (;;) {
             const Outcome outcome = descend(room);
-            if (outcome == Outcome::aside) {
-                aside.push_back(take());
-            } else if (outcome == Outcome::empty && !aside.empty() && counts.work < enough_) {
-                rise();
+            if (outcome == Outcome::deferred) {
+                deferred.push_back(take());
+            } else if (outcome == Outcome::empty && !deferred.empty() && counts.work < early_stop_) {
+                raise_level();
             } else {
                 return outcome;
             }
         }
     }
 
-    // By how much conflicts raise the bound of the node on top; see conflicts.hpp.
+    // Return by how much conflicts raise the own bound of the node on top; see conflicts.hpp.
     Index conflicts(Index needed) { return conflicts_.run(top(), needed, counts); }
 
-    // Propagate the only node, which holds all hypotheses, below a limit.
+    // Propagate the only node, which has all hypotheses; drop it if its bound exceeds the limit.
     void propagate_root(Index below) {
-        shape_.whole(top(), halves_[0]);
+        shape_.copy_geometry(top(), halves_[0]);
         propagate(top(), halves_[0], below);
         take();
         if (halves_[0].bound > below || halves_[0].closed) return;
@@ -99,7 +99,7 @@ class Search {
         bytes_ += node.bytes();
         nodes.push_back(std::move(node));
     }
-    // The same with a node from elsewhere: raises ValueError unless it is of these lists.
+    // Push a node from Python or from bytes; raises ValueError unless it is of these lists.
     void push_checked(Node node) {
         node.check(lists_, longest_, n_columns_);
         shape_.complete(node, lists_);
@@ -119,39 +119,41 @@ class Search {
     }
     void clear() {
         nodes.clear();
-        aside.clear();
+        deferred.clear();
         bytes_ = 0;
     }
-    // The bounds of all nodes, and their bytes.
+    // The bounds and bytes of all open nodes.
     std::vector<std::tuple<Index, Bytes>> packed_nodes() const {
-        std::vector<std::tuple<Index, Bytes>> found;
-        each_node([&](const Node& node) { found.emplace_back(node.bound, packed(node)); });
-        return found;
+        std::vector<std::tuple<Index, Bytes>> open;
+        each_node([&](const Node& node) { open.emplace_back(node.bound, packed(node)); });
+        return open;
     }
     Indices bounds() const {
-        Indices found;
-        each_node([&](const Node& node) { found.push_back(node.bound); });
-        return found;
+        Indices open;
+        each_node([&](const Node& node) { open.push_back(node.bound); });
+        return open;
     }
-    // What may win in the node on top, and what the settled lists have as total.
+    // The hypotheses that may win in the node on top: ids, costs, ends of lists; cost and total of the settled lists.
     std::tuple<std::vector<Row>, Indices, Indices, Index, Reals> survivors() {
-        Survivors part(top(), lists_);
-        return {std::move(part.ids), std::move(part.costs), std::move(part.ends), part.fixed, top().total};
+        Survivors found(top(), lists_);
+        return {std::move(found.ids), std::move(found.costs), std::move(found.ends), found.fixed, top().total};
     }
 
-    std::vector<Node> nodes, aside;  // open ones, the next one last; and those that are for later
+    std::vector<Node> nodes, deferred;  // open nodes: a stack, and those with bounds above the level
     Loss loss;
     Counts counts;
 
   private:
-    static constexpr Index LEAST_SHARE = 128;  // of a slice's work, so that it is not too little to be sent away for
+    // A slice goes on with deferred nodes until it has done one part in LEAST_SHARE of its work: sending it to a worker
+    // must pay.
+    static constexpr Index LEAST_SHARE = 128;
 
     template <class Each>
     void each_node(Each each) const {
-        for (const auto* const some : {&aside, &nodes}) std::for_each(some->begin(), some->end(), each);
+        for (const auto* const open : {&deferred, &nodes}) std::for_each(open->begin(), open->end(), each);
     }
 
-    // What bounds of nodes may be that hold something better than the incumbent.
+    // The cut-off: a node with a larger bound has nothing better than the incumbent.
     Index limit() const { return loss.upper - settings_.granularity; }
 
     Outcome descend(Index room) {
@@ -162,7 +164,7 @@ class Search {
                 continue;
             }
             if (counts.work > stop_) return Outcome::paused;
-            if (node.bound > level_) return Outcome::aside;
+            if (node.bound > level_) return Outcome::deferred;
             if (bytes_ + 2 * node.bytes() > room) return Outcome::full;
             if (node.n_lists() <= settings_.conflict_lists) {
                 const Index needed = std::min(limit(), level_) - node.own;
@@ -175,7 +177,7 @@ class Search {
                 if (node.bound > level_) continue;
             }
             if (!shape_.branch(node, loss.hopeless(settings_, node.n_lists(), lists_.n_features())))
-                return Outcome::hard;
+                return Outcome::needs_exact;
             counts.work += settings_.row_work * node.n_survivors() + 50;
             counts.looked_at += node.n_survivors();
             for (int c = 0; c < 2; ++c) {
@@ -185,21 +187,22 @@ class Search {
             }
             take();
             const int better = Shape::better(halves_[0], halves_[1]);
-            for (const int c : {1 - better, better}) keep(halves_[c]);  // the better one is searched first
+            for (const int c : {1 - better, better}) push_if_open(halves_[c]);  // the better one is searched first
         }
         return Outcome::empty;
     }
 
-    // Take the next nodes that were put aside: those with bounds of up to a step above the least.
-    void rise() {
+    // Set the level to a step above the least bound, and push the deferred nodes up to it, those with the least bounds
+    // last.
+    void raise_level() {
         Index least = INFINITE_COST;
         each_node([&](const Node& node) { least = std::min(least, node.bound); });
         level_ = step_ < 0 || least == INFINITE_COST ? INFINITE_COST : least + step_;
-        const auto later =
-            std::stable_partition(aside.begin(), aside.end(), [this](const Node& node) { return node.bound > level_; });
-        std::stable_sort(later, aside.end(), [](const Node& a, const Node& b) { return a.bound > b.bound; });
-        for (auto node = later; node != aside.end(); ++node) push(std::move(*node));
-        aside.erase(later, aside.end());
+        const auto next = std::stable_partition(deferred.begin(), deferred.end(),
+                                                [this](const Node& node) { return node.bound > level_; });
+        std::stable_sort(next, deferred.end(), [](const Node& a, const Node& b) { return a.bound > b.bound; });
+        for (auto node = next; node != deferred.end(); ++node) push(std::move(*node));
+        deferred.erase(next, deferred.end());
     }
 
     void propagate(const Node& node, Node& half, Index below) {
@@ -208,8 +211,8 @@ class Search {
         if (half.bound <= below) loss.template look_at_centre<Shape>(half);
     }
 
-    // Put a half on top unless nothing is left in it.
-    void keep(Node& half) {
+    // Push a half unless nothing is left in it; a leaf is searched first.
+    void push_if_open(Node& half) {
         if (half.bound > limit() || half.closed) return;
         if (shape_.is_leaf(half)) {
             const Leaf leaf = search_leaf(half);
@@ -221,14 +224,14 @@ class Search {
 
     Leaf search_leaf(const Node& node) {
         ++counts.leaves;
-        const Survivors part(node, lists_);
-        if (!loss.is_small(part)) return Leaf::too_large;
+        const Survivors survivors(node, lists_);
+        if (!loss.is_small(survivors)) return Leaf::too_large;
         const Reals normals = Shape::normals(node);
         if (normals.empty()) return Leaf::undecided;
-        return loss.search(part, node.total, normals, Shape::centre(node), counts);
+        return loss.search(survivors, node.total, normals, Shape::centre(node), counts);
     }
 
-    Loss first_;
+    Loss initial_;
     Lists lists_;
     Index longest_, n_columns_;
     Settings settings_;
@@ -236,7 +239,8 @@ class Search {
     Propagation<Shape> propagation_;
     Conflicts<Shape> conflicts_;
     Node halves_[2];
-    Index stop_ = 0, enough_ = 0, step_ = -1, level_ = INFINITE_COST;
+    Index stop_ = 0, early_stop_ = 0;  // counts.work at which the slice ends; at which it takes no more deferred nodes
+    Index step_ = -1, level_ = INFINITE_COST;
     Index bytes_ = 0;
 };
 

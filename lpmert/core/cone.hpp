@@ -1,8 +1,9 @@
 // Simplicial cones of weights: all sum_k x_k ray_k with x >= 0.
 //
-// Rays have dyadic coordinates and are exact. Scores are linear, so that order at the rays is order in the cone (lemma
-// K1 of proofs/cones.md), and the score at the middle of an edge is the mean of those at its ends: a child costs one
-// pass over the survivors. A split at a midpoint covers its cone (K2).
+// Scores are linear. So a hypothesis that is better at all rays is better in the whole cone (lemma K1 of
+// proofs/cones.md), and the score at the midpoint of an edge is the mean of the scores at its ends: branching takes one
+// pass over the survivors. The two halves of a cone, split at such a midpoint, cover it (K2). Rays have dyadic
+// coordinates and are exact.
 #pragma once
 
 #include "node.hpp"
@@ -10,11 +11,11 @@
 
 namespace lpmert::cells {
 
-inline constexpr Index SAMPLED_LISTS = 100;  // lists that tell where to split, about
-inline constexpr double OUTWARD = 1e-7;      // by how much normals ask for less than the cone has, see K4
+inline constexpr Index SAMPLED_LISTS = 100;  // about how many lists choose the edge to split
+inline constexpr double OUTWARD = 1e-7;      // by how much the sides are moved outwards, see K4
 
-// Write the columns of the inverse of a matrix [D, D] as rows; false if there is none. By Gauss-Jordan elimination with
-// partial pivoting.
+// Write the columns of the inverse of a matrix [n, n] as rows, by Gauss-Jordan elimination with partial pivoting;
+// return false if the matrix is singular.
 inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     Reals left(matrix, matrix + n * n);
     std::fill(columns, columns + n * n, 0.0);
@@ -45,8 +46,8 @@ inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     return true;
 }
 
-// Return normals [D, D] of a cone slightly wider than the one of these rays [D, D], and whether that is certain: every
-// ray has a positive product with every normal, beyond rounding (K4).
+// Return normals [D, D] of the sides of a cone slightly wider than that of rays [D, D], and whether this is certain:
+// every ray has a positive product with every normal, beyond rounding (K4).
 inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
     const Index n = rays.rows();
     check_size(rays.columns(), n, "a ray");
@@ -78,7 +79,8 @@ inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
     return {std::move(found), certain};
 }
 
-// A node whose values are scores at the rays [D, D], off by errors [D] at most.
+// A cone as a node; the values of its hypotheses are their scores at the rays [D, D], with errors of at most `errors`
+// [D].
 struct Cone : Node {
     Reals rays, errors;
 
@@ -90,7 +92,7 @@ struct Cone : Node {
         visit("errors", self.errors);
         visit("scores", self.values.items);
     }
-    // Look up the costs unless it has prices.
+    // Check the geometry, and look up the costs unless the node has prices.
     void look_up(const Lists& lists) {
         const Index n = lists.n_features();
         check_size(n_pairs(), 0, "cheap");
@@ -103,10 +105,11 @@ struct Cone : Node {
     }
 };
 
+// The geometry of cones for the search: how a node is halved, and how propagation compares hypotheses in it.
 class Cones {
   public:
     using Node = Cone;
-    static constexpr bool has_pairs = false;  // differences of scores are rounded, and their means no longer exact
+    static constexpr bool has_pairs = false;  // means of differences of scores would not be exact
     static constexpr bool sparing = false;    // whether rows are compared only if the best of the cheapest is beaten
 
     Cones(const Lists& lists, const Settings& settings) : settings_(settings) {
@@ -116,16 +119,18 @@ class Cones {
         best_.resize(n);
     }
 
-    // Choose where to split a cone; false where that cannot be done exactly, or has brought nothing for too long.
+    // Choose where to split a cone. Return false if it cannot be split exactly, or if too many splits have settled
+    // little.
     bool branch(const Cone& cone, Index hopeless) {
         if (cone.stalled >= hopeless) return false;
-        longest_edge(cone);
+        choose_edge(cone);
         return midpoint(cone);
     }
-    // Write the geometry of one of the halves, or of the whole cone in place of a half.
-    void halve(const Cone& cone, int which, Cone& half) { take(cone, half, which == 0 ? first_ : second_); }
-    void whole(const Cone& cone, Cone& same) { take(cone, same, -1); }
-    // Splits in a row that have settled little.
+    // Write the geometry of one of the halves.
+    void halve(const Cone& cone, int which, Cone& half) { set_geometry(cone, half, which == 0 ? first_ : second_); }
+    // Write the geometry of the cone itself in place of a half.
+    void copy_geometry(const Cone& cone, Cone& same) { set_geometry(cone, same, -1); }
+    // How many splits in a row have settled little.
     Index stalled(const Cone& cone, const Cone& half) const {
         const bool little = static_cast<double>(half.n_lists()) >= 0.9 * static_cast<double>(cone.n_lists());
         return little && half.n_rows() <= settings_.leaf_rows ? cone.stalled + 1 : 0;
@@ -142,23 +147,25 @@ class Cones {
             for (Index d = 0; d < n; ++d) sum[d] += cone.rays[k * n + d];
         return sum;
     }
-    // Normals [k, D] of a slightly wider part of the weight space; empty where that is not certain.
+    // Normals [k, D] of the sides of a slightly wider part of the weight space; empty if rounding leaves that
+    // uncertain.
     static Reals normals(const Cone& cone) {
         auto [found, certain] = outer_normals({cone.rays.data(), cone.n_features(), cone.n_features()});
         return certain ? std::move(found.items) : Reals();
     }
 
-    // Complete a node that was checked.
+    // Fill in what the lists say about a node whose fields were checked.
     static void complete(Cone& cone, const Lists& lists) { cone.look_up(lists); }
 
-    // How propagation compares the cone's rows in the half: by what they have at the half's rays, columns [D]; the
-    // centre is where all rays count as much.
+    // Set the columns by which propagation compares the cone's rows in the half: the scores at the half's rays. The
+    // centre is the sum of the rays.
     void view(const Cone& cone, View& values) const {
         for (Index d = 0; d < cone.n_features(); ++d) values[d] = d == replaced_ ? middle_.data() : cone.values[d];
     }
     const double* at_centre(const Cone&) const { return ones_.data(); }
-    // Fill `varied` so that lead(lead at the centre, varied) is the least lead in the half: of the best row of its list
-    // over each of rows begin .. end, or, where best is none, of each of these over row begin + one.
+    // Fill `varied` so that lead(lead at the centre, varied) is the least lead in the half: the lead of best[j], the
+    // best row of its list, over each row j of begin .. end; or, if best is null, the lead of each of these over row
+    // begin + one.
     LPMERT_CLONES void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
                             double* varied) const {
         const Index n = end - begin;
@@ -175,13 +182,14 @@ class Cones {
     }
     static double lead(double, double varied) { return varied; }
     static double error(const Cone&, Index) { return 0.0; }
-    // Leads at rays have their errors taken off, so that one of at least 0 is certain.
+    // The errors are already subtracted from leads at rays, so that a lead of at least 0 is certain.
     static bool beats(const View&, Index, Index, const Cone&) { return true; }
 
   private:
-    // The edge with the most cost at stake between its ends' winners, weighted by its length. Lists tied at one end
-    // have the other end's winner at both: no split comes nearer to a ray in which many boundaries meet.
-    void longest_edge(const Cone& cone) {
+    // Choose the edge with the most cost at stake between the winners at its ends, weighted by its length. A list that
+    // is tied at one end counts as won there by the winner at the other end: otherwise splits would pile up at a ray in
+    // which many boundaries meet.
+    void choose_edge(const Cone& cone) {
         const Index n = cone.n_features(), n_lists = cone.n_lists();
         std::fill(disagreement_.begin(), disagreement_.end(), 0.0);
         for (Index a = 0; a < n_lists; a += std::max<Index>(1, n_lists / SAMPLED_LISTS)) {
@@ -215,7 +223,7 @@ class Cones {
             }
         }
     }
-    // Compute the scores at the middle of the edge and what they are off; false if that ray is not exact.
+    // Compute the scores at the midpoint of the edge and their error; return false if the new ray is not exact.
     bool midpoint(const Cone& cone) {
         const Index n = cone.n_features();
         const double *const first = cone.values[first_], *const second = cone.values[second_];
@@ -233,7 +241,8 @@ class Cones {
         if (!exact) error_ += EPSILON * largest;
         return exact_ray;
     }
-    void take(const Cone& cone, Cone& half, Index replaced) {
+    // Write the geometry of the half in which the midpoint replaces a ray, or of the cone itself if that is -1.
+    void set_geometry(const Cone& cone, Cone& half, Index replaced) {
         const Index n = cone.n_features();
         half.rays = cone.rays;
         half.errors = cone.errors;
@@ -247,9 +256,10 @@ class Cones {
 
     Settings settings_;
     Index first_ = 0, second_ = 1;  // the ends of the edge that is split
-    double error_ = 0.0;            // of the scores at its middle
+    double error_ = 0.0;            // of the scores at its midpoint
     Index replaced_ = -1;           // the ray of the last half that is the midpoint, -1 for a whole cone
-    Reals middle_, disagreement_, ones_;
+    Reals middle_;                  // scores at the midpoint
+    Reals disagreement_, ones_;
     Indices best_;
 };
 

@@ -1,10 +1,11 @@
-// Conflicts of lists: of two that pull in opposite directions, one does not have its cheapest hypothesis.
+// Conflicts between lists: of two lists that pull in opposite directions, one does not choose its cheapest hypothesis.
 //
-// An item is a list and a step of its costs, which it pays wherever its gain, the lead of what costs more over all that
-// costs less, is not negative. Where a mixture of two items' gains is negative nowhere in a node, all its weights make
-// one of the two pay (lemma K7 of proofs/cones.md, B4 of proofs/boxes.md): the bound rises by the smaller of their
-// steps, which is taken off both, so that what items are charged adds up. Pairs are found in single precision; each is
-// then decided in double precision, with a bound on its rounding.
+// An item is a list and a step of its costs. Its gain is the lead of a hypothesis above the step over all below it; the
+// list pays the step wherever the gain is not negative. If a mixture of the gains of two items is negative nowhere in a
+// node, then at all weights of the node one of the two lists pays (lemma K7 of proofs/cones.md, B4 of proofs/boxes.md).
+// So the node's bound rises by the smaller of the two steps. This charge is deducted from both, so that charges add up.
+//
+// Single precision finds candidate pairs. Double precision decides each, with a bound on its rounding error.
 #pragma once
 
 #include "box.hpp"
@@ -14,41 +15,41 @@
 
 namespace lpmert::cells {
 
-inline constexpr Index BLOCK = 128;       // items compared with another one at once
-inline constexpr Index VECTOR = 16;       // of these in registers
-inline constexpr float NO_GAIN = 1e-30F;  // a gain that is none counts as so little: it makes up for no loss
-inline constexpr Index BUCKETS = 128;     // items of a box are put in order of height as far as so many buckets tell
-inline constexpr double SHARE = 0.35;  // besides equal shares, so much of one item and the rest of the other are tried
-inline constexpr float NEARLY = -2e-6F;  // margins in single precision that double precision may find to be none
-inline constexpr double HOPE = 0.6;  // share of what is needed that an estimate from a sample has to promise at least
-inline constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
-inline constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
-inline constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
+inline constexpr Index BLOCK = 128;       // items that are compared with another one at once
+inline constexpr Index VECTOR = 16;       // of these, items in registers
+inline constexpr float NO_GAIN = 1e-30F;  // stands for a gain of 0, which makes up for no loss
+inline constexpr Index BUCKETS = 128;     // of heights, by which items of a box are sorted
+inline constexpr double SHARE = 0.35;     // tried shares of two items: equal, SHARE and the rest, the rest and SHARE
+inline constexpr float NEARLY = -2e-6F;   // least margin in single precision that may be 0 in double precision
+inline constexpr double HOPE = 0.6;       // least share of the needed charges that an estimate from a sample promises
+inline constexpr double ALIKE = 1.0 / 16.0;  // levels of a list whose heights differ by less are one item
+inline constexpr float GONE = -8.0F;         // height of an item with nothing left: no other makes up for it
+inline constexpr Index SAMPLE = 256;         // about how many items of a box such an estimate compares
 
-// Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
-// that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
-// the charges.
-template <class Some>
-Index charge(Some& items, Index possible, Index needed, Index& compared) {
+// Charge conflicts between items, in order of falling height, until the charges exceed the sum that is needed; return
+// the sum of the charges. possible: what the items that pay at the centre have left, as every charge is to one of them;
+// INFINITE_COST if unknown.
+template <class ItemSet>
+Index charge(ItemSet& items, Index possible, Index needed, Index& compared) {
     Index total = 0;
-    const auto lose = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
+    const auto lower_possible = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
     for (Index i = items.n - 1; i > 0; --i) {
         if (total > needed || plus(total, possible) <= needed) break;
         if (!items.pays_at_centre(i)) continue;
-        lose(items.left[i]);
+        lower_possible(items.left[i]);
         for (Index begin = items.first_partner(i); begin < i; begin += BLOCK) {
             if (items.left[i] == 0 || total > needed) break;
             const Index end = std::min(i, begin + BLOCK);
             compared += end - begin;
             if (!items.compare(i, begin, end)) continue;
             for (Index j = begin; j < end; ++j) {
-                if (!items.promises(j, begin) || items.left[j] == 0 || !items.pays(i, j, begin)) continue;
+                if (!items.may_conflict(j, begin) || items.left[j] == 0 || !items.pays(i, j, begin)) continue;
                 const Index amount = std::min(items.left[i], items.left[j]);
                 total += amount;
-                items.name(i, j);
-                if (items.pays_at_centre(j)) lose(amount);
-                items.take(i, amount);
-                items.take(j, amount);
+                items.record(i, j);
+                if (items.pays_at_centre(j)) lower_possible(amount);
+                items.deduct(i, amount);
+                items.deduct(j, amount);
                 if (items.left[i] == 0 || total > needed) break;
             }
         }
@@ -56,18 +57,19 @@ Index charge(Some& items, Index possible, Index needed, Index& compared) {
     return total;
 }
 
+// The bucket of a height; heights beyond -1 and 1 go to the outermost buckets.
 inline Index bucket(double height) {
     return std::clamp<Index>(static_cast<Index>((height + 1.0) * (0.5 * static_cast<double>(BUCKETS))), 0, BUCKETS - 1);
 }
 
-// The margins of an item in equal shares, with more of the first one, and with less.
+// The margins of an item with another one in equal shares, with more of the other, and with less.
 inline std::tuple<float, float, float> margins_at(const std::vector<float>& margins, Index j) {
-    const float* const kept = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
-    return {kept[0], kept[VECTOR], kept[2 * VECTOR]};
+    const float* const even = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
+    return {even[0], even[VECTOR], even[2 * VECTOR]};
 }
 
-// Items, in no order. gains [n, D]; sizes: what a gain is at most; heights: what it is at the centre, as a share of
-// that; steps: what an item pays. By positions in order of height: order: which item it is; left: what it has not been
+// Items, in any order: gains [n, D]; sizes: bounds on a gain; heights: the gain at the centre by its size; steps: what
+// an item can be charged. The same items in order of height: order: the item's number; left: what it has not been
 // charged yet; scaled [D, n]: gains by size.
 struct Items {
     Items(Index n_features_, Index n_items) : n_features(n_features_), stride(n_items + VECTOR) {
@@ -89,14 +91,14 @@ struct Items {
 template <class Shape>
 class Conflicts;
 
-// Items of a cone: of each open list the step from its least cost to the next.
+// Conflicts in a cone. The items are the steps of the open lists from the least cost to the next.
 template <>
 class Conflicts<Cones> : public Items {
   public:
     Conflicts(const Lists& lists, const Settings& settings, const Cones&)
         : Items(lists.n_features(), std::min(lists.n_lists(), settings.conflict_lists)), low_(BLOCK), high_(low_) {}
 
-    // By how much conflicts raise the bound of a cone; they need not do more than exceed what is needed.
+    // Return by how much conflicts raise the own bound of a cone; stop beyond what is needed.
     Index run(const Cone& cone, Index needed, Counts& counts) {
         errors_ = cone.errors;
         collect(cone);
@@ -104,10 +106,11 @@ class Conflicts<Cones> : public Items {
         return can_pay(needed) ? charge(*this, sort(), needed, counts.work) : 0;
     }
 
-    // What `charge` asks; i, j: positions in order of height.
+    // The interface of `charge`. i, j: positions in order of height.
     bool pays_at_centre(Index i) const { return heights[order[i]] > 0.0; }
     Index first_partner(Index) const { return 0; }
-    // Multiples of item i's gain between low and high make up for the losses of items begin .. end at every ray.
+    // Find for each of items begin .. end the multiples low .. high of item i's gain that make up for its losses at
+    // every ray; return whether there are any.
     LPMERT_CLONES bool compare(Index i, Index begin, Index end) {
         const Index n = end - begin;
         float *const low = low_.data(), *const high = high_.data();
@@ -115,9 +118,9 @@ class Conflicts<Cones> : public Items {
         std::fill_n(high, n, std::numeric_limits<float>::infinity());
         for (Index d = 0; d < n_features; ++d) {
             const float* const row = scaled.data() + d * stride;
-            const float own = row[i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
+            const float value = row[i], factor = -1.0F / (value >= 0.0F ? std::max(value, NO_GAIN) : value);
             const float* const others = row + begin;
-            if (own >= 0.0F) {
+            if (value >= 0.0F) {
                 for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
             } else {
                 for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
@@ -127,9 +130,9 @@ class Conflicts<Cones> : public Items {
         for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
         return found != 0;
     }
-    bool promises(Index j, Index begin) const { return low_[j - begin] <= high_[j - begin]; }
-    // Whether some of one gain and of another are surely at least 0 together at every ray, in the shares that seem
-    // best; gains are differences of scores that are off by errors [D] each.
+    bool may_conflict(Index j, Index begin) const { return low_[j - begin] <= high_[j - begin]; }
+    // Whether the mixture of two gains, in the shares that seem best, is certainly at least 0 at every ray. Gains are
+    // differences of scores, each with an error of at most errors [D].
     bool pays(Index i, Index j, Index begin) const {
         const Index first = order[i], second = order[j];
         const double low = low_[j - begin], high = high_[j - begin];
@@ -145,15 +148,16 @@ class Conflicts<Cones> : public Items {
         }
         return true;
     }
-    void take(Index j, Index amount) {
+    void deduct(Index j, Index amount) {
         left[j] -= amount;
         if (left[j] > 0) return;
         for (Index d = 0; d < n_features; ++d) scaled[d * stride + j] = -1.0F;  // no other makes up for such losses
     }
-    void name(Index, Index) {}
+    void record(Index, Index) {}
 
   private:
-    // The gain of a list: of the best row at the centre that costs more, over all of the least cost.
+    // Add the items of the open lists. A gain is the lead of the best of the dearer rows at the centre over all rows of
+    // the least cost.
     void collect(const Cone& cone) {
         n = 0;
         for (Index a = 0; a < cone.n_row_lists(); ++a) {
@@ -186,8 +190,8 @@ class Conflicts<Cones> : public Items {
             heights[n++] = total / size;
         }
     }
-    // Whether the items that pay at the centre, and those at each ray, pay more than is needed: charges are no more
-    // than what is paid at any weights.
+    // Whether charges can exceed what is needed. They are at most what items pay at any weights, so also at the centre
+    // and at each ray.
     bool can_pay(Index needed) const {
         for (Index d = -1; d < n_features; ++d) {
             Index paid = 0;
@@ -197,7 +201,7 @@ class Conflicts<Cones> : public Items {
         }
         return true;
     }
-    // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
+    // Sort the items by height, with nothing charged yet; return the sum of the steps of those that pay at the centre.
     Index sort() {
         std::iota(order.begin(), order.begin() + n, Index{0});
         std::sort(order.begin(), order.begin() + n,
@@ -216,7 +220,7 @@ class Conflicts<Cones> : public Items {
     std::vector<float> low_, high_;
 };
 
-// Items of a box: several levels of the costs of each list may be charged.
+// Conflicts in a box. A list may have several items, for steps between several levels of its costs.
 template <>
 class Conflicts<Boxes> : public Items {
   public:
@@ -228,7 +232,7 @@ class Conflicts<Boxes> : public Items {
         for (auto* const numbers : {&lead_, &reach_}) numbers->resize(longest);
         later_.resize(longest);
     }
-    // Room for so many items of so many features, given one by one, and for naming so many pairs of them.
+    // Memory for items that are added one by one, and for recording this many charged pairs.
     Conflicts(Index n_features_, Index n_items, Index n_pairs)
         : Items(n_features_, n_items + 1),
           most_pairs_(n_pairs),
@@ -242,7 +246,7 @@ class Conflicts<Boxes> : public Items {
         counts.work += box.n_survivors();
         const Index all = n, share = n / SAMPLE;
         if (share > 1) {
-            // Of many items, a sample tells whether it is worth while: pairs grow with the square of their number.
+            // The number of pairs grows with the square of that of items, so a sample tells whether to compare all.
             for (Index k = 0; k < all / share; ++k) swap(k, k * share);
             n = all / share;
             const auto enough = static_cast<Index>(HOPE * static_cast<double>(needed) / static_cast<double>(share));
@@ -253,7 +257,7 @@ class Conflicts<Boxes> : public Items {
         return charge_items(needed, counts.work);
     }
 
-    // Begin with items of a box, given one by one; rounding: 0.0 if sums of gains are exact, else 1.0.
+    // Begin with a box, to which items are added one by one. rounding: 0.0 if sums of gains are exact, else 1.0.
     void begin(Span<const double> centre, Span<const double> radius, double rounding, double off) {
         centre_ = centre;
         radius_ = radius;
@@ -263,13 +267,13 @@ class Conflicts<Boxes> : public Items {
         pairs_.clear();
     }
     Span<double> next_gain() { return gain(n); }
-    // Add the next one; return whether it is of any use.
+    // Add the item whose gain was written into next_gain(); return whether it can take part in a conflict.
     bool add(Index step) {
         Products products;
         for (Index d = 0; d < n_features; ++d) products.add(gain(n)[d], 0.0, centre_[d], radius_[d]);
         return add(products.lead, products.reach, step);
     }
-    // Charge conflicts between the items until the charges exceed what is needed; return their sum.
+    // Charge conflicts until the charges exceed what is needed; return their sum.
     Index charge_items(Index needed, Index& compared) {
         Index possible = 0;
         for (Index k = 0; k < n; ++k)
@@ -280,22 +284,22 @@ class Conflicts<Boxes> : public Items {
     }
     const std::vector<std::pair<Index, Index>>& pairs() const { return pairs_; }
 
-    // What `charge` asks.
+    // The interface of `charge`.
     bool pays_at_centre(Index i) const { return level_[i] >= 0.0F; }
     Index first_partner(Index i) const { return starts_[bucket(-level_[i])]; }
-    // Write the margins of item i with items begin .. end, in three shares; return whether any is not negative, nearly.
+    // Write the margins of item i with items begin .. end in three shares; return whether any is nearly 0, or positive.
     LPMERT_CLONES bool compare(Index i, Index begin, Index end) {
         const float* const level = level_.data();
         float* const margins = margins_.data();
         constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
-        const float own = level[i];
+        const float height = level[i];
         for (Index block = begin; block < end; block += VECTOR) {
             float even[VECTOR], more[VECTOR], less[VECTOR];
             for (Index j = 0; j < VECTOR; ++j) {
                 const float other = level[block + j];
-                even[j] = own + other;
-                more[j] = own + odds * other;
-                less[j] = odds * own + other;
+                even[j] = height + other;
+                more[j] = height + odds * other;
+                less[j] = odds * height + other;
             }
             for (Index d = 0; d < n_axes_; ++d) {
                 const float x = scaled[d * stride + i], odd = odds * x;
@@ -306,22 +310,22 @@ class Conflicts<Boxes> : public Items {
                     less[j] -= std::abs(odd + others[j]);
                 }
             }
-            float* const kept = margins + 3 * (block - begin);
-            // One loop for each, which compilers turn into vector instructions.
-            for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
-            for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
-            for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
+            float* const found = margins + 3 * (block - begin);
+            // Three loops, as compilers vectorise each of them.
+            for (Index j = 0; j < VECTOR; ++j) found[j] = even[j];
+            for (Index j = 0; j < VECTOR; ++j) found[VECTOR + j] = more[j];
+            for (Index j = 0; j < VECTOR; ++j) found[2 * VECTOR + j] = less[j];
         }
         const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
         int found = 0;
         for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
         return found != 0;
     }
-    bool promises(Index j, Index begin) const {
+    bool may_conflict(Index j, Index begin) const {
         const auto [even, more, less] = margins_at(margins_, j - begin);
         return std::max(even, std::max(more, less)) >= NEARLY;
     }
-    // Whether of two items one pays everywhere, in the shares that seem best.
+    // Whether the mixture of two gains, in the shares that seem best, is certainly at least 0 in the whole box.
     bool pays(Index i, Index j, Index begin) const {
         const auto [even, more, less] = margins_at(margins_, j - begin);
         const Index first = order[i], second = order[j];
@@ -343,11 +347,11 @@ class Conflicts<Boxes> : public Items {
         const bool exact = share == 1.0 && other == 1.0;
         return products.are_at_least(products.error(n_features + 6, exact ? rounding_ : 1.0) + (share + other) * off_);
     }
-    void take(Index j, Index amount) {
+    void deduct(Index j, Index amount) {
         left[j] -= amount;
         if (left[j] == 0) level_[j] = GONE;
     }
-    void name(Index i, Index j) {
+    void record(Index i, Index j) {
         if (count(pairs_) < most_pairs_) pairs_.emplace_back(order[i], order[j]);
     }
 
@@ -366,7 +370,7 @@ class Conflicts<Boxes> : public Items {
             const Index last = std::min(first + PROPAGATION_BLOCK, box.n_pairs());
             measure(box.gains, first, last, box, lead_.data(), reach_.data());
             for (Index p = first; p < last; ++p) {
-                if (box.steps[p] == 0) continue;  // two hypotheses of different statistics may cost the same
+                if (box.steps[p] == 0) continue;  // hypotheses of different statistics may have the same price
                 for (Index d = 0; d < n_features; ++d) gain(n)[d] = box.gains[d][p];
                 add(lead_[p - first], reach_[p - first], box.steps[p]);
             }
@@ -374,18 +378,19 @@ class Conflicts<Boxes> : public Items {
         const Index face = box.face();
         for (Index a = 0; a < box.n_row_lists(); ++a) add_levels(box, box.ends[a], box.ends[a + 1], face);
     }
-    // Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost
-    // more is above all that cost no more; levels of nearly the same height are one item, paid where the last of them
-    // is.
+    // Add an item for each cost level of a list of more than two hypotheses. The list pays it where the best of the
+    // dearer hypotheses is above all others. Levels of nearly the same height become one item, which is paid where the
+    // last of them is.
     void add_levels(const Box& box, Index low, Index high, Index face) {
         const Index first = n, size = high - low;
         score_columns(values_, low, high, centre_.data(), lead_.data());
         for (Index i = size - 1, best = i; i >= 0; --i) {
             if (lead_[i] > lead_[best]) best = i;
-            later_[i] = best;  // of the rows from here on
+            later_[i] = best;  // the best of rows i .. size - 1 at the centre
         }
         Index cheap = 0, end = 0;
-        double beyond = -1.0, top = 0.0;  // what others of the cheaper rows may be ahead; negative if there are none
+        double beyond = -1.0,
+               top = 0.0;  // by how much other cheaper rows may lead row `cheap`; negative if there are none
         while (n - first < levels_) {
             const Index before = end, ahead = cheap, cost = box.costs[low + end];
             while (end < size && box.costs[low + end] == cost) {
@@ -393,28 +398,29 @@ class Conflicts<Boxes> : public Items {
                 ++end;
             }
             if (end == size)
-                break;  // as hypotheses of different statistics may cost the same, this may be the first level
+                break;  // possibly at the first level: hypotheses of different statistics may cost the same
             if (end > 1) {
                 const double more = allowance(box, low + (cheap == ahead ? before : 0), low + end, low + cheap);
                 beyond = cheap == ahead ? std::max(beyond, more) : more;
             }
-            const Span<double> own = next_gain();
+            const Span<double> lead = next_gain();
             const Index best = later_[end];
-            for (Index d = 0; d < n_features; ++d) own[d] = box.values[d][low + best] - box.values[d][low + cheap];
+            for (Index d = 0; d < n_features; ++d) lead[d] = box.values[d][low + best] - box.values[d][low + cheap];
             if (beyond >= 0.0) {
-                // All others are at most the one and this, and the face's weight is 1 or -1 all over the box.
-                const double gain = own[face];
-                own[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
+                // No other cheaper row leads `cheap` by more than `beyond`, and the face's weight is 1 or -1 in the
+                // box.
+                const double gain = lead[face];
+                lead[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
             }
             if (!add(box.costs[low + end] - cost)) break;
             const Index k = n - 1;
             const double height = heights[k];
             if (height < -1.0) {
                 --n;
-                break;  // and the next ones are lower still
+                break;  // the next levels are lower still
             }
             if (k > first && top - height < ALIKE && (height >= 0.0) == (top >= 0.0)) {
-                std::copy(own.begin(), own.end(), gain(k - 1).begin());
+                std::copy(lead.begin(), lead.end(), gain(k - 1).begin());
                 sizes[k - 1] = sizes[k];
                 heights[k - 1] = heights[k];
                 steps[k - 1] = plus(steps[k - 1], steps[k]);
@@ -424,7 +430,7 @@ class Conflicts<Boxes> : public Items {
             }
         }
     }
-    // By how much rows low .. high may be ahead of one of them in a box, at most; never less than 0.0.
+    // An upper bound, at least 0.0, on the leads of rows low .. high over one of them in a box.
     double allowance(const Box& box, Index low, Index high, Index ahead) const {
         double most = 0.0;
         for (Index i = low; i < high; ++i) {
@@ -442,7 +448,7 @@ class Conflicts<Boxes> : public Items {
         std::swap(heights[x], heights[y]);
         std::swap(steps[x], steps[y]);
     }
-    // Put the items in order of height, as far as buckets tell, with all of their steps left.
+    // Sort the items by the buckets of their heights, with nothing charged yet.
     void sort() {
         std::fill(starts_.begin(), starts_.end(), 0);
         for (Index k = 0; k < n; ++k) ++starts_[bucket(heights[k]) + 1];

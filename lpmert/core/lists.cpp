@@ -23,12 +23,12 @@ Lists::Lists(Rows<const double> rows_, Span<const Index> offsets_, Span<const In
     if (rows.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("rows must be fewer than 2^31");
     if (cap.size() > 0) check_size(cap.size(), n + 1, "cap");
     check_offsets(offsets, rows.rows(), "offsets");
-    Reals turned(rows.rows() * n);
+    Reals transposed(rows.rows() * n);
     for (Index s = 0; s < n_lists(); ++s)
         for (Index i = 0; i < length(s); ++i)
-            for (Index d = 0; d < n; ++d) turned[offsets[s] * n + d * length(s) + i] = row(offsets[s] + i)[d];
-    held = std::make_shared<const Reals>(std::move(turned));
-    columns = *held;
+            for (Index d = 0; d < n; ++d) transposed[offsets[s] * n + d * length(s) + i] = row(offsets[s] + i)[d];
+    columns_owner = std::make_shared<const Reals>(std::move(transposed));
+    columns = *columns_owner;
 }
 
 double rounding_bound(const Lists& lists, const double* weights) {
@@ -73,8 +73,8 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
 
 namespace {
 
-// Score one list of rows [M, D] at offsets [S + 1] after the other at weights [D]: each(its number, its scores, the
-// position of the best, the first on ties).
+// Score the lists of rows [M, D] at weights [D] one after the other, and call each(list, scores, position of the first
+// best hypothesis).
 template <class Each>
 void score_lists(Rows<const double> rows, Span<const Index> offsets, Span<const double> weights, Each each) {
     check_offsets(offsets, rows.rows(), "offsets");

@@ -1,8 +1,8 @@
-// Lists of hypotheses as the searches see them: scores, decoding, and what rounding may have changed of a lead.
+// Lists of hypotheses as the searches see them: scores, decoding, and bounds on rounding errors.
 //
-// Rounding (lemma P5 of proofs/problem.md): a score is a sum of D products, so that the difference of two scores is off
-// by at most 2 (D + 3) eps sum_d |w_d| reach_d in whatever order it is added up, and by 2 sum_d |w_d| spread_d where
-// the features themselves are rounded. A lead that is larger than this is a lead of the exact scores.
+// A score is a sum of D products. In whatever order it is added up, the difference of two scores has an error of at
+// most 2 (D + 3) eps sum_d |w_d| reach_d, plus 2 sum_d |w_d| spread_d if the features themselves are rounded (lemma P5
+// of proofs/problem.md). If a hypothesis leads by more than this, it leads in exact arithmetic.
 #pragma once
 
 #include "arrays.hpp"
@@ -12,7 +12,7 @@ namespace lpmert {
 
 inline constexpr double EPSILON = std::numeric_limits<double>::epsilon();
 
-// A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums that may hold it stop at it.
+// The cost of a forbidden hypothesis, larger than that of any selection. `plus` caps sums at it.
 inline constexpr Index INFINITE_COST = Index{1} << 61;
 
 inline Index plus(Index cost, Index more) {
@@ -20,14 +20,14 @@ inline Index plus(Index cost, Index more) {
     return sum < INFINITE_COST ? sum : INFINITE_COST;
 }
 
-// Rows [M, D] in order of cost within each list, and the same numbers list by list, feature by feature, in columns.
-// offsets [S + 1]; costs [M]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the
-// exact one; cap: empty, or a unit vector [D] and the least cosine with it.
+// The features of all hypotheses: as rows [M, D], in order of cost within each list, and as columns [D, length] of one
+// list after the other. offsets [S + 1]; costs [M]; reach [D]: largest magnitude of each feature; spread [D]: largest
+// error of each feature; cap: empty, or a unit vector [D] and the least cosine that weights must have with it.
 class Lists {
-    std::shared_ptr<const Reals> held;
+    std::shared_ptr<const Reals> columns_owner;
 
   public:
-    // Raises ValueError unless they fit together.
+    // Raises ValueError unless the sizes fit together.
     Lists(Rows<const double> rows, Span<const Index> offsets, Span<const Index> costs, Span<const double> reach,
           Span<const double> spread, Span<const double> cap);
 
@@ -48,11 +48,11 @@ class Lists {
     }
 };
 
-// Fill scores [length] of a list of at least a block, given its columns [n, length]; the last block may overlap the one
-// before. Inlined into a large function, the sums would not all stay in registers.
+// Fill the scores [length] of a list with at least a block of hypotheses, given its columns [n, length]. The last block
+// may overlap the one before. Not inlined: in a large function, the sums would not all stay in registers.
 void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores);
 
-// Fill scores [length] of list s. Each is added up in the order of the features.
+// Fill the scores [length] of list s. Each score is added up in the order of the features.
 LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
     const Index n = lists.n_features(), length = lists.length(s);
     const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
@@ -81,7 +81,7 @@ LPMERT_INLINE double largest_score(const double* scores, Index length) {
     return top;
 }
 
-// The position of the first largest of `length` scores, of which there is at least one.
+// The position of the first of the largest scores; length is at least 1.
 LPMERT_INLINE Index largest(const double* scores, Index length) {
     const double top = largest_score(scores, length);
     Index i = 0;
@@ -89,13 +89,13 @@ LPMERT_INLINE Index largest(const double* scores, Index length) {
     return i;
 }
 
-// What a list costs if the dearest of the hypotheses within `bound` of its best one counts; clear: whether these cost
-// the same.
+// The cost of the dearest hypothesis whose score is within `bound` of the best one. `clear` becomes false unless all of
+// these hypotheses cost the same.
 LPMERT_INLINE Index dearest_within(double bound, const double* scores, Index best, Span<const Index> costs,
                                    bool& clear) {
     const double top = scores[best];
     Index cost = costs.data()[best];
-    bool close = false;  // looked at first, as vectors do that
+    bool close = false;  // a first loop without branches, which is vectorised, nearly always ends the matter
     for (Index i = 0; i < costs.size(); ++i) close |= (top - scores[i] <= bound) & (costs.data()[i] != cost);
     for (Index i = 0; close && i < costs.size(); ++i)
         if (top - scores[i] <= bound) cost = std::max(cost, costs.data()[i]);
@@ -103,10 +103,10 @@ LPMERT_INLINE Index dearest_within(double bound, const double* scores, Index bes
     return cost;
 }
 
-// What the difference of two scores may be off by.
+// A bound on the error of the difference of two scores (P5).
 double rounding_bound(const Lists& lists, const double* weights);
 
-// Whether weights surely lie in the cap; without a cap all do.
+// Whether weights certainly lie in the cap; true if there is none.
 bool in_cap(const Lists& lists, const double* weights);
 
 struct Decoded {
@@ -114,7 +114,7 @@ struct Decoded {
     bool clear;  // whether every winner leads by more than rounding
 };
 
-// Write each list's winner, counted within the list, into selection [S]; scores [longest list] is work space.
+// Write the position of each list's winner into selection [S]; scores [longest list] is work space.
 Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores);
 
 }  // namespace lpmert

@@ -1,4 +1,4 @@
-// The extension module: each family binds its own functions.
+// The extension module. Each file binds its own functions at its end.
 #include "binding.hpp"
 #include "lists.hpp"
 
@@ -20,9 +20,8 @@ Bind bind_circle, bind_line_search;
 
 NB_MODULE(_core, module) {
     using namespace lpmert;
-    // The C++ runtime allocates a thread's exception state at its first throw. Where that first throw is a
-    // std::bad_alloc, the allocation fails too and the process aborts: the importing thread has its state before memory
-    // can be short.
+    // The C++ runtime allocates a thread's exception state at the first throw. If the first throw is a std::bad_alloc,
+    // this allocation fails too, and the process aborts. So the importing thread throws once while there is memory.
     try {
         throw std::bad_alloc();
     } catch (const std::bad_alloc&) {

@@ -1,7 +1,7 @@
-// A node of the search over the weight space: the hypotheses that may still win in a part of it, and bounds.
+// A node of the search over the weight space: a part of the space, the hypotheses that may still win in it, and bounds.
 //
-// What is known of hypotheses stands in columns, one for each feature of a box (box.hpp) or ray of a cone (cone.hpp).
-// In boxes, lists with two hypotheses left are pairs, of which only the difference matters.
+// The values of the hypotheses are stored in columns: one for each feature in a box (box.hpp), one for each ray in a
+// cone (cone.hpp). In boxes, a list with two hypotheses left becomes a pair, of which only the difference matters.
 #pragma once
 
 #include <new>
@@ -11,29 +11,29 @@
 
 namespace lpmert::cells {
 
-// Room whose items are about to be written, and need not be zeros before.
+// An allocator that leaves new numbers uninitialised: they are about to be written.
 template <class T>
-struct Unwritten : std::allocator<T> {
+struct Uninitialized : std::allocator<T> {
     template <class U>
     struct rebind {
-        using other = Unwritten<U>;
+        using other = Uninitialized<U>;
     };
-    Unwritten() = default;
+    Uninitialized() = default;
     template <class U>
-    Unwritten(const Unwritten<U>&) {}
-    template <class U, class... Given>
-    void construct(U* place, Given&&... given) {
-        if constexpr (sizeof...(Given) == 0)
+    Uninitialized(const Uninitialized<U>&) {}
+    template <class U, class... Args>
+    void construct(U* place, Args&&... args) {
+        if constexpr (sizeof...(Args) == 0)
             ::new (static_cast<void*>(place)) U;
         else
-            ::new (static_cast<void*>(place)) U(std::forward<Given>(given)...);
+            ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
     }
 };
 
 template <class T>
-using Buffer = std::vector<T, Unwritten<T>>;
+using Buffer = std::vector<T, Uninitialized<T>>;
 
-// Numbers of n items, feature by feature.
+// A matrix [features, n], stored feature by feature.
 struct Columns {
     Buffer<double> items;
     Index n = 0;
@@ -46,30 +46,32 @@ struct Columns {
     const double* operator[](Index d) const { return items.data() + d * n; }
 };
 
-// Columns wherever they stand, one for each feature or ray.
+// Pointers to columns, one for each feature or ray.
 using View = std::vector<const double*>;
 
-// Fill scores with the products of columns begin .. end and weights [D], added up feature by feature whatever the width
-// of vectors.
+// Fill the scores of items begin .. end at weights [D]. The sums run feature by feature, whatever the width of vectors.
 LPMERT_CLONES inline void score_columns(const View& values, Index begin, Index end, const double* weights,
                                         double* scores) {
     const Index n = end - begin;
     for (Index j = 0; j < n; ++j) scores[j] = 0.0;
     for (std::size_t d = 0; d < values.size(); ++d) {
-        const double* const own = values[d] + begin;
+        const double* const column = values[d] + begin;
         const double weight = weights[d];
-        for (Index j = 0; j < n; ++j) scores[j] += own[j] * weight;
+        for (Index j = 0; j < n; ++j) scores[j] += column[j] * weight;
     }
 }
 
-// own: what the node costs at least by the cheapest survivor of every list; bound: that, raised by conflicts here or in
-// what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since
-// a tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: what its centre
-// costs, infinite where that is not known or forbidden; closed: whether nothing is left to find in it.
+// own: the lower bound by the cheapest survivor of every list; bound: the largest of `own`, the bounds of its ancestors
+// and what conflicts prove. total [K]: summed statistics of the settled lists, empty for sums of costs. stalled: splits
+// since a tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: cost of
+// the node's centre, infinite if unknown or forbidden; closed: nothing is left to find in the node.
 //
-// Pairs [P]: the cheap hypothesis, the dear one, and what this costs and has more: steps, gains [D, P]; of the latter's
-// products with weights, `reaches` bound the rounding errors. Rows [R] of the other lists, which end at `ends`: their
-// hypotheses, costs, values [D, R], and in boxes the rounding errors of products, row_reaches.
+// Pairs [P] have a cheap hypothesis and a dear one. steps: by how much the dear one costs more; gains [D, P]: its
+// features less those of the cheap one; reaches: bounds on the rounding errors of products of gains with weights.
+//
+// Rows [R] are the survivors of all other lists, list by list; `ends` has the ends of these lists. A row has its
+// hypothesis (ids), its cost, its values [D, R], and in boxes a bound on the rounding error of its products
+// (row_reaches).
 struct Node {
     Index own = 0, bound = 0, stalled = 0, age = 0, centre_cost = 0;
     bool closed = false;
@@ -92,8 +94,8 @@ struct Node {
     Index bytes() const {
         return 8 * (count(gains.items) + count(values.items) + 3 * n_survivors()) + 16 * count(ends) + 1000;
     }
-    // Raise ValueError unless what it tells of hypotheses is of these lists; longest: list; statistics have so many
-    // columns.
+    // Raise ValueError unless the node's hypotheses are of these lists. longest: length of the longest list; n_columns:
+    // of statistics.
     void check(const Lists& lists, Index longest, Index n_columns) const {
         check_within(cheap, lists.n_rows(), "cheap");
         check_within(dear, lists.n_rows(), "dear");
@@ -107,7 +109,7 @@ struct Node {
         if (!costs.empty()) check_size(count(costs), n_rows(), "costs");
         if (!steps.empty()) check_size(count(steps), n_pairs(), "steps");
     }
-    // Name all that cannot be looked up in the lists; costs and steps only where they are prices of their own.
+    // Visit the fields that cannot be looked up in the lists. Costs and steps are among them only if they are prices.
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
         visit("own", self.own);
@@ -124,7 +126,7 @@ struct Node {
         visit("steps", self.steps);
     }
     void resize_pairs(Index n_features, Index n) {
-        for (auto* const rows : {&cheap, &dear}) rows->resize(n);
+        for (auto* const ids_of : {&cheap, &dear}) ids_of->resize(n);
         steps.resize(n);
         reaches.resize(n);
         gains.resize(n_features, n);
@@ -137,13 +139,14 @@ struct Node {
     }
 };
 
-// The hypotheses that may win in a part of the weight space, list by list in order of cost; fixed: of all other lists.
+// The hypotheses that may win in a node, list by list in order of cost. fixed: cost of the settled lists; own: the
+// node's own bound.
 struct Survivors {
     std::vector<Row> ids;
     Indices costs, ends;
     Index fixed = 0, own = 0;
 
-    // The rows of a node, and after them its pairs.
+    // First the lists with rows, then the pairs.
     Survivors(const Node& node, const Lists& lists)
         : ids(node.ids.begin(), node.ids.end()),
           costs(node.costs.begin(), node.costs.end()),
@@ -152,8 +155,8 @@ struct Survivors {
           own(node.own) {
         for (Index a = 0; a < node.n_row_lists(); ++a) fixed -= costs[ends[a]];
         for (Index p = 0; p < node.n_pairs(); ++p) {
-            const Index cost =
-                lists.costs[node.cheap[p]];  // by prices it may be another one, which makes no difference
+            // Under prices the cheap one may cost something else; `fixed` makes up for the difference.
+            const Index cost = lists.costs[node.cheap[p]];
             ids.insert(ids.end(), {node.cheap[p], node.dear[p]});
             costs.insert(costs.end(), {cost, cost + node.steps[p]});
             ends.push_back(count(ids));
@@ -163,25 +166,25 @@ struct Survivors {
     Index n_lists() const { return count(ends) - 1; }
 };
 
-// granularity: what bounds of selections of different losses differ by at least. Nodes of at most leaf_lists open lists
-// are searched selection by selection, and so are those of at most leaf_rows survivors after most_stalled splits with
-// little settled; after `hopeless` of them exact arithmetic has to close a node. conflict_lists: most open lists
-// between which conflicts are looked for; row_work: what a split costs a survivor; levels: of a list's costs that
-// conflicts may charge in a box, at most.
+// granularity: the least difference between two losses, in the units of bounds. A node is a leaf, to be searched
+// selection by selection, if it has at most leaf_lists open lists, or if it has at most leaf_rows survivors after
+// most_stalled splits that settled little. After `hopeless` such splits, exact arithmetic has to close the node.
+// conflict_lists: most open lists with which conflicts are looked for; row_work: work of a split for each survivor;
+// levels: most cost levels of a list that conflicts may charge in a box.
 struct Settings {
     Index granularity, leaf_lists, leaf_rows, conflict_lists, most_stalled, hopeless, row_work, levels;
 
     using Fields = std::tuple<Index, Index, Index, Index, Index, Index, Index, Index>;
 };
 
-// How a list stands in a node: `impossible` where none of its hypotheses may be chosen.
+// The state of a list in a node; `impossible`: none of its hypotheses may be chosen.
 enum class Standing { open, settled, impossible };
 
-// What became of a small node that was searched selection by selection: nothing is left in it, it was too much work, or
-// rounding leaves open what exact arithmetic has to decide.
+// The outcome of searching a leaf selection by selection. done: nothing is left in it; too_large: it was too much work;
+// undecided: rounding hides the answer, so that exact arithmetic has to close the node.
 enum class Leaf { done, too_large, undecided };
 
-// What a search has counted. work: rows looked at, about; looked_at: survivors of nodes that were split.
+// Counters of a search. work: about the number of rows looked at; looked_at: survivors of the nodes that were split.
 struct Counts {
     Index nodes = 0, leaves = 0, leaf_programs = 0, conflicting = 0, looked_at = 0, work = 0;
 };

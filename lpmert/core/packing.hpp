@@ -1,7 +1,7 @@
-// Open nodes on their way: as bytes, in which they wait, travel and are kept; and as values by name, for Python.
+// Open nodes outside of a search: as bytes for queues, files and other machines, and as dictionaries for Python.
 //
-// Each kind of node names its fields once, in `each_field(node, visit)`; these are the visitors. Rows of lists in
-// ascending order take a bit for each row up to the last where that is less.
+// Each kind of node lists its fields once, in `each_field(node, visit)`; the classes here are the visitors. Ascending
+// row numbers are stored as a bit set where that is smaller.
 #pragma once
 
 #include "binding.hpp"
@@ -65,7 +65,7 @@ class Unpacker {
         items.resize(size);
         if (size > 0) std::memcpy(items.data(), place, size * sizeof(T));
     }
-    // Raise ValueError unless that was all.
+    // Raise ValueError if bytes are left.
     void finish() const {
         if (next_ != end_) throw std::invalid_argument("an open node has too many bytes");
     }
@@ -97,7 +97,7 @@ class Unpacker {
 };
 
 // Writes fields into a dictionary.
-class Describer {
+class DictWriter {
   public:
     nb::dict fields;
 
@@ -111,10 +111,10 @@ class Describer {
     }
 };
 
-// Takes fields from a dictionary; those that are missing stay as they are.
-class Taker {
+// Reads fields from a dictionary; fields that it lacks stay as they are.
+class DictReader {
   public:
-    explicit Taker(const nb::dict& fields) : fields_(fields) {}
+    explicit DictReader(const nb::dict& fields) : fields_(fields) {}
 
     template <class T>
     void operator()(const char* name, T& number) {
@@ -123,10 +123,10 @@ class Taker {
     template <class T, class Allocator>
     void operator()(const char* name, std::vector<T, Allocator>& items) {
         if (!fields_.contains(name)) return;
-        Span<const T> given;
-        if (!nb::try_cast(fields_[name], given))
+        Span<const T> array;
+        if (!nb::try_cast(fields_[name], array))
             throw nb::type_error((name + std::string(" is another array")).c_str());
-        items.assign(given.begin(), given.end());
+        items.assign(array.begin(), array.end());
     }
 
   private:
@@ -140,7 +140,7 @@ Bytes packed(const Node& node) {
     return std::move(packer.bytes);
 }
 
-// Fill a node from bytes; raises ValueError unless there are as many as it takes.
+// Fill a node from bytes; raises ValueError if they are too few or too many.
 template <class Node>
 void unpack(Span<const std::uint8_t> bytes, Node& node) {
     Unpacker unpacker(bytes);

@@ -1,12 +1,12 @@
 // Propagation: drop the hypotheses that another one beats everywhere in a node, settle lists, and add up the bound.
 //
-// A strictly best hypothesis is never beaten, so that it survives wherever it wins (K1 of proofs/cones.md, B1 of
-// proofs/boxes.md). A list whose survivors all cost the same is settled (K3). First the best hypothesis at the centre
-// is compared with all others, then these with the cheapest, on which the bound rests: dropping others only saves time.
-// Propagation stops as soon as the bound exceeds its limit.
+// A hypothesis that wins anywhere in the node is not beaten there, so it survives (lemma K1 of proofs/cones.md, B1 of
+// proofs/boxes.md). A list whose survivors all cost the same is settled (K3). First, all hypotheses are compared with
+// the best one at the centre. Then all that are left are compared with the cheapest, on which the bound rests; dropping
+// any other only saves time. Propagation stops as soon as the bound exceeds its limit.
 //
-// The least leads of hypotheses over each other are computed in one sweep over the columns of a block of rows; what is
-// within rounding of a tie is then decided by `beats` of the shape.
+// One pass over the columns of a block of rows computes the least lead of one hypothesis over others; the shape's
+// `beats` decides leads that are within rounding of a tie.
 #pragma once
 
 #include "box.hpp"
@@ -14,10 +14,10 @@
 
 namespace lpmert::cells {
 
-// Pairs of hypotheses that are compared within a list, about: too many comparisons cost more time than they save.
+// About the most pairs of hypotheses to compare within a list: more comparisons cost more time than they save.
 inline constexpr Index MOST_COMPARED = 1'000'000;
 
-// Pairs or rows that are looked at together: what is computed of them stays in the fastest cache.
+// Pairs or rows in a block: the numbers computed for them stay in the fastest cache.
 inline constexpr Index PROPAGATION_BLOCK = 512;
 
 template <class T>
@@ -38,7 +38,7 @@ class Propagation {
         best_.resize(size);
     }
 
-    // Fill a half, whose geometry is known, with what is left of its node.
+    // Fill a half, whose geometry is set, with the survivors of its node; stop once its bound exceeds the limit.
     template <class Loss>
     void run(const Node& node, Node& half, Loss& loss, Index limit) {
         half.age = node.age;
@@ -48,12 +48,12 @@ class Propagation {
         extra_ = n_pairs_ = 0;
         shape_.view(node, values_);
         loss.begin();
-        Index own = node.own;  // the least costs of lists that are yet to come stand for these
+        Index own = node.own;  // lists yet to be looked at count with their least cost in the node
         if constexpr (Shape::has_pairs) own = prune_pairs(node, half, loss, own, limit);
         if (own <= limit) own = prune_rows(node, half, loss, own, limit);
         if (own <= limit) {
             half.centre_cost = std::max(half.centre_cost, plus(own, extra_));
-            keep(node, half);
+            copy_survivors(node, half);
             own = loss.reprice(half, own, limit);
         }
         half.own = own;
@@ -61,7 +61,7 @@ class Propagation {
     }
 
   private:
-    // Settle the pairs of which one beats the other; return what the node costs.
+    // Settle the pairs of which one hypothesis beats the other; return the node's own bound.
     template <class Loss>
     Index prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
         const Index n = node.n_pairs();
@@ -86,13 +86,13 @@ class Propagation {
         }
         return own;
     }
-    // Drop rows and settle lists; return what the node costs.
+    // Drop rows and settle lists; return the node's own bound.
     template <class Loss>
     Index prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
         const Index n_lists = node.n_row_lists();
-        for (Buffer<Row>* const room : {&rows_, &ids_}) room->resize(std::max(room->size(), node.ids.size()));
+        for (Buffer<Row>* const buffer : {&rows_, &ids_}) buffer->resize(std::max(buffer->size(), node.ids.size()));
         costs_.resize(std::max(costs_.size(), node.ids.size()));
-        made_.clear();
+        new_pairs_.clear();
         ends_.assign(1, 0);
         Index row = 0;
         for (Index a = 0, b = 0; a < n_lists && own <= limit; a = b) {
@@ -135,7 +135,7 @@ class Propagation {
                 }
                 extra_ = plus(extra_, node.costs[best] - least);
                 if (Shape::has_pairs && left - row == 2) {
-                    made_.emplace_back(rows_[row], rows_[row + 1]);
+                    new_pairs_.emplace_back(rows_[row], rows_[row + 1]);
                 } else {
                     row = left;
                     ends_.push_back(row);
@@ -144,8 +144,8 @@ class Propagation {
         }
         return own;
     }
-    // Whether row k of start .. end is beaten in the whole half by another one that is not dropped; but for the best
-    // one.
+    // Whether row k is beaten in the whole half by another one of start .. end that is not dropped. The best one at the
+    // centre is not tried again.
     bool is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end, Index best,
                    Index low, Index high) {
         const Index i = rows_[k];
@@ -153,19 +153,21 @@ class Propagation {
         for (Index q = start; q < end; ++q) {
             const Index j = rows_[q];
             const double lead = Shape::lead(scores_[j - block_] - scores_[i - block_], varied_[j - block_]);
-            const bool may = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
-            if (may && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half)) return true;
+            const bool plausible = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
+            if (plausible && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half))
+                return true;
         }
         return false;
     }
-    // Drop rows start .. end (positions among low .. high) that another one beats in the whole half; return the new
+    // Drop those of rows start .. end (of a list low .. high) that another one beats in the whole half; return the new
     // end.
     Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high) {
         const auto beaten = [&](Index left, Index k) {
             return is_beaten(node, half, start, left, k, end, best, low, high);
         };
         if constexpr (Shape::sparing) {
-            // Mostly none beats the cheapest row that is best at the centre, nor any other of the cheapest.
+            // Take the cheapest row that is best at the centre. If none beats it, mostly none beats any of the
+            // cheapest.
             const auto score = [&](Index k) { return scores_[rows_[k] - block_]; };
             Index ahead = start;
             for (Index k = start; k < end && node.costs[rows_[k]] == node.costs[rows_[start]]; ++k)
@@ -182,18 +184,18 @@ class Propagation {
         }
         return left;
     }
-    // Copy what is left to the half, with the lists that have become pairs behind the pairs.
-    void keep(const Node& node, Node& half) const {
+    // Copy the survivors to the half; lists that have become pairs come after the old pairs.
+    void copy_survivors(const Node& node, Node& half) const {
         const Index n_rows = ends_.back();
         if constexpr (Shape::has_pairs) {
-            half.resize_pairs(n_features_, n_pairs_ + count(made_));
+            half.resize_pairs(n_features_, n_pairs_ + count(new_pairs_));
             for (Index d = 0; d < n_features_; ++d) gather(node.gains[d], pairs_, n_pairs_, half.gains[d]);
             gather(node.reaches.data(), pairs_, n_pairs_, half.reaches.data());
             gather(node.steps.data(), pairs_, n_pairs_, half.steps.data());
             gather(node.cheap.data(), pairs_, n_pairs_, half.cheap.data());
             gather(node.dear.data(), pairs_, n_pairs_, half.dear.data());
             Index p = n_pairs_;
-            for (const auto& [low, high] : made_) {
+            for (const auto& [low, high] : new_pairs_) {
                 const auto gain = [&, i = low, j = high](Index d) { return values_[d][j] - values_[d][i]; };
                 const Index step = node.costs[high] - node.costs[low];
                 half.set_pair(p++, node.ids[low], node.ids[high], step, gain, shape_.precision().off);
@@ -210,19 +212,20 @@ class Propagation {
 
     const Shape& shape_;
     Index n_features_;
-    View values_;      // the node's columns as the half sees them
-    Index extra_ = 0;  // what the winners at the centre cost more than the cheapest
-    // Of a block of pairs or rows: leads of pairs or scores at the centre, what leads vary by in the half, and for each
-    // row the best of its list at the centre, as positions in the block, which begins with row block_.
+    View values_;      // the node's columns, with those of the half's new ray
+    Index extra_ = 0;  // by how much the winners at the centre cost more than the cheapest
+    // For a block of pairs or rows, which begins at row block_: the leads of pairs, or the scores of rows, at the
+    // centre; by how much leads vary in the half; and the position in the block of the best row of each row's list at
+    // the centre.
     Buffer<double> scores_, varied_;
     Buffer<Row> best_;
     Index block_ = 0;
-    // What is left: pairs, rows, the hypotheses and costs of these, their lists' ends, and pairs that lists have
-    // become.
+    // Survivors: pairs, rows, the rows' hypotheses and costs, the ends of their lists, and lists that have become
+    // pairs.
     Buffer<Row> pairs_, rows_, ids_;
     Buffer<Index> costs_;
     Indices ends_;
-    std::vector<std::pair<Row, Row>> made_;
+    std::vector<std::pair<Row, Row>> new_pairs_;
     Index n_pairs_ = 0;
 };
 

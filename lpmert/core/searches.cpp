@@ -1,4 +1,5 @@
-// The searches over selections and over the weight space as Python has them, and what lemmas are tested by.
+// Bindings of the searches over selections (choices.hpp) and over the weight space (cells.hpp), and of functions by
+// which tests check their lemmas.
 #include "cells.hpp"
 
 namespace lpmert {
@@ -77,15 +78,15 @@ void bind_cells(nb::module_& module, const char* name) {
         "push",
         [](Search& self, const nb::dict& fields) {
             typename Shape::Node node;
-            Taker taker(fields);
-            Shape::Node::each_field(node, taker);
+            DictReader reader(fields);
+            Shape::Node::each_field(node, reader);
             self.push_checked(std::move(node));
         },
         "fields"_a);
     search.def("top", [](Search& self) {
-        Describer describer;
-        Shape::Node::each_field(self.top(), describer);
-        return describer.fields;
+        DictWriter writer;
+        Shape::Node::each_field(self.top(), writer);
+        return writer.fields;
     });
 }
 

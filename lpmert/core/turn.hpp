@@ -1,8 +1,11 @@
-// The sign of a cross product of differences of points, exactly.
+// Which way do two edges of the plane turn? The sign of a cross product of differences of points, exactly (lemma K6 of
+// proofs/cones.md).
 //
-// Source: Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates, 1997 (the filter
-// of ORIENT2D, and expansions without error where it does not decide); Dekker, A floating-point technique for extending
-// the available precision, 1971 (products).
+// A floating-point filter decides nearly always; otherwise the product is expanded into doubles without error.
+//
+// Sources: Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates, 1997 (the
+// filter of ORIENT2D, and expansions); Dekker, A floating-point technique for extending the available precision, 1971
+// (products).
 #pragma once
 
 #include <cfloat>
@@ -12,7 +15,7 @@ namespace lpmert::lines {
 
 static_assert(FLT_EVAL_METHOD == 0, "sums and products must be rounded to double one by one");
 
-// A point of the plane; its coordinates are at most 1, and 0 or at least 2^-440.
+// A point of the plane. Each coordinate is 0, or its magnitude is between 2^-440 and 1.
 struct Vertex {
     double x, y;
 };
@@ -22,16 +25,18 @@ inline constexpr double FILTER = (3 + 16 * HALF_ULP) * HALF_ULP;
 inline constexpr double UNDERFLOW_BOUND = 1e-300;
 inline constexpr double SPLITTER = 0x1p27 + 1;
 
-// A rounded sum or product, and its error (Knuth's two-sum; Dekker).
+// A rounded sum or product and its rounding error: together they are exact.
 struct Exact {
     double rounded, error;
 };
 
+// Knuth's two-sum.
 inline Exact two_sum(double a, double b) {
     const double total = a + b, part = total - a;
     return {total, (a - (total - part)) + (b - part)};
 }
 
+// Dekker's product.
 inline Exact two_product(double a, double b) {
     const double product = a * b;
     const double wide_a = SPLITTER * a, wide_b = SPLITTER * b;
@@ -40,21 +45,21 @@ inline Exact two_product(double a, double b) {
     return {product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)};
 }
 
-// A sum without rounding: terms of increasing magnitude that do not overlap, none of them 0.
+// An exact sum: nonzero terms of increasing magnitude that do not overlap.
 class Expansion {
     double terms[20];
     int size = 0;
 
   public:
     void add(double term) {
-        int kept = 0;
+        int n = 0;
         for (int k = 0; k < size; ++k) {
             const Exact sum = two_sum(term, terms[k]);
             term = sum.rounded;
-            if (sum.error != 0.0) terms[kept++] = sum.error;
+            if (sum.error != 0.0) terms[n++] = sum.error;
         }
-        if (term != 0.0) terms[kept++] = term;
-        size = kept;
+        if (term != 0.0) terms[n++] = term;
+        size = n;
     }
     void add_product(double a, double b) {
         const Exact product = two_product(a, b);

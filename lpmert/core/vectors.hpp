@@ -1,8 +1,9 @@
-// Loops over numbers that do not depend on each other, in vectors of the processor at hand.
+// Vectorised loops whose results do not depend on the width of the processor's vectors.
 //
-// LPMERT_CLONES compiles a function for several processors, of which the best is chosen when the module is loaded. Each
-// item sees the same operations in the same order on all of them, and nothing is contracted (-ffp-contract=off), so
-// that results are the same. What such functions call is LPMERT_INLINE, to be compiled with them.
+// LPMERT_CLONES compiles a function for several processors; the loader chooses the best one. On each of them, every
+// item goes through the same operations in the same order, and nothing is contracted (-ffp-contract=off), so the
+// results are the same to the bit. Functions that such a function calls are LPMERT_INLINE, so that they are compiled
+// with it.
 #pragma once
 
 #include "arrays.hpp"
@@ -13,7 +14,7 @@
 #define LPMERT_INLINE inline
 #endif
 
-// Not by Clang 22: it refuses clones that a header calls, and leaves out functions that only clones call.
+// Not with Clang 22: it rejects clones that a header calls, and drops functions that only clones call.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(LPMERT_CHECKED)
 #define LPMERT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
@@ -59,10 +60,11 @@ LPMERT_INLINE Block load(const double* place) {
 }
 LPMERT_INLINE void store(const Block& block, double* place) { std::memcpy(place, &block, sizeof block); }
 
-// A count rounded up to whole blocks.
+// A number of items, rounded up to whole blocks.
 inline Index blocks(Index count) { return (count + LANES - 1) / LANES * LANES; }
 
-// `wide` blocks of target = start + sum of factors[k] * rows[k], rows `stride` apart; they stay in registers meanwhile.
+// Compute `wide` blocks of target = start + sum of factors[k] * rows[k], for rows `stride` apart. The sums stay in
+// registers.
 template <Index wide>
 LPMERT_INLINE void combine_blocks(double start, const double* factors, const double* rows, Index count, Index stride,
                                   double* target) {
@@ -76,7 +78,8 @@ LPMERT_INLINE void combine_blocks(double start, const double* factors, const dou
     for (Index b = 0; b < wide; ++b) store(sums[b], target + b * LANES);
 }
 
-// target = start + sum of factors[k] * rows[k], rows [count, size] in whole blocks, in the order of the rows.
+// Compute target = start + sum of factors[k] * rows[k], added in the order of the rows. Rows [count, size] consist of
+// whole blocks.
 LPMERT_INLINE void combine(double start, const double* factors, const double* rows, Index count, double* target,
                            Index size) {
     Index i = 0;
@@ -85,13 +88,13 @@ LPMERT_INLINE void combine(double start, const double* factors, const double* ro
     if (i < size) combine_blocks<1>(start, factors, rows + i, count, size, target + i);
 }
 
-// target -= factor * source, in whole blocks.
+// Compute target -= factor * source; size in whole blocks.
 LPMERT_INLINE void subtract(double factor, const double* source, double* target, Index size) {
     const Block times = every(factor);
     for (Index i = 0; i < size; i += LANES) store(load(target + i) - times * load(source + i), target + i);
 }
 
-// The sum of products, in whole blocks, in no particular order.
+// The inner product; size in whole blocks. The order of the sum is not that of the items.
 LPMERT_INLINE double product(const double* one, const double* other, Index size) {
     Block sums = every(0.0);
     for (Index i = 0; i < size; i += LANES) sums = sums + load(one + i) * load(other + i);
