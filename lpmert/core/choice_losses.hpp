@@ -1,7 +1,7 @@
-// What the hypotheses of a node cost in the search over selections: of a sum of losses, or of a ratio of sums like
-// BLEU.
+// The two kinds of losses in the search over selections (choices.hpp): sums of costs, and ratios of sums such as BLEU.
 //
-// choices.hpp is written for either of them.
+// A loss says what hypotheses cost in a node, in which order they stand, and what is ruled out. For a ratio, the costs are
+// prices under a linear minorant of the metric that is laid for each node (lemma R4 of proofs/ratio.md).
 #pragma once
 
 #include "choices.hpp"
@@ -9,42 +9,43 @@
 
 namespace lpmert {
 
-// Losses that add up: hypotheses cost the same everywhere, and stand in order of cost.
+// A sum of costs. A hypothesis costs the same in every node, and lists are in order of cost.
 class Sums {
   public:
-    // Whether a selection costs what its hypotheses add up to, and no more.
+    // Whether a selection costs exactly the sum of its hypotheses' costs, and not possibly more.
     static constexpr bool tight = true;
 
-    double loss = 1.0;  // that of a ratio's incumbent
+    double loss = 1.0;  // of a ratio's incumbent; unused here
 
-    // Look only for what costs less, of a ratio for a lower loss.
+    // Search only for a lower cost, or for a ratio for a lower loss.
     void aim(Tree& tree, Index cost, double) { tree.upper = cost; }
-    // Decode weights into the selection of the tree, and take them as incumbent if they are better beyond rounding.
+    // Decode weights into the selection of the tree; they become the incumbent if they are certainly better.
     void take_witness(Tree& tree, const double* weights, double* scores) {
         const auto [cost, clear] = decode_clearly(tree.lists, weights, tree.selection.data(), scores);
         if (!clear || cost >= tree.upper) return;
         tree.upper = cost;
-        tree.take(weights);
+        tree.set_incumbent(weights);
     }
-    // Take the complete selection at this depth, which weights are known to attain; here they decode it clearly.
+    // Take the complete selection at this depth, which these weights attain. Here `take_witness` has already done it.
     void take_selection(Tree&, Index, const double*) {}
 
-    // Find the costs in a node, its sum and the cheapest of every list; return whether it stays open.
+    // Find the costs in a node, their sum and the cheapest row of every list; return whether the node stays open.
     bool bound(Tree& tree) {
         if (tree.depth == 0) resume(tree, {});
         return true;
     }
     Index cost(const Tree& tree, Index row) const { return tree.lists.costs[row]; }
-    // Rule out the cheapest row of a list; return the next one, or -1 if none is left.
+    // Rule out the cheapest row of a list; return the next cheapest one, or -1 if none is left.
     Index rule_out(Tree& tree, Index s, Index row) { return row + 1 < tree.lists.offsets[s + 1] ? row + 1 : -1; }
-    void put_back(Tree& tree, Choice choice) { tree.pointer[choice.list] = choice.position; }
+    // Undo that a choice was ruled out.
+    void restore(Tree& tree, Choice choice) { tree.pointer[choice.list] = choice.position; }
 
-    // What the second cheapest row of a list costs more than the cheapest.
+    // By how much the second cheapest row of a list costs more than the cheapest.
     Index step(const Tree& tree, Index s) const {
         const Index here = tree.cheapest(s);
         return here + 1 == tree.lists.offsets[s + 1] ? INFINITE_COST : cost(tree, here + 1) - cost(tree, here);
     }
-    // How many candidates within the slack a list has, each counting the less the more it costs.
+    // The weighted number of candidates of a list within the slack; a candidate weighs less the more it costs.
     double weigh(const Tree& tree, Index s, double rate, double slack) const {
         const Index here = tree.cheapest(s), least = cost(tree, here);
         double weight = 0.0;
@@ -55,6 +56,7 @@ class Sums {
         }
         return weight;
     }
+    // Fill the children of a node whose bounds are at most the limit, the cheapest first.
     void list_children(const Tree& tree, Node& node, Index limit) const {
         const Index s = node.branch, rest = tree.sum - cost(tree, tree.cheapest(s));
         for (Index h = tree.pointer[s]; h < tree.lists.length(s); ++h) {
@@ -66,8 +68,9 @@ class Sums {
     // Note the choice by which the node at this depth is entered.
     void enter(Tree&, Index, Choice) {}
 
-    // Flags of the rows that are ruled out, where the pointers do not tell; go on with these rows ruled out.
-    Bytes out() const { return {}; }
+    // Flags [M] of the rows that are ruled out, or nothing if the pointers say it.
+    Bytes ruled_out() const { return {}; }
+    // Go on with a node in which these rows are ruled out.
     void resume(Tree& tree, const std::vector<Row>&) {
         tree.sum = 0;
         for (Index s = 0; s < tree.n_open; ++s) {
@@ -76,14 +79,14 @@ class Sums {
     }
 };
 
-// A ratio of sums: a linear minorant of the metric on the box of what the sums can still be gives every hypothesis a
-// cost in units of height. What costs too much, or does not go together with the decided choices, is ruled out below
-// the node, which narrows the box.
+// A ratio of sums. The sums that are still possible in a node form a box; a linear minorant of the metric on that box gives
+// every hypothesis a price in units of height. Below the node, hypotheses are ruled out whose price is too high, or which
+// are incompatible with the decided choices. That narrows the box.
 class Ratios {
   public:
     static constexpr bool tight = false;
 
-    // The first minorant is laid at the sums of what weights [D] choose.
+    // The first minorant is laid at the sums of the hypotheses that weights [D] choose.
     Ratios(const Ratio& of_lists, const Lists& lists, Span<const double> weights)
         : ratio(of_lists),
           minorant(of_lists.n_columns()),
@@ -108,12 +111,12 @@ class Ratios {
         const auto [found, clear] = decode_total(tree.lists, ratio, weights, tree.selection.data(), scores, sums);
         if (clear) take_if_less(tree, found, sums, weights);
     }
-    // Scores far from 0 round where differences do not: decoding alone need not show the selection clearly.
+    // Differences of features round less than scores far from 0, so decoding alone may leave the selection in doubt.
     void take_selection(Tree& tree, Index depth, const double* weights) {
         take_if_less(tree, ratio.loss(total_at(depth)), total_at(depth), weights);
     }
 
-    // Lay a minorant, and rule out what costs too much under it.
+    // Lay a minorant, and rule out the hypotheses that cost too much under it.
     bool bound(Tree& tree) {
         Node& node = tree.node();
         if (!fill_box(tree)) return false;
@@ -142,7 +145,7 @@ class Ratios {
         excluded[row] = true;
         return cheapest(tree, s);
     }
-    void put_back(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
+    void restore(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
 
     Index step(const Tree& tree, Index s) const {
         const Index here = tree.cheapest(s);
@@ -181,10 +184,10 @@ class Ratios {
         std::copy_n(totals.begin() + (depth - 1) * n, n, totals.begin() + depth * n);
         ratio.add(tree.first(choice.list) + choice.position, {totals.data() + depth * n, n});
     }
-    Bytes out() const { return excluded; }
-    void resume(Tree&, const std::vector<Row>& out) {
+    Bytes ruled_out() const { return excluded; }
+    void resume(Tree&, const std::vector<Row>& rows) {
         std::fill(excluded.begin(), excluded.end(), std::uint8_t{0});
-        for (const Row row : out) excluded[row] = true;
+        for (const Row row : rows) excluded[row] = true;
     }
 
     Ratio ratio;
@@ -201,10 +204,10 @@ class Ratios {
         loss = found;
         target.assign(total.begin(), total.end());
         tree.upper = height_limit(ratio.kind, loss);
-        tree.take(weights);
+        tree.set_incumbent(weights);
     }
 
-    // Fill the box of what the sums can still be; return whether every list has a hypothesis left.
+    // Fill the box of the possible sums; return whether every list has a hypothesis left.
     bool fill_box(const Tree& tree) {
         minorant.begin(total_at(tree.depth));
         for (Index s = 0; s < tree.n_open; ++s) {
@@ -214,7 +217,7 @@ class Ratios {
         return true;
     }
 
-    // Lay the minorant at its point, and write what rows cost under it; return what the cheapest add up to.
+    // Lay the minorant at its point, and set the price of each row; return the bound of the node.
     Index lay_costs(const Tree& tree) {
         auto [least, useful] = minorant.lay_in_units(ratio, total_at(tree.depth), tree.n_open - tree.depth);
         if (least == INFINITE_COST) return least;
@@ -241,10 +244,10 @@ class Ratios {
 
     Minorant minorant;
     Reals target;    // [K] sums of the incumbent
-    Reals sums;      // [K] work space: of a witness
-    Bytes excluded;  // [M] what is ruled out
-    Indices costs;   // [M] under the node's minorant
-    Reals totals;    // [depth + 1, K] of the decided lists at each depth
+    Reals sums;      // [K] work space: sums of a witness
+    Bytes excluded;  // [M] whether a row is ruled out
+    Indices costs;   // [M] prices under the node's minorant
+    Reals totals;    // [depth + 1, K] sums of the decided lists at each depth
 };
 
 }  // namespace lpmert

@@ -1,12 +1,13 @@
-// The search over selections: decide one list at a time, depth first, and bound the rest by what still goes together.
+// Branch and bound over selections, depth first: decide one list at a time, and bound the cost of the undecided lists.
 //
-// A node is a set of decided lists (lemma T1 of proofs/trees.md). Every undecided list adds the cost of its cheapest
-// hypothesis that goes together with the decided choices (look-ahead, S5 of proofs/selections.md), and disjoint cores
-// among these cheapest choices raise the bound further (C5 of proofs/cores.md). What a hypothesis costs is the affair
-// of the loss (choice_losses.hpp): a sum, or a ratio of sums, whose costs change from node to node.
+// A node is a set of decided lists with their choices (lemma T1 of proofs/trees.md). Choices are compatible if some
+// weights make all of them. Every undecided list adds to the bound the cost of its cheapest hypothesis that is compatible
+// with the decided choices (look-ahead, S5 of proofs/selections.md). Disjoint cores, which are sets of incompatible
+// choices, among these cheapest hypotheses raise the bound further (C5 of proofs/cores.md).
 //
-// Whether choices go together is decided by least_norm.hpp. Where rounding hides that, the search pauses as `asking`,
-// and is told in exact arithmetic.
+// The loss (choice_losses.hpp) says what a hypothesis costs: for a sum of costs always the same, for a ratio of sums a
+// price that changes from node to node. least_norm.hpp decides whether choices are compatible. Where rounding hides the
+// answer, the search pauses in the state `asking` until exact arithmetic answers.
 #pragma once
 
 #include "binding.hpp"
@@ -18,29 +19,29 @@ namespace lpmert {
 struct Choice {
     Index list, position;
 };
-using Core = std::vector<Choice>;  // choices that no weights make together
+using Core = std::vector<Choice>;  // incompatible choices
 
 inline bool operator==(const Choice& one, const Choice& other) {
     return one.list == other.list && one.position == other.position;
 }
 
-// The last cores that were met; the first one goes when there are too many.
+// The cores found last; each new one beyond MOST replaces the oldest.
 struct Cores {
     static constexpr Index MOST = 400;
     std::vector<Core> items;
-    Index met = 0;
+    Index n_found = 0;
 
     void add(Core core) {
         if (count(items) < MOST)
             items.push_back(std::move(core));
         else
-            items[met % MOST] = std::move(core);
-        ++met;
+            items[n_found % MOST] = std::move(core);
+        ++n_found;
     }
 };
 
 struct Child {
-    Index position, bound;  // where it is in its list, and the bound of the node that chooses it
+    Index position, bound;  // of the chosen hypothesis in its list; of the node that chooses it
 };
 
 enum class Phase { bound, look, core, descend };
@@ -50,14 +51,14 @@ struct Node {
     explicit Node(Index n_features) : corral(n_features) {}
 
     Index bound = 0;
-    Index branch = -1;            // the list that it branches on
-    std::vector<Child> children;  // those left of the branch, the cheapest first
+    Index branch = -1;            // the list to branch on
+    std::vector<Child> children;  // of this list, the cheapest first
     Index next = 0;               // the child that comes next
-    Index trail_end = 0;          // the trail up to here was laid by this node and those above
+    Index trail_end = 0;          // the end of what this node and its ancestors added to the trail
     Corral corral;                // where its linear programs start
 };
 
-// granularity: what an improvement is at least. The switches turn devices off that never change the optimum.
+// granularity: the least improvement of a cost. The switches turn off devices that never change the optimum.
 struct Settings {
     Index granularity;
     bool look_ahead, use_cores;
@@ -65,7 +66,7 @@ struct Settings {
     using Fields = std::tuple<Index, bool, bool>;
 };
 
-// What a loss sees of the search.
+// The state of the search that it shares with its loss.
 struct Tree {
     Tree(const Lists& all, Index n_fixed, Index limit, Span<const double> weights)
         : lists(all),
@@ -78,50 +79,50 @@ struct Tree {
           selection(all.n_lists()),
           best_weights(weights.begin(), weights.end()) {
         check_size(weights.size(), all.n_features(), "weights");
-        if (n_fixed < 0 || n_open < 0) throw std::invalid_argument("n_fixed must be a number of the lists");
+        if (n_fixed < 0 || n_open < 0) throw std::invalid_argument("n_fixed must be at most the number of lists");
         for (Index k = 0; k < n_fixed; ++k) {
             decided[k] = n_open + k;
             chosen[n_open + k] = 0;
         }
     }
 
-    Lists lists;  // the last n_fixed of them are half-spaces, decided for good
+    Lists lists;  // the last n_fixed of them are half-spaces: decided everywhere
     Index n_open, n_fixed;
-    Index upper;  // what the incumbent costs
+    Index upper;  // cost of the incumbent
     Index depth = 0;
-    Index sum = 0;  // what the decided choices and the cheapest others cost
+    Index sum = 0;  // cost of the decided choices and the cheapest candidates of all other lists
     Index work = 0;
-    Indices chosen;             // [S] position in its list, or -1
+    Indices chosen;             // [S] position of the choice, or -1
     Indices decided;            // the decided lists in order
-    Indices pointer;            // [S] cheapest candidate of each undecided list
-    std::vector<Choice> trail;  // what was ruled out below each depth
+    Indices pointer;            // [S] position of the cheapest candidate of each undecided list
+    std::vector<Choice> trail;  // choices that were ruled out, from the root down
     std::vector<Node> nodes;    // by depth
-    Indices selection;          // what the last witness chooses
+    Indices selection;          // choices of the last witness
     Reals best_weights;
 
     Node& node() { return nodes[depth]; }
     Index first(Index s) const { return lists.offsets[s]; }
     Index cheapest(Index s) const { return lists.offsets[s] + pointer[s]; }
     Index n_decided() const { return n_fixed + depth; }
-    void take(const double* weights) { std::copy_n(weights, best_weights.size(), best_weights.begin()); }
+    void set_incumbent(const double* weights) { std::copy_n(weights, best_weights.size(), best_weights.begin()); }
     void rule_out(Index s, Index position) {
         trail.push_back({s, position});
         ++node().trail_end;
     }
 };
 
-// A node and what is open below it, for this search or another one to go on with: all selections that make its choices,
-// but for those that its earlier children hold.
+// A node for this search or another one to go on with. It stands for all selections that make its choices, except those
+// of the children that are already closed.
 struct OpenNode {
     explicit OpenNode(const Node& node) : own(node.bound), corral(node.corral) {}
     explicit OpenNode(Index n_features) : corral(n_features) {}
 
-    std::vector<Choice> choices;  // in order
+    std::vector<Choice> choices;  // from the root down
     Indices pointer;              // [S]
-    Index branch = -1;            // -1 where it has no children yet
+    Index branch = -1;            // -1 if it has no children yet
     std::vector<Child> children;
-    Index own = 0;         // bound of the node
-    std::vector<Row> out;  // what is ruled out, where the pointers do not tell
+    Index own = 0;               // bound of the node
+    std::vector<Row> ruled_out;  // of a ratio; for a sum, the pointers say it
     Corral corral;
 
     template <class Self, class Visit>
@@ -131,11 +132,11 @@ struct OpenNode {
         visit("branch", self.branch);
         visit("children", self.children);
         visit("own", self.own);
-        visit("out", self.out);
+        visit("ruled_out", self.ruled_out);
         Corral::each_field(self.corral, visit);
     }
 
-    // Raise ValueError unless it is one of the lists to search.
+    // Raise ValueError unless the node is one of these lists.
     void check(const Tree& tree) const {
         const Lists& lists = tree.lists;
         const auto in = [](Index i, Index n) { return 0 <= i && i < n; };
@@ -149,7 +150,7 @@ struct OpenNode {
             if (right) decided[choice.list] = true;
         }
         for (const Child& child : children) right = right && branch >= 0 && in(child.position, lists.length(branch));
-        for (const Row row : out) right = right && in(row, lists.n_rows());
+        for (const Row row : ruled_out) right = right && in(row, lists.n_rows());
         for (Index k = 0; right && k < corral.size; ++k) {
             const Index s = corral.lists()[k];
             right = in(s, lists.n_lists()) && decided[s] && in(corral.others()[k], lists.length(s));
@@ -177,17 +178,17 @@ class ChoicesSearch {
           order_(lists.n_lists()) {
         std::iota(order_.begin(), order_.end(), Index{0});
         tree.nodes.reserve(tree.n_open + 1);
-        reach(0);
+        make_node(0);
         tree.nodes[0].corral.restart(weights.data());
     }
 
-    // Look only for what costs less, of a ratio for a lower loss.
+    // Search only for a lower cost, or for a ratio metric for a lower loss.
     void aim(Index cost, double below) { loss.aim(tree, cost, below); }
 
-    // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
+    // Search until no node is open, exact arithmetic has to answer, or a budget of scores is spent.
     State search(Index budget) {
         stop_ = tree.work + budget;
-        most_ = stop_ + MOST_IN_NODE;
+        stop_in_node_ = stop_ + MOST_IN_NODE;
         while (tree.depth >= 0) {
             if (tree.work > stop_) return state_ = State::working;
             const Outcome outcome = step();
@@ -198,11 +199,12 @@ class ChoicesSearch {
         return state_ = State::done;
     }
 
-    // The choices of which the search asks whether they go together.
+    // While asking: the choices that may be compatible or not.
     const std::vector<Choice>& question() const { return question_; }
+    // The rows with which the last linear program stopped.
     const Corral& trial() const { return trial_; }
-    // Say what exact arithmetic has found: weights at which to go on where the choices go together; else a core [n, 2]
-    // of them, lists and positions, which is empty where they do, but at no doubles.
+    // Answer the question in exact arithmetic. If the choices are compatible: weights that make them, or no weights if no
+    // doubles do. If not: a core of them [n, 2], as lists and positions.
     void answer(Span<const double> weights, Rows<const Index> core) {
         if (weights.size() > 0) check_size(weights.size(), tree.lists.n_features(), "weights");
         if (core.rows() > 0) check_size(core.columns(), 2, "core");
@@ -213,14 +215,14 @@ class ChoicesSearch {
                 throw std::invalid_argument("core must name lists, and positions in them");
         }
         tree.work += ANSWER_WORK + ANSWER_ROW_WORK * tree.lists.n_rows();
-        // The choices are open again; the node asks them anew, and finds the answer.
+        // The choices become undecided again; the node tests them again and finds the answer.
         for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
         if (!choices.empty()) return exact_cores_.add(std::move(choices));
         answer_ = weights.size() > 0 ? Verdict::feasible : Verdict::infeasible;
         answer_weights_.assign(weights.begin(), weights.end());
     }
 
-    // The least bound of what is open, INFINITE_COST if nothing is.
+    // The least bound of the open nodes, INFINITE_COST if there are none.
     Index least_open() const {
         Index least = INFINITE_COST;
         if (state_ == State::done) return least;
@@ -228,11 +230,11 @@ class ChoicesSearch {
         return least;
     }
 
-    // Bounds of what is open and the bytes of open nodes, the coarsest first.
+    // Bounds and bytes of the open nodes, from the root down.
     std::vector<std::tuple<Index, Bytes>> open_nodes() const {
         std::vector<std::tuple<Index, Bytes>> found;
         Indices pointer = tree.pointer;
-        Bytes out = loss.out();
+        Bytes ruled_out = loss.ruled_out();
         for (Index depth = tree.depth; depth >= 0; --depth) {
             const Node& node = tree.nodes[depth];
             const Index bound = open_bound(depth);
@@ -247,21 +249,21 @@ class ChoicesSearch {
                     open.branch = node.branch;
                     open.children.assign(node.children.begin() + node.next, node.children.end());
                 }
-                for (std::size_t i = 0; i < out.size(); ++i)
-                    if (out[i]) open.out.push_back(static_cast<Row>(i));
+                for (std::size_t i = 0; i < ruled_out.size(); ++i)
+                    if (ruled_out[i]) open.ruled_out.push_back(static_cast<Row>(i));
                 found.emplace_back(bound, packed(open));
             }
             const Index begin = depth > 0 ? tree.nodes[depth - 1].trail_end : 0;
             for (Index q = node.trail_end - 1; q >= begin; --q) {
                 pointer[tree.trail[q].list] = tree.trail[q].position;
-                if (!out.empty()) out[tree.first(tree.trail[q].list) + tree.trail[q].position] = false;
+                if (!ruled_out.empty()) ruled_out[tree.first(tree.trail[q].list) + tree.trail[q].position] = false;
             }
         }
         std::reverse(found.begin(), found.end());
         return found;
     }
 
-    // Search one open node next, and nothing else.
+    // Drop all nodes and search this one next.
     void go_on_with(Span<const std::uint8_t> bytes) {
         OpenNode open(tree.lists.n_features());
         unpack(bytes, open);
@@ -270,7 +272,7 @@ class ChoicesSearch {
         tree.pointer = open.pointer;
         tree.trail.clear();
         tree.depth = count(open.choices);
-        reach(tree.depth);
+        make_node(tree.depth);
         for (Index depth = 0; depth <= tree.depth; ++depth) {
             Node& node = tree.nodes[depth];
             node.bound = open.own;
@@ -284,7 +286,7 @@ class ChoicesSearch {
             loss.enter(tree, depth + 1, {s, position});
         }
         tree.node().corral = open.corral;
-        loss.resume(tree, open.out);
+        loss.resume(tree, open.ruled_out);
         answer_ = Verdict::undecided;
         ++visit_;
         phase_ = Phase::bound;
@@ -296,7 +298,7 @@ class ChoicesSearch {
         state_ = State::working;
     }
 
-    // Whether nothing is lost if it does not go on but its open nodes are searched elsewhere.
+    // Whether the search can stop here, with its open nodes searched elsewhere, without losing work.
     bool between_nodes() const {
         return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
     }
@@ -307,12 +309,12 @@ class ChoicesSearch {
     Index nodes = 0, core_programs = 0;
 
   private:
-    // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
+    // Work beyond the budget after which a search pauses in the middle of a node, if lists are very many or very long.
     static constexpr Index MOST_IN_NODE = 200'000'000;
-    // An exact answer in units of work, a few milliseconds, and what it takes besides for each hypothesis.
+    // The work of an exact answer, which takes some milliseconds, and its work for each hypothesis.
     static constexpr Index ANSWER_WORK = 300'000, ANSWER_ROW_WORK = 25;
-    static constexpr double CORE_PREFERENCE = 3.0;  // by how much lists outside all cores are held back, about
-    static constexpr double SHARPNESS = 2.0;        // how steeply excess cost counts there
+    static constexpr double CORE_PREFERENCE = 3.0;  // largest factor by which `branch` weighs lists outside all cores
+    static constexpr double SHARPNESS = 2.0;        // how fast the weight of a candidate falls with its excess cost
 
     enum class Outcome { open, closed, working, asking };
 
@@ -324,15 +326,15 @@ class ChoicesSearch {
         const bool any = node.next < count(node.children);
         return any ? std::max(node.bound, node.children[node.next].bound) : INFINITE_COST;
     }
-    void reach(Index depth) {
+    void make_node(Index depth) {
         while (count(tree.nodes) <= depth) tree.nodes.emplace_back(tree.lists.n_features());
     }
 
-    // Take the node a phase further, or several.
+    // Take the node through its next phases.
     Outcome step() {
         Node& node = tree.node();
         if (phase_ == Phase::bound) {
-            // All decided: the witness was recorded on the way in, unless there was no way in.
+            // All lists are decided. The witness was recorded when the node was entered, unless this is the root.
             if (tree.depth == tree.n_open) return tree.depth > 0 ? Outcome::closed : close_root();
             if (!loss.bound(tree)) return Outcome::closed;
             phase_ = Phase::look;
@@ -356,7 +358,7 @@ class ChoicesSearch {
         return descend();
     }
 
-    // Rule out each undecided list's cheapest hypotheses until one goes together with the decided choices.
+    // Rule out the cheapest hypotheses of each undecided list until one is compatible with the decided choices.
     Outcome look_ahead() {
         if (too_dear(tree.sum)) return Outcome::closed;
         if (!settings_.look_ahead && tree.depth > 0) return Outcome::open;
@@ -365,12 +367,12 @@ class ChoicesSearch {
         for (const Index s : order_) {
             if (tree.chosen[s] >= 0) continue;
             while (attained_[tree.cheapest(s)] != visit_) {
-                if (tree.work > most_) return Outcome::working;
+                if (tree.work > stop_in_node_) return Outcome::working;
                 const Index h = tree.pointer[s], row = tree.cheapest(s);
                 trial_ = tree.node().corral;
                 tree.chosen[s] = h;
                 tree.decided[n_decided] = s;
-                const Verdict verdict = together(n_decided + 1, n_decided);
+                const Verdict verdict = test_choices(n_decided + 1, n_decided);
                 if (verdict == Verdict::undecided) return Outcome::asking;
                 tree.chosen[s] = -1;
                 if (verdict == Verdict::feasible) {
@@ -379,12 +381,12 @@ class ChoicesSearch {
                     attained_[row] = visit_;
                 } else {
                     tree.rule_out(s, h);
-                    const Index after = loss.rule_out(tree, s, row);
-                    if (after < 0) return Outcome::closed;
-                    const Index more = loss.cost(tree, after) - loss.cost(tree, row);
-                    raised_[s] += static_cast<double>(more);
-                    tree.sum += more;
-                    tree.pointer[s] = after - tree.first(s);
+                    const Index next = loss.rule_out(tree, s, row);
+                    if (next < 0) return Outcome::closed;
+                    const Index rise = loss.cost(tree, next) - loss.cost(tree, row);
+                    raised_[s] += static_cast<double>(rise);
+                    tree.sum += rise;
+                    tree.pointer[s] = next - tree.first(s);
                 }
                 gain_[s] = raised_[s] / static_cast<double>(++tests_[s]);
                 if (too_dear(tree.sum)) return Outcome::closed;
@@ -393,12 +395,12 @@ class ChoicesSearch {
         return Outcome::open;
     }
 
-    // What the last witness chooses goes together with the decided choices.
+    // Mark the choices of the last witness: they are compatible with the decided choices.
     void mark_attained() {
         for (Index s = 0; s < tree.n_open; ++s) attained_[tree.first(s) + tree.selection[s]] = visit_;
     }
 
-    // Put lists in order of gain; from node to node, few of them change places.
+    // Sort the lists by falling gain, by insertion: from node to node, few of them change places.
     void sort_by_gain() {
         for (Index k = 1; k < count(order_); ++k) {
             const Index s = order_[k];
@@ -408,7 +410,8 @@ class ChoicesSearch {
         }
     }
 
-    // Charge a core's least residual to its undecided lists and return it; INFINITE_COST if all are decided.
+    // Charge the least residual of a core's undecided lists to each of them, and return it; INFINITE_COST if all are
+    // decided.
     Index charge(const Core& core) {
         Index least = INFINITE_COST;
         for (const Choice& choice : core) {
@@ -431,7 +434,7 @@ class ChoicesSearch {
         });
     }
 
-    // Set what each list can be charged, and charge the learnt cores that apply; return the bound.
+    // Reset what each list can be charged, and charge the known cores that apply; return the bound.
     Index start_core_bound() {
         Index bound = tree.sum;
         std::fill(in_core_.begin(), in_core_.end(), 0);
@@ -439,8 +442,8 @@ class ChoicesSearch {
             if (tree.chosen[s] < 0) residual_[s] = loss.step(tree, s);
         }
         const Index known = count(cores_.items);
-        for (Index back = 1; back <= known; ++back) {  // the last one first
-            const Core& core = cores_.items[(cores_.met - back) % known];
+        for (Index back = 1; back <= known; ++back) {  // the newest first
+            const Core& core = cores_.items[(cores_.n_found - back) % known];
             if (!applies(core)) continue;
             const Index least = charge(core);
             if (least == INFINITE_COST) return least;
@@ -449,12 +452,12 @@ class ChoicesSearch {
         return bound;
     }
 
-    // Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT).
+    // Raise the bound by disjoint cores among the cheapest candidates, as core-guided MaxSAT does.
     Outcome core_bound() {
         Node& node = tree.node();
         const Index n_decided = tree.n_decided();
         while (!too_dear(node.bound)) {
-            if (tree.work > most_) return Outcome::working;
+            if (tree.work > stop_in_node_) return Outcome::working;
             Index n_tested = n_decided;
             for (Index s = 0; s < tree.n_open; ++s) {
                 if (tree.chosen[s] < 0 && residual_[s] > 0) tree.decided[n_tested++] = s;
@@ -463,51 +466,51 @@ class ChoicesSearch {
             for (Index k = n_decided; k < n_tested; ++k) tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]];
             trial_ = node.corral;
             ++core_programs;
-            const Verdict verdict = together(n_tested, n_decided);
+            const Verdict verdict = test_choices(n_tested, n_decided);
             if (verdict == Verdict::undecided) return Outcome::asking;
             for (Index k = n_decided; k < n_tested; ++k) tree.chosen[tree.decided[k]] = -1;
             if (verdict == Verdict::feasible) {
                 record_witness();
-                // Every list at its cheapest: the node's bound is attained.
+                // With every list at its cheapest, the node's bound is attained.
                 return n_tested == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
             }
-            if (core_.empty()) return Outcome::open;  // attainable, but by no doubles: noted outside, nothing learnt
+            if (core_.empty()) return Outcome::open;  // compatible, but at no doubles: the caller notes it
             cores_.add(core_);
             const Index least = charge(core_);
             if (least == INFINITE_COST) return Outcome::closed;
-            // The node's own sum: its parent's bound, if larger, does not add up with its cores.
+            // Cores add to the node's own sum, not to its parent's bound, which may be larger.
             core_sum_ = plus(core_sum_, least);
             node.bound = std::max(node.bound, core_sum_);
         }
         return Outcome::closed;
     }
 
-    // Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are.
+    // Branch on the undecided list with the fewest candidates below the cut-off, where cheap candidates weigh more.
     //
-    // Lists outside all cores are held back, the more the cores have raised the bound towards the incumbent.
+    // Lists outside all cores weigh more too: the more, the more the cores have raised the bound towards the incumbent.
     void branch() {
         const double slack = static_cast<double>(tree.upper - tree.sum);
         const double raised = static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
-        const double held_back = 1.0 + (CORE_PREFERENCE - 1.0) * raised;
+        const double outside_cores = 1.0 + (CORE_PREFERENCE - 1.0) * raised;
         double best = INF;
-        Index chosen = -1;
+        Index lightest = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
             double weight = loss.weigh(tree, s, SHARPNESS, slack);
-            if (in_core_[s] == 0) weight *= held_back;
+            if (in_core_[s] == 0) weight *= outside_cores;
             if (weight < best) {
                 best = weight;
-                chosen = s;
+                lightest = s;
             }
         }
         Node& node = tree.node();
-        node.branch = chosen;
+        node.branch = lightest;
         node.next = 0;
         node.children.clear();
         loss.list_children(tree, node, tree.upper - settings_.granularity);
     }
 
-    // Open the next child of the node, unless there is none left within the bound.
+    // Enter the next child of the node whose choice is compatible; close the node if none is left below the cut-off.
     Outcome descend() {
         Node& node = tree.node();
         const Index s = node.branch, n_decided = tree.n_decided();
@@ -516,11 +519,11 @@ class ChoicesSearch {
             if (node.next == count(node.children)) return Outcome::closed;
             child = node.children[node.next];
             if (too_dear(child.bound)) return Outcome::closed;
-            if (tree.work > most_) return Outcome::working;
+            if (tree.work > stop_in_node_) return Outcome::working;
             tree.chosen[s] = child.position;
             tree.decided[n_decided] = s;
             trial_ = node.corral;
-            const Verdict verdict = together(n_decided + 1, n_decided);
+            const Verdict verdict = test_choices(n_decided + 1, n_decided);
             if (verdict == Verdict::undecided) return Outcome::asking;
             ++node.next;
             if (verdict == Verdict::feasible) break;
@@ -530,37 +533,37 @@ class ChoicesSearch {
         record_witness();
         ++visit_;
         mark_attained();
-        reach(tree.depth + 1);
-        Node &own = tree.nodes[tree.depth + 1], &parent = tree.node();
-        own.trail_end = parent.trail_end;
-        own.bound = std::max(parent.bound, child.bound);
+        make_node(tree.depth + 1);
+        Node &entered = tree.nodes[tree.depth + 1], &parent = tree.node();
+        entered.trail_end = parent.trail_end;
+        entered.bound = std::max(parent.bound, child.bound);
         tree.sum = child.bound;
         loss.enter(tree, tree.depth + 1, {s, child.position});
         if (n_decided + 1 == tree.lists.n_lists()) loss.take_selection(tree, tree.depth + 1, weights);
-        std::swap(own.corral, trial_);
+        std::swap(entered.corral, trial_);
         ++tree.depth;
         phase_ = Phase::bound;
         ++nodes;
         return Outcome::open;
     }
 
-    // Go back to the parent, with all that was ruled out below it; its branch list is undecided again.
+    // Go back to the parent: restore what was ruled out below it; the list that it branches on is undecided again.
     void retreat() {
         const Index begin = tree.depth > 0 ? tree.nodes[tree.depth - 1].trail_end : 0;
         while (count(tree.trail) > begin) {
-            loss.put_back(tree, tree.trail.back());
+            loss.restore(tree, tree.trail.back());
             tree.trail.pop_back();
         }
         --tree.depth;
         phase_ = Phase::descend;
-        answer_ = Verdict::undecided;  // it belongs to a question of this node, which may have closed without it
+        answer_ = Verdict::undecided;  // an unused answer belongs to a question of the closed node
         if (tree.depth >= 0) tree.chosen[tree.node().branch] = -1;
     }
 
-    // Find and record a witness where there was nothing to decide.
+    // Find and record a witness if no list is open.
     Outcome close_root() {
         trial_ = tree.node().corral;
-        const Verdict verdict = together(tree.n_fixed, 0);
+        const Verdict verdict = test_choices(tree.n_fixed, 0);
         if (verdict == Verdict::undecided) return Outcome::asking;
         if (verdict == Verdict::feasible) {
             record_witness();
@@ -569,21 +572,21 @@ class ChoicesSearch {
         return Outcome::closed;
     }
 
-    // Decode the witness of a trial into the selection of the tree, and take it as incumbent if it is better beyond
-    // rounding.
+    // Decode the witness of a feasible trial into the selection of the tree; it becomes the incumbent if it is certainly
+    // better.
     void record_witness() {
         loss.take_witness(tree, trial_.point(), least_norm_.scores());
         tree.work += tree.lists.n_rows();
     }
 
-    // Whether the first n_decided lists' choices go together; `undecided` means that the answer must come from outside.
-    // An infeasible trial leaves its core in core_.
-    Verdict together(Index n_decided, Index start) {
+    // Decide whether the choices of the first n_decided lists are compatible. If so, the point of trial_ makes them; if
+    // not, core_ has a core. `undecided`: exact arithmetic has to answer the question.
+    Verdict test_choices(Index n_decided, Index start) {
         const Index rounds = least_norm_.rounds;
         const Span<const Index> lists(tree.decided.data(), n_decided);
         Verdict verdict = least_norm_.separate(lists, tree.chosen.data(), start, trial_);
         if (verdict == Verdict::undecided && answer_ == Verdict::undecided) {
-            // A degenerate core often has a sound one beside it, which another way in may meet.
+            // Near a degenerate core there is often a sound one, which a search from another start may find.
             trial_.restart(tree.best_weights.data());
             verdict = least_norm_.separate(lists, tree.chosen.data(), 0, trial_);
         }
@@ -621,7 +624,7 @@ class ChoicesSearch {
         return verdict;
     }
 
-    // Whether there is an answer, and it is about these choices: what is met meanwhile may raise other questions.
+    // Whether there is an answer to the question about these choices, rather than to another one asked before.
     bool is_answered(Span<const Index> lists) const {
         if (answer_ == Verdict::undecided || lists.size() != count(question_)) return false;
         for (Index k = 0; k < lists.size(); ++k) {
@@ -632,22 +635,22 @@ class ChoicesSearch {
 
     Settings settings_;
     LeastNorm least_norm_;
-    Corral trial_;  // of the linear program that was solved last
+    Corral trial_;  // of the last linear program
     Phase phase_ = Phase::bound;
     State state_ = State::working;
-    Index stop_ = 0, most_ = 0;
-    Index core_sum_ = 0;  // tree.sum, raised by disjoint cores
-    Index visit_ = 1;     // the number of the node that was entered last,
-    Indices attained_;    // [M] and of the last one at which a witness showed the hypothesis
-    Indices residual_;    // [S] what a list can still be charged
-    Indices in_core_;     // [S] in how many cores of this node it is
-    Core core_;           // of the last infeasible trial
+    Index stop_ = 0, stop_in_node_ = 0;  // work at which to pause, between nodes or anywhere
+    Index core_sum_ = 0;                 // tree.sum, raised by disjoint cores
+    Index visit_ = 1;                    // the number of the node that was entered last
+    Indices attained_;                   // [M] the last visit at which a witness chose the hypothesis
+    Indices residual_;                   // [S] what a list can still be charged
+    Indices in_core_;                    // [S] number of cores of this node that the list is in
+    Core core_;                          // of the last infeasible trial
     Cores cores_, exact_cores_;
-    Indices tests_;                        // [S] how often a linear program looked ahead in each list,
-    Reals raised_;                         // [S] by how much that raised bounds,
-    Reals gain_;                           // [S] and by how much a test did so
+    Indices tests_;                        // [S] number of linear programs that looked ahead in the list
+    Reals raised_;                         // [S] by how much these raised bounds
+    Reals gain_;                           // [S] by how much a test raised the bound, on average
     Indices order_;                        // lists by gain
-    std::vector<Choice> question_;         // what the answer is about
+    std::vector<Choice> question_;         // the choices that the answer is about
     Verdict answer_ = Verdict::undecided;  // undecided: there is none
     Reals answer_weights_;
 };

@@ -4,19 +4,20 @@ namespace lpmert {
 
 namespace {
 
-// No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding.
+// Tangents are taken at no less than 1 / WIDEST of the largest sum: a steeper slope would drown the others in rounding.
 constexpr double WIDEST = 256.0;
-// A minorant whose terms add up to more is of no use.
+// A minorant whose terms add up to more is useless.
 constexpr double LARGEST = 1e3;
-// Units that rounding may take off a bound; beyond, counts are so unlike each other that it would leave 64 bits.
+// Most units that rounding may take off a bound. Beyond, counts differ so much that the bound could leave 64 bits.
 constexpr double MOST_LOST = 0x1p60;
 
 struct Laid {
     double constant;
-    double size;  // what the terms of the constant add up to at most
+    double size;  // a bound on the sum of the sizes of the constant's terms
 };
 
-// Tangents for the logarithms of matches, chords for those of totals, a tangent of a McCormick envelope for brevity.
+// Bound the height of BLEU by tangents of the logarithms of matches, chords of those of totals, and a tangent of a
+// McCormick envelope of the brevity penalty (R1, R2).
 Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double constant = 0.0, size = 1.0;
     for (std::size_t n = 0; n < 8; n += 2) {
@@ -31,7 +32,7 @@ Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slope
     }
     const double least = std::max(1.0, low[1]), most = high[1];
     const double length = std::min(most, std::max({at[1], least, most / WIDEST}));
-    // reference / length - 1 with 1 / length between 1 / most and 1 / least, and at least its tangent
+    // The term reference / length - 1, where 1 / length is between 1 / most and 1 / least, and at least its tangent.
     const double below = low[8] / length + (at[8] - low[8]) / most;
     const double above = high[8] / length + (at[8] - high[8]) / least;
     const double reference = below >= above ? low[8] : high[8];
@@ -45,12 +46,13 @@ Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slope
     return {constant, size};
 }
 
-// A tangent of the harmonic mean of precision and recall, and above each of them a McCormick envelope.
+// Bound the loss of chrF by a tangent of the harmonic mean of precision and recall, and a McCormick envelope above each of
+// the two (R3).
 Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double n_orders = 0.0, precision = 0.0, recall = 0.0;
     for (std::size_t n = 0; n < low.size(); n += 3) {
         if (high[n] < 1.0 || high[n + 1] < 1.0) continue;
-        if (low[n] < 1.0 || low[n + 1] < 1.0) return {0.0, 0.0};  // whether this order counts is open
+        if (low[n] < 1.0 || low[n + 1] < 1.0) return {0.0, 0.0};  // this order may count or not
         n_orders += 1.0;
         precision += at[n + 2] / std::max(1.0, at[n]);
         recall += at[n + 2] / std::max(1.0, at[n + 1]);
@@ -65,7 +67,7 @@ Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& 
             const double share = k == 0 ? recall / below : precision / below;
             const double factor = (1.0 + squared) * share * share / n_orders * (k == 0 ? 1.0 : squared);
             const double least = low[n + k], most = high[n + k];
-            // 1 / count is at most its chord intercept - descent * count
+            // 1 / count is at most its chord, intercept - descent * count.
             const double descent = 1.0 / (least * most), intercept = 1.0 / least + 1.0 / most;
             const double chord = intercept - descent * at[n + k];
             const double above_high = high[n + 2] * chord + (at[n + 2] - high[n + 2]) / most;
@@ -81,9 +83,8 @@ Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& 
     return {constant, size};
 }
 
-// The loss itself, or where the box has room on both sides of the budget, the loss and a price on what exceeds it.
-//
-// The price is up to the slope of the box's diagonal: nothing where the point keeps to the budget.
+// Bound the loss of a budget by itself, or, if the box has points on both sides of the budget, by the loss plus a price on
+// the excess (R7). The price is at most the slope of the box's diagonal, and 0 if the point keeps to the budget.
 Laid lay_budget(Span<const double> parameters, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     const double most = parameters[0], unit = parameters[1], beyond = parameters[2];
     if (low[1] > most) {
@@ -219,7 +220,7 @@ DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* 
     return {ratio.loss(total), clear};
 }
 
-// What Python has of these.
+// The functions that Python calls.
 
 namespace {
 
@@ -267,12 +268,12 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
         if (height < INFINITE_COST) {
             sums.assign(ratio.constant.begin(), ratio.constant.end());
             for (Index s = 0; s < n_lists; ++s) {
-                const auto own = laid.begin() + offsets[s], end = laid.begin() + offsets[s + 1];
+                const auto begin = laid.begin() + offsets[s], end = laid.begin() + offsets[s + 1];
                 for (Index i = offsets[s]; i < offsets[s + 1]; ++i) laid[i] = ratio.cost(minorant.slopes, i);
-                const auto first = std::min_element(own, end);
+                const auto first = std::min_element(begin, end);
                 const Index least = *first;
                 ratio.add(first - laid.begin(), sums);
-                for (auto cost = own; cost != end; ++cost) *cost -= least;
+                for (auto cost = begin; cost != end; ++cost) *cost -= least;
                 height += least;
             }
         }
@@ -282,7 +283,7 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
             costs = laid;
         }
         if (height >= INFINITE_COST) break;
-        // a step of the method of Frank and Wolfe, towards the sums of the cheapest rows
+        // A step of the method of Frank and Wolfe towards the sums of the cheapest rows.
         const double stride = 2.0 / (static_cast<double>(trial) + 2.0);
         for (Index k = 0; k < n_columns; ++k) minorant.at[k] += stride * (sums[k] - minorant.at[k]);
     }
