@@ -1,5 +1,4 @@
-// Boxes of weights on the faces of a cube: |w_d - c_d| <= r_d for every d, where one axis f has c_f = 1 or -1 and r_f =
-// 0.
+// Boxes of weights on the faces of a cube: |w_d - c_d| <= r_d for every d, with |c_f| = 1 and r_f = 0 for one axis f.
 //
 // Scores only matter up to a positive factor, so a box stands for the cone of its weights; the faces of the cube cover
 // the space, and the two halves of a box cover the box (lemma B2 of proofs/boxes.md). For any weights w of a box, the

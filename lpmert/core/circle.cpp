@@ -1,7 +1,8 @@
-// Circles of weights: where choices change among the directions of the plane, for lists with two features, by exact
-// comparisons; the loss on great circles cos(t) w + sin(t) v, and hit and run on the sphere of weights.
+// Circles of weights: the exact critical directions of the plane, for lists with two features; the loss on great circles
+// cos(t) w + sin(t) v; and hit and run on the sphere of weights.
 //
-// Lemma K6 of proofs/cones.md: each list's choice changes only at the outward normals of the edges of its convex hull.
+// In the plane, the choice of a list changes only at the outward normals of the edges of its convex hull (lemma K6 of
+// proofs/cones.md). Exact predicates (turn.hpp) find these edges and their order.
 //
 // Sources: Galley and Quirk, EMNLP 2011 (the plane); Smith, Efficient Monte Carlo procedures for generating points
 // uniformly distributed over bounded regions, Operations Research 1984 (hit and run); Gelfand and Smith, Sampling-based
@@ -15,7 +16,7 @@ namespace lpmert::lines {
 
 namespace {
 
-// Points of a list with exact predicates; see `RoundedPoints`.
+// The points of a list, compared exactly; see `RoundedPoints`.
 struct ExactPoints {
     const double* xs;
     const double* ys;
@@ -23,7 +24,7 @@ struct ExactPoints {
     double y(Index i) const { return ys[i]; }
     Vertex vertex(Index i) const { return {xs[i], ys[i]}; }
     bool beyond(Index a, Index b, Index i) const { return turn(vertex(a), vertex(b), vertex(a), vertex(i)) < 0; }
-    // Of candidates as far from the chord the first is a corner: those between the first and the last lie on an edge.
+    // On ties, the first one along the hull is a corner: those between the first and the last lie inside an edge.
     Index farthest(Index a, Index b, Span<const Row> candidates) const {
         Index best = candidates[0];
         for (const Row i : candidates) {
@@ -45,19 +46,19 @@ struct ExactPoints {
     }
 };
 
-// An edge of a convex hull: the row chosen on one side of its normal, and on the other.
+// An edge of a convex hull: the rows that are chosen before and after its normal.
 struct Edge {
     Index leaving, entering;
 };
 
-// Each list's convex hull has its edges counter-clockwise from the positive x axis on; points inside an edge are no
-// corners, and of equal points the first row stands.
+// Collect the edges of every list's convex hull, counter-clockwise from the positive x axis. Points inside an edge are no
+// corners; of equal points, the first row counts.
 std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
                                                                    Span<const Index> offsets) {
     check_size(y.size(), x.size(), "y");
     check_offsets(offsets, x.size(), "offsets");
     const auto vertex = [&](Index row) { return Vertex{x[row], y[row]}; };
-    // Whether an edge comes in the second half of the directions.
+    // Whether an edge belongs to the second half of the directions.
     const auto late = [&](const Edge& edge) {
         const Vertex a = vertex(edge.leaving), b = vertex(edge.entering);
         return b.y < a.y || (b.y == a.y && b.x < a.x);
@@ -90,12 +91,13 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
     return {std::move(start), std::move(leaving), std::move(entering), std::move(ends)};
 }
 
-// Pieces of a circle that are narrower, in radians, are skipped: floating point cannot hold them.
+// Pieces of a circle narrower than this, in radians, are skipped: floating point cannot resolve them.
 constexpr double LEAST_WIDTH = 1e-11;
 
-// Temperatures above the least loss of a circle from which on a piece has no weight.
+// A piece whose loss is this many temperatures above the least one of its circle has no weight.
 constexpr double NEGLIGIBLE = 40.0;
 
+// Where circles may go; see `SphereRegion` in the stub.
 struct Region {
     Rows<const double> limits, basis;
     Span<const double> unit;
@@ -123,7 +125,7 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
         high = std::min(high, middle + PI / 2);
     }
     if (region.unit.size() > 0) {
-        // (unit . x)^2 - cosine^2 |x|^2 = mean + even cos 2t + odd sin 2t, positive around its top
+        // (unit . x)^2 - cosine^2 |x|^2 = mean + even cos 2t + odd sin 2t, which is positive around its top.
         double a = 0.0, b = 0.0, aa = 0.0, bb = 0.0, ab = 0.0;
         for (Index j = 0; j < region.unit.size(); ++j) {
             const double x = dot(region.basis[j], w), y = dot(region.basis[j], v);
@@ -144,14 +146,14 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
     return {std::min(low, 0.0), std::max(high, 0.0)};
 }
 
-// A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere. A circle
-// all of which is higher counts where it is least.
+// A density proportional to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere. On a circle
+// that is higher everywhere, the pieces with the least level count.
 struct Law {
     double temperature, highest;
 
     using Fields = std::tuple<double, double>;
 
-    // The density of a piece, 1 where the loss is least.
+    // The density of a piece relative to the least level of its circle.
     double share(const Piece& piece, double least) const {
         const double above = (piece.level - least) / temperature;
         const bool narrow = piece.end - piece.begin < LEAST_WIDTH;
@@ -159,9 +161,9 @@ struct Law {
     }
 };
 
-// Take the part along weights [d], of length 1, out of a direction [d]; return whether something is left.
+// Make a direction [d] orthogonal to weights [d] of length 1, at length 1; return false if nothing is left of it.
 bool make_orthogonal(Span<const double> weights, Span<double> direction) {
-    for (int round = 0; round < 2; ++round) {  // the second time for rounding
+    for (int round = 0; round < 2; ++round) {  // the second time because of rounding
         const double product = dot(weights, direction);
         for (Index k = 0; k < weights.size(); ++k) direction[k] -= product * weights[k];
         const double length = norm(direction);
@@ -171,6 +173,7 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     return true;
 }
 
+// The state of a chain: its weights [d] of length 1, the sum [d] of the means of the counted circles, and their number [1].
 struct Chain {
     Span<double> weights, total, circles;
 
@@ -217,7 +220,7 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
             along += share * (sin_last - sin_begin);
             across += share * (cos_begin - cos_last);
         }
-        if (total == 0.0) continue;  // the region leaves no room in this direction
+        if (total == 0.0) continue;  // the region has no interior in this direction
         if (counted) {
             chain.circles[0] += 1.0;
             for (Index k = 0; k < dimension; ++k)

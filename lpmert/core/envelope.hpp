@@ -1,35 +1,34 @@
-// The corners of a list: its hypotheses that win for some weights of a line, a circle or the plane.
+// The corners of a list: the hypotheses that win for some weights of a line, a circle or the plane.
 //
-// With weights cos(t) w + sin(t) v a hypothesis scores cos(t) x + sin(t) y, and the winners are the corners of the
-// convex hull of the points (x, y). Where cos(t) > 0, they are those on its right, from the lowest to the highest,
-// which is the upper envelope of the lines x + tan(t) y; in the other half of the circle those on its left, the
-// envelope of the lines -x - tan(t) y. On a line only the former count.
+// With weights cos(t) w + sin(t) v, a hypothesis scores cos(t) x + sin(t) y. So the winners are the corners of the convex
+// hull of the points (x, y). Where cos(t) > 0, these are the corners on the right of the hull, from the lowest to the
+// highest: the upper envelope of the lines x + tan(t) y. In the other half of the circle they are the corners on the left:
+// the envelope of the lines -x - tan(t) y. On a line, only the right side counts.
 //
-// Sources: Akl and Toussaint, A fast convex hull algorithm, Information Processing Letters 1978 (what lies within the
-// polygon of the extreme points is no corner); Barber, Dobkin and Huhdanpaa, The Quickhull algorithm for convex hulls,
-// 1996 (the point farthest from a chord is a corner, and what lies below the two new chords is none).
+// Sources: Akl and Toussaint, A fast convex hull algorithm, Information Processing Letters 1978 (no point inside the
+// polygon of the extreme points is a corner); Barber, Dobkin and Huhdanpaa, The Quickhull algorithm for convex hulls,
+// 1996 (the point farthest from a chord is a corner, and no point below the two new chords is one).
 #pragma once
 
 #include "vectors.hpp"
 
 namespace lpmert::lines {
 
-// The extreme points of a list. Where several have the same extreme coordinate, the names say which; of points that are
-// equal the first stands. On the right, these corners are, from the lowest to the highest, bottom_right, right (the
-// higher of two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower of two) and
-// bottom_left.
+// The extreme points of a list: on the right of its hull, from the lowest to the highest, bottom_right, right (the higher if
+// there are two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower if there are two)
+// and bottom_left. Of equal points, the first one counts.
 struct Extremes {
     Row right, bottom_right, top_right, left, bottom_left, top_left;
 };
 
-// Where values [n] are the least and the greatest, the last place of each, and how often they are one of these.
+// The positions of the least and the greatest of some values, the last ones on ties, and how many values equal either.
 struct Ends {
     Row least, greatest;
     Index count;
 };
 
-// Both loops go to the end without a branch, many values at a time; in the first, each would have to wait for the one
-// before it.
+// Find the ends of values [n]. Both loops run without branches, many values at a time; the first keeps several minima and
+// maxima, as each step of a single one would have to wait for the step before.
 LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     constexpr int LANES = 8;
     double low[LANES], high[LANES];
@@ -56,7 +55,7 @@ LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     return {static_cast<Row>(first), static_cast<Row>(last), count};
 }
 
-// Return the point with the greatest first coordinate, of equals with the greatest second, times their signs.
+// Return the point with the greatest first coordinate and, on ties, the greatest second one; both are multiplied by signs.
 inline Row farthest(const double* first, const double* second, Index n, double first_sign, double second_sign) {
     Row best = 0;
     for (Row i = 1; i < n; ++i) {
@@ -75,36 +74,37 @@ inline Extremes find_extremes(const double* xs, const double* ys, Index n) {
             farthest(xs, ys, n, -1, -1), farthest(ys, xs, n, -1, -1), farthest(ys, xs, n, 1, -1)};
 }
 
-// Points of a list, with predicates in floating point.
+// The points of a list, compared in floating point.
 struct RoundedPoints {
     const double* xs;
     const double* ys;
 
     double x(Index i) const { return xs[i]; }
     double y(Index i) const { return ys[i]; }
-    // How far a point lies outside of the chord from corner a to corner b, in units of the chord's length.
+    // How far a point lies outside of the chord from corner a to corner b, times the chord's length.
     double height(Index a, Index b, Index i) const {
         return (xs[i] - xs[a]) * (ys[b] - ys[a]) - (ys[i] - ys[a]) * (xs[b] - xs[a]);
     }
+    // Whether a point lies outside of the chord from corner a to corner b.
     bool beyond(Index a, Index b, Index i) const {
         return (xs[i] - xs[a]) * (ys[b] - ys[a]) > (ys[i] - ys[a]) * (xs[b] - xs[a]);
     }
-    // The candidate farthest from the chord; of several the first corner.
+    // The candidate farthest from the chord; on ties, the one that comes first as a corner.
     Index farthest(Index a, Index b, Span<const Row> candidates) const {
         const double up = ys[b] > ys[a] ? 1.0 : -1.0;
         Index best = candidates[0];
         double most = height(a, b, best);
         for (Index k = 1; k < candidates.size(); ++k) {
             const Index i = candidates[k];
-            const double own = height(a, b, i);
-            if (own < most) continue;
+            const double distance = height(a, b, i);
+            if (distance < most) continue;
             const double step = up * (ys[best] - ys[i]), out = up * (xs[i] - xs[best]);
-            if (own > most || step > 0.0 || (step == 0.0 && out > 0.0)) best = i, most = own;
+            if (distance > most || step > 0.0 || (step == 0.0 && out > 0.0)) best = i, most = distance;
         }
         return best;
     }
-    // Mark the points [n] with the sides of the polygon of the extremes that they lie beyond: 1 and 2 for those on the
-    // right, 4 and 8 for those on the left if wanted, each in the order of the corners.
+    // Mark each point [n] with the sides of the polygon of the extremes that it lies beyond: 1 and 2 for the sides on the
+    // right, and if `both`, 4 and 8 for those on the left, each in the order of the corners.
     LPMERT_CLONES void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const {
         mark_side<true>(corners.bottom_right, corners.right, corners.top_right, marks);
         if (both) mark_side<false>(corners.top_left, corners.left, corners.bottom_left, marks);
@@ -134,7 +134,8 @@ struct RoundedPoints {
     }
 };
 
-// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line).
+// Turn a function emit(t, line, next line), to be called where neighbouring lines x + t y cross, into one that is called
+// with neighbouring corners on the right. Rounding never makes t fall.
 template <class Emit>
 auto crossings(const RoundedPoints& points, Emit&& emit) {
     return [points, &emit, at = -INF](Row a, Row b) mutable {
@@ -143,7 +144,7 @@ auto crossings(const RoundedPoints& points, Emit&& emit) {
     };
 }
 
-// Finds the corners of lists; holds the room for it.
+// Finds the corners of lists; owns the work space for it.
 class Envelope {
     struct Pending {
         Row end;
@@ -154,8 +155,8 @@ class Envelope {
     std::vector<Pending> waiting;
     Bytes marks;
 
-    // Emit the corners from a to b, of n candidates beyond their chord: emit(corner, next corner); none where both have
-    // the same y.
+    // Call emit(corner, next corner) along the hull from corner a to corner b, with n candidates beyond their chord; not at
+    // all if both have the same y.
     template <class Points, class Emit>
     void side(const Points& points, Row a, Row b, std::vector<Row>& beyond, Index n, Emit&& emit) {
         if (points.y(a) == points.y(b)) return;
@@ -166,18 +167,18 @@ class Envelope {
             while (high > low) {
                 const Row top = static_cast<Row>(points.farthest(a, b, candidates.part(low, high)));
                 const double level = up * points.y(top);
-                Index middle = low, kept = 0;
+                Index middle = low, n_above = 0;
                 for (Index k = low; k < high; ++k) {
                     const Row i = candidates[k];
-                    const double own = up * points.y(i);
-                    // written unconditionally, then kept or not: an unpredictable branch costs more
+                    const double y = up * points.y(i);
+                    // Always write, then advance or not: an unpredictable branch costs more.
                     candidates[middle] = i;
-                    spare[kept] = i;
-                    middle += (own < level) & points.beyond(a, top, i);
-                    kept += (own > level) & points.beyond(top, b, i);
+                    spare[n_above] = i;
+                    middle += (y < level) & points.beyond(a, top, i);
+                    n_above += (y > level) & points.beyond(top, b, i);
                 }
-                std::copy_n(spare.begin(), kept, candidates.begin() + middle);
-                waiting.push_back({b, middle, middle + kept});
+                std::copy_n(spare.begin(), n_above, candidates.begin() + middle);
+                waiting.push_back({b, middle, middle + n_above});
                 b = top;
                 high = middle;
             }
@@ -189,17 +190,17 @@ class Envelope {
         }
     }
 
-    // Make room for lists of so many points.
+    // Make the work space large enough for lists of n points.
     void make_room(Index n) {
         if (n < count(spare)) return;
-        for (std::vector<Row>& room : sides) room.resize(n + 1);
+        for (std::vector<Row>& side : sides) side.resize(n + 1);
         marks.resize(n + 8);
-        spare.resize(n + 1);  // last, as it tells that there is room for all
+        spare.resize(n + 1);  // last, as its size says that all others are large enough
     }
 
   public:
-    // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
-    // from top_left to bottom_left: right(corner, next corner), left(corner, next corner).
+    // Call right(corner, next corner) along the right of the hull of points [n], from bottom_right to top_right, and if
+    // `both`, left(corner, next corner) from top_left to bottom_left.
     template <class Points, class Right, class Left>
     void corners(const Points& points, Index n, const Extremes& found, bool both, Right&& right, Left&& left) {
         make_room(n);
@@ -224,8 +225,8 @@ class Envelope {
         side(points, found.left, found.bottom_left, sides[3], counts[3], left);
     }
 
-    // Go through the lines x + t y [n] that are best for some t: first(line) at t = -inf, and where the next one takes
-    // its place: next(t, line, next line). Whatever rounding does, t never falls.
+    // Go along the upper envelope of the lines x + t y [n]: call first(line) for the one at t = -inf, and next(t, line, next
+    // line) where another line takes over. Rounding never makes t fall.
     template <class First, class Next>
     void upper(const RoundedPoints& points, Index n, First&& first, Next&& next) {
         const Extremes found = find_extremes(points.xs, points.ys, n);
@@ -233,9 +234,9 @@ class Envelope {
         corners(points, n, found, false, crossings(points, next), [](Row, Row) {});
     }
 
-    // The same of lines in a known order, by y and equals by number; `most` is their greatest x. Below the point that
-    // has it only points with a greater x than all of smaller y can be corners, and above it only those with a greater
-    // x than all of greater y: two running maxima leave a few.
+    // The same for lines whose order by y, and by number on ties, is known; `most` is their greatest x. Below the point with
+    // that x, only a point with a greater x than all points of smaller y can be a corner; above it, only one with a greater
+    // x than all of greater y. So two running maxima leave few candidates.
     template <class First, class Next>
     void sorted_upper(const RoundedPoints& points, Span<const Row> order, double most, First&& first, Next&& next) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {
@@ -246,7 +247,7 @@ class Envelope {
                 const double x = points.x(i);
                 const bool level = n > 0 && points.y(i) == points.y(found[n - 1]);
                 if (best == most && !level) break;
-                if (x > best || (x == best && level && step < 0)) {  // of equals the first stands
+                if (x > best || (x == best && level && step < 0)) {  // of equal points, the first
                     n -= level;
                     found[n++] = i;
                     best = x;
@@ -257,19 +258,19 @@ class Envelope {
         make_room(order.size());
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
         const Row bottom = sides[0][0], right = sides[1][above - 1], top = sides[1][0];
-        const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
-            Index kept = 0;
+        const auto keep_beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
+            Index left = 0;
             for (Index k = 1; k < n; ++k) {
                 const Row i = found[k];
-                found[kept] = i;
-                kept += i != a && i != b && points.beyond(a, b, i);
+                found[left] = i;
+                left += i != a && i != b && points.beyond(a, b, i);
             }
-            return kept;
+            return left;
         };
         first(bottom);
         auto emit = crossings(points, next);
-        side(points, bottom, right, sides[0], beyond(bottom, right, sides[0], below), emit);
-        side(points, right, top, sides[1], beyond(right, top, sides[1], above), emit);
+        side(points, bottom, right, sides[0], keep_beyond(bottom, right, sides[0], below), emit);
+        side(points, right, top, sides[1], keep_beyond(right, top, sides[1], above), emit);
     }
 };
 

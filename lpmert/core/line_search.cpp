@@ -1,4 +1,6 @@
-// Line searches, and descents by them.
+// Line searches as Python calls them, and descents: line searches one after the other.
+//
+// A descent alternates between random directions and directions from the chosen hypotheses towards cheaper ones.
 //
 // Sources: Och, ACL 2003 (line search); McAllester, Hazan and Keshet, Direct Loss Minimization for Structured
 // Prediction, NIPS 2010 (directions from the chosen hypotheses towards cheaper ones).
@@ -8,7 +10,7 @@ namespace lpmert::lines {
 
 namespace {
 
-// Scores that stay in the first-level cache while the features are added up.
+// Scores in a block, which stays in the first-level cache while the features are added up.
 constexpr Index BLOCK = 1024;
 
 }  // namespace
@@ -23,21 +25,21 @@ LPMERT_CLONES void combine(Rows<const double> columns, Span<const double> weight
         if (dimension == 0) std::fill_n(sums, n, 0.0);
         if (dimension > 0) {
             const double weight = weights[0];
-            const double* __restrict own = column(0);
-            for (Index i = 0; i < n; ++i) sums[i] = weight * own[i];
+            const double* __restrict values = column(0);
+            for (Index i = 0; i < n; ++i) sums[i] = weight * values[i];
             d = 1;
         }
-        // two at a time, each added in its turn: the sums are those of one at a time
+        // Two features in one pass, each added in its turn: the sums are those of one at a time.
         for (; d + 1 < dimension; d += 2) {
             const double first = weights[d], second = weights[d + 1];
-            const double* __restrict own = column(d);
+            const double* __restrict values = column(d);
             const double* __restrict next = column(d + 1);
-            for (Index i = 0; i < n; ++i) sums[i] = (sums[i] + first * own[i]) + second * next[i];
+            for (Index i = 0; i < n; ++i) sums[i] = (sums[i] + first * values[i]) + second * next[i];
         }
         if (d < dimension) {
             const double weight = weights[d];
-            const double* __restrict own = column(d);
-            for (Index i = 0; i < n; ++i) sums[i] += weight * own[i];
+            const double* __restrict values = column(d);
+            for (Index i = 0; i < n; ++i) sums[i] += weight * values[i];
         }
     }
 }
@@ -83,18 +85,18 @@ std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index>
     Cost total = 0;
     Index doubtful = 0;
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
-        const Span<const double> own = scores.part(offsets[s], offsets[s + 1]);
-        const Index best = largest(own.data(), own.size());
+        const Span<const double> of_list = scores.part(offsets[s], offsets[s + 1]);
+        const Index best = largest(of_list.data(), of_list.size());
         bool clear = true;
-        dearest_within(error, own.data(), best, costs.part(offsets[s], offsets[s + 1]), clear);
+        dearest_within(error, of_list.data(), best, costs.part(offsets[s], offsets[s + 1]), clear);
         total += costs[offsets[s] + best];
         doubtful += !clear;
     }
     return {total, doubtful};
 }
 
-// Descents: line searches one after the other, on all lists or near given weights.
-
+// What a descent draws at random, used again and again. directions [T, D]; rates [T]: score that a unit of cost is worth;
+// taking_part [T, S]: lists that count in a direction towards cheaper hypotheses.
 struct Draws {
     Rows<const double> directions;
     Span<const double> rates;
@@ -103,6 +105,7 @@ struct Draws {
     using Fields = std::tuple<Rows<const double>, Span<const double>, Rows<const bool>>;
 };
 
+// Where a descent may go: within `reach` of a centre [D] of length 1, at right angles to it; anywhere if that is infinite.
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
@@ -117,7 +120,7 @@ class Descent {
     Neighbourhood near;
     Reals direction, trial;
 
-    // Write the sum of the steps from chosen hypotheses to those with the best score minus rate times cost.
+    // Set the direction to the sum of the steps from the chosen hypotheses to those with the best score - rate * cost.
     void towards_cheaper(double rate, Span<const bool> taking_part) {
         const Lists& lists = search.lists;
         const Reals& scores = search.intercepts;
@@ -129,8 +132,8 @@ class Descent {
             Index wanted = lists.begin(s);
             double best = merit(wanted);
             for (Index i = wanted + 1; i < lists.end(s); ++i) {
-                const double own = merit(i);
-                if (own > best) wanted = i, best = own;
+                const double candidate = merit(i);
+                if (candidate > best) wanted = i, best = candidate;
             }
             if (wanted == chosen) continue;
             for (std::size_t d = 0; d < direction.size(); ++d) {
@@ -140,7 +143,7 @@ class Descent {
         }
     }
 
-    // Turn the direction to right angles to the centre, at length 1; return the t that keep weights within reach.
+    // Make the direction orthogonal to the centre, at length 1; return the range of t that keeps weights within reach.
     std::pair<double, double> across(Span<const double> weights) {
         const double along = dot(direction, near.centre);
         for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[d];
@@ -161,6 +164,7 @@ class Descent {
     Descent(LineSearch<SumOfCosts>& search_, Neighbourhood near_)
         : search(search_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
 
+    // See `descend` in the stub.
     Index run(Span<double> weights, const Draws& draws, Span<Index> turns, Index patience, Index searches) {
         Cost cost = search.at(weights);
         while (turns[1] < patience && searches > 0) {
@@ -204,8 +208,8 @@ Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhoo
     return Descent(search, near).run(weights, draws, turns, patience, searches);
 }
 
-// With g the step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if
-// g . x >= h, and g . x is at most |x| times the length of g across the centre c.
+// Let g be the features of a hypothesis less those of the winner at c, and h by how much its score is behind. It wins at
+// c + x only if g . x >= h, and g . x is at most |x| times the length of the part of g orthogonal to c.
 Reals find_reaches(const Lines& search, Span<const double> centre) {
     const Lists& lists = search.lists;
     check_size(centre.size(), lists.dimension(), "centre");

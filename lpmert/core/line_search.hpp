@@ -1,8 +1,8 @@
-// Line searches: the scores of all lists on a line, their envelopes, and the sweep over their events.
+// Line searches: the scores of all lists on a line, their envelopes, and a sweep over the events.
 //
-// On the line w + t d a hypothesis scores intercept + t slope; each list's choices are the upper envelope of its lines,
-// and the loss is constant between the events at which some list changes its choice. What a search promises holds up to
-// the rounding of scores: whoever relies on it decodes at the step.
+// On the line w + t d, a hypothesis scores intercept + t slope, and the choices of a list form the upper envelope of its
+// lines (envelope.hpp). The loss is constant between events, at which some list changes its choice. The results of a
+// search are exact only up to the rounding of scores: a caller that needs certainty decodes at the weights it found.
 //
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
@@ -15,7 +15,7 @@ namespace lpmert::lines {
 
 inline constexpr double PI = 3.14159265358979323846;
 
-// Write weights [D] times columns [D, M] into scores [M].
+// Write the scores [M] of columns [D, M] at weights [D].
 void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
 
 // The lists of a problem: columns [D, M] of features, and offsets [S + 1] of the lists' rows.
@@ -28,7 +28,7 @@ struct Lists {
     Index dimension() const { return columns.rows(); }
     Index begin(Index s) const { return offsets[s]; }
     Index end(Index s) const { return offsets[s + 1]; }
-    // Write weights [D] times the columns into scores [M].
+    // Write the scores [M] at weights [D].
     void score(Span<const double> weights, Span<double> scores) const { combine(columns, weights, scores); }
     // The first row of list s with the best of scores [M].
     Index best(Span<const double> scores, Index s) const {
@@ -41,6 +41,8 @@ inline double dot(Span<const double> a, Span<const double> b) {
 }
 inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
+// What hypotheses cost, from Python: costs [M] if kind is negative, else a ratio metric of statistics [M, K] and a
+// constant [K].
 struct Losses {
     Index kind;
     Span<const double> parameters;
@@ -51,7 +53,7 @@ struct Losses {
     using Fields = std::tuple<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>;
 };
 
-// A sum of costs [M]: a level is a whole number.
+// A sum of costs [M]. A level is a whole number.
 class SumOfCosts {
     Cost sum = 0;
 
@@ -70,7 +72,7 @@ class SumOfCosts {
     Level level() const { return sum; }
 };
 
-// A ratio metric of the sum of statistics [M, K] and a constant [K].
+// A ratio metric. A level is its loss of the sum of statistics [M, K] and a constant [K].
 class LossOfSums {
     Ratio ratio;
     Reals total;
@@ -91,13 +93,13 @@ class LossOfSums {
     }
     static bool matters(Change) { return true; }
     void replace(Change change) {
-        const Span<const double> old = ratio.statistics[change.leaving], own = ratio.statistics[change.entering];
-        for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k] - old[k];
+        const Span<const double> old = ratio.statistics[change.leaving], fresh = ratio.statistics[change.entering];
+        for (std::size_t k = 0; k < total.size(); ++k) total[k] += fresh[k] - old[k];
     }
     Level level() const { return ratio.loss(total); }
 };
 
-// Intervals of a line that are narrower, in radians, than this are skipped: floating point cannot hold them.
+// Intervals of a line narrower than this, in radians, are skipped: floating point cannot resolve them.
 inline constexpr double LEAST_ANGLE = 1e-12;
 
 template <class Change>
@@ -106,7 +108,7 @@ struct Event {
     Change change;
 };
 
-// Sort events by where they are. A radix sort of the bits of few numbers takes longer than comparing them.
+// Sort events by position: many by a radix sort of their bits, few by comparisons, which are then faster.
 template <class Change>
 void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>& spare) {
     constexpr std::size_t FEW = 256;
@@ -117,7 +119,7 @@ void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>&
     }
     constexpr int BITS = 11, DIGITS = 6;
     constexpr std::uint64_t SIGN = std::uint64_t{1} << 63, MASK = (1 << BITS) - 1;
-    // unsigned integers in the order of the numbers
+    // Unsigned integers in the order of the numbers.
     const auto key_of = [](const Event<Change>& event) {
         std::uint64_t bits;
         std::memcpy(&bits, &event.at, sizeof bits);
@@ -134,23 +136,23 @@ void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>&
         auto& ends = counts[place];
         std::uint32_t total = 0;
         for (std::uint32_t& end : ends) {
-            const std::uint32_t own = end;
+            const std::uint32_t n = end;
             end = total;
-            total += own;
+            total += n;
         }
         for (const Event<Change>& event : events) spare[ends[(key_of(event) >> (place * BITS)) & MASK]++] = event;
         events.swap(spare);
     }
 }
 
-// An interval to take: its level, and the t within it.
+// The best interval of a line: its level, and a t within it.
 template <class Level>
 struct Found {
     Level level;
     double at;
 };
 
-// The levels between sorted thresholds; neighbours differ.
+// The levels of a line, and the sorted thresholds between them. Neighbouring levels differ.
 template <class Level>
 struct Surface {
     Reals thresholds;
@@ -158,9 +160,9 @@ struct Surface {
 
     Index size() const { return count(levels); }
 
-    // Return the least level within low..high and the middle of its interval, in the angle atan(t / scale), which is
-    // finite for unbounded intervals too. Among equal levels the widest angle wins, or the interval nearest to 0;
-    // intervals narrower than LEAST_ANGLE count only if there is no other.
+    // Return the least level within low .. high and the middle of its interval. The middle is taken in the angle
+    // atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle wins if
+    // `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
     Found<Level> best(double low, double high, double scale, bool widest) const {
         Found<Level> found{levels[0], low};
         bool any = false;
@@ -171,12 +173,12 @@ struct Surface {
                 const double to = e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
                 if (!(to > from) || (any && levels[e] > found.level)) continue;
                 const double before = std::atan2(from, scale), after = std::atan2(to, scale);
-                const double own = widest ? after - before : -std::max({from, -to, 0.0});
+                const double interval_merit = widest ? after - before : -std::max({from, -to, 0.0});
                 if (after - before < narrowest) continue;
-                if (!any || levels[e] < found.level || own > merit) {
+                if (!any || levels[e] < found.level || interval_merit > merit) {
                     found = {levels[e], scale * std::tan((before + after) / 2)};
                     any = true;
-                    merit = own;
+                    merit = interval_merit;
                 }
             }
             if (any) break;
@@ -186,7 +188,7 @@ struct Surface {
     }
 };
 
-// Collects the first choices of all lists and the events of a line, and returns the levels in between.
+// Collects the first choices and the events of all lists on a line, and computes the levels between the events.
 template <class Loss>
 class Sweep {
     using Change = typename Loss::Change;
@@ -210,7 +212,7 @@ class Sweep {
     }
     Level level() const { return loss.level(); }
 
-    // Sort the events and sweep over them; the surface lasts until the next line.
+    // Sort the events and sweep over them. The surface is valid until the next line.
     const Surface<Level>& finish() {
         sort_events(events, spare);
         surface.thresholds.clear();
@@ -226,14 +228,14 @@ class Sweep {
     }
 };
 
-// A piece of a circle, in radians, and what it costs.
+// A piece of a circle, in radians, and its level.
 struct Piece {
     double begin, end, level;
 };
 
-// The scores of all lists on a line or circle, whatever their loss.
+// The scores of all lists on a line or circle, for any loss.
 class Lines {
-    Reals scored;
+    Reals scored;  // the weights of the intercepts, empty if unknown
 
   public:
     const Lists lists;
@@ -241,7 +243,7 @@ class Lines {
 
     explicit Lines(Lists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
 
-    // Make the intercepts the scores at weights [D], unless they are these already.
+    // Set the intercepts to the scores at weights [D], unless they already are.
     void score(Span<const double> weights) {
         if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
         check_size(weights.size(), lists.dimension(), "weights");
@@ -249,20 +251,21 @@ class Lines {
         lists.score(weights, intercepts);
     }
 
-    // The same for the slopes of lines or circles in a direction [D].
+    // Set the slopes to the scores in a direction [D].
     void turn_to(Span<const double> direction) {
         check_size(direction.size(), lists.dimension(), "direction");
         lists.score(direction, slopes);
     }
 
-    // Move to cosine times the intercepts plus sine times the slopes, at these weights up to rounding.
+    // Replace the intercepts by cosine times themselves plus sine times the slopes: the scores at the new weights, but for
+    // rounding.
     void move(double cosine, double sine) {
         for (std::size_t i = 0; i < intercepts.size(); ++i) intercepts[i] = cosine * intercepts[i] + sine * slopes[i];
         scored.clear();
     }
 };
 
-// Line searches on the same lists. Not for several threads at a time.
+// Line searches on the same lists, by one thread at a time.
 template <class Loss>
 class LineSearch : public Lines {
   public:
@@ -280,7 +283,7 @@ class LineSearch : public Lines {
         return right.level();
     }
 
-    // Return the level and the t of the best step on the line weights + t direction.
+    // Return the level and the t of the best step on the line weights + t direction, with t in low .. high.
     std::tuple<Level, double> along(Span<const double> weights, Span<const double> direction, double low, double high,
                                     double scale) {
         score(weights);
@@ -289,14 +292,14 @@ class LineSearch : public Lines {
         return {found.level, found.at};
     }
 
-    // Return which of some coordinates has the best step, the first of equals, its level and its t; ranges [D, 2]: of
-    // t. The first time, the rows are sorted by each feature.
+    // Return the coordinate with the best step (the first one on ties), its level and its t. ranges [D, 2]: of t for each
+    // feature. The first call sorts the rows of each list by each feature.
     std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
                                                      Rows<const double> ranges, double scale) {
         check_size(ranges.rows(), lists.dimension(), "ranges");
         check_size(ranges.columns(), 2, "the rows of ranges");
         check_within(coordinates, ranges.rows(), "coordinates");
-        if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name one at least");
+        if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name at least one");
         score(weights);
         if (orders.empty()) sort_by_features();
         tops.clear();
@@ -310,7 +313,7 @@ class LineSearch : public Lines {
         return {best, least.level, least.at};
     }
 
-    // Return the rows chosen at t = -inf and the changes on a line, list by list: t, from which row, to which.
+    // Return the rows chosen at t = -inf and the events of a line, list by list: t, the row that loses, the row that wins.
     std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
         Indices start, leaving, entering;
         Reals thresholds;
@@ -325,8 +328,8 @@ class LineSearch : public Lines {
         return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
-    // Go through the lines intercepts + t slopes of one list after the other: first(row) is chosen at t = -inf, and at
-    // t the choice changes: next(t, leaving, entering).
+    // Go through the lists on the line intercepts + t slopes: call first(row) for the choice at t = -inf, and
+    // next(t, leaving, entering) where the choice changes.
     template <class First, class Next>
     void each_event(First&& first, Next&& next) {
         for (Index s = 0; s < lists.count(); ++s) {
@@ -337,16 +340,15 @@ class LineSearch : public Lines {
         }
     }
 
-    // Return the best step on the line intercepts + t slopes; of equal ones the nearest, or that in the widest
-    // interval.
+    // Return the best step on the line intercepts + t slopes; see Surface::best.
     Found<Level> step(double low, double high, double scale, bool widest = false) {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
         return right.finish().best(low, high, scale, widest);
     }
 
-    // Find the pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t)
-    // slopes. Neighbouring pieces may have the same level; their order is not that of the angles.
+    // Find the pieces of the circle cos(t) intercepts + sin(t) slopes within low .. high, where -pi <= low <= 0 <= high <=
+    // pi. They are not sorted by angle, and neighbouring pieces may have the same level.
     void pieces(double low, double high, std::vector<Piece>& found) {
         const bool both = low < -PI / 2 || high > PI / 2;
         right.clear();
@@ -364,7 +366,7 @@ class LineSearch : public Lines {
             envelope.corners(points, n, extremes, both, crossings(points, on_right), crossings(points, on_left));
         }
         found.clear();
-        // Add the intervals of the half circle around a middle; those beyond pi lie a turn before.
+        // Add the intervals of the half circle around a middle, also a turn before, for angles beyond pi.
         const auto add = [&](const Surface<Level>& surface, double middle) {
             double begin = middle - PI / 2;
             for (Index e = 0; e < surface.size(); ++e) {
@@ -405,8 +407,8 @@ class LineSearch : public Lines {
         return right.finish().best(low, high, scale, false);
     }
 
-    std::vector<Row> orders;  // [D, M]: the rows of each list, sorted by each feature
-    Reals tops;               // [S]: the greatest intercept of each list
+    std::vector<Row> orders;  // [D, M] the rows of each list, sorted by each feature
+    Reals tops;               // [S] the greatest intercept of each list
     Sweep<Loss> right, left;
     Envelope envelope;
 };

@@ -1,7 +1,7 @@
-// Hypotheses that win nowhere in a part of the weight space, as another one of their list is at least as good there.
+// The hypotheses of a list that may win for some weights, found by a cover of the weight space with cones.
 //
-// Who is beaten at all rays of a cone by one and the same hypothesis, by more than rounding, is beaten by it everywhere
-// in it (lemma K1 of proofs/cones.md).
+// A hypothesis that another one beats at all rays of a cone, by more than rounding, is beaten everywhere in the cone (lemma
+// K1 of proofs/cones.md). A hypothesis that is beaten in every cone of the cover wins nowhere.
 #include "binding.hpp"
 #include "lists.hpp"
 #include "vectors.hpp"
@@ -10,30 +10,30 @@ namespace lpmert {
 
 namespace {
 
-// The cover has two to this power cones at most; with more features nearly all hypotheses win somewhere anyway.
+// The cover has at most 2^CONES cones. With more than CONES features, nearly all hypotheses win somewhere anyway.
 constexpr Index CONES = 10;
 
-// A cone of the cover: rays [D, D], the rows [n] that may win in it, and their scores [D, n] at the rays, in columns
-// that may be longer. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
+// A cone of the cover: its rays [D, D], the rows [n] that may win in it, and their scores [D, n] at the rays; the columns of
+// scores may be longer. The entries of a ray are multiples of a power of two, and their absolute values sum to 1.
 struct CoverCone {
     Reals rays;
     Indices rows;
     std::array<Reals, CONES> scores;
 };
 
-// Marks the rows of one list after the other that may win in a cone of the cover.
+// Marks the rows that may win in some cone of the cover, list by list.
 class Cover {
     Rows<const double> features;
     Index n, most;
-    double least = 0.0;             // beyond what scores of weights are rounded by, here and where they are decoded
-    std::vector<CoverCone> levels;  // the cone at hand, at the end of those that it is a part of
-    Reals leads;                    // [n], of the best row at a ray
+    double least = 0.0;             // least lead beyond the rounding of scores, here and in decoding
+    std::vector<CoverCone> levels;  // the current cone, and those that it is a part of
+    Reals leads;                    // [n] of the best row at a ray
 
-    // Whether all rows of a cone are known to win somewhere.
+    // Whether all rows of a cone are marked already.
     bool known(const CoverCone& cone) const {
-        return std::all_of(cone.rows.begin(), cone.rows.end(), [&](Index row) { return kept[row] != 0; });
+        return std::all_of(cone.rows.begin(), cone.rows.end(), [&](Index row) { return marked[row] != 0; });
     }
-    // Drop the rows that one of the best at the rays and in the middle beats at all rays by more than `least`.
+    // Drop the rows that a winner at a ray, or in the middle, beats at all rays by more than `least`.
     void propagate(CoverCone& cone) {
         for (Index k = 0; k <= n; ++k) {
             const Index n_rows = count(cone.rows);
@@ -51,7 +51,7 @@ class Cover {
         }
     }
 
-    // Compute by how much the best row at a ray, for k = D in the middle, beats each row at all rays.
+    // Compute the least lead over all rays of the best row at ray k, or in the middle for k = D, over each row.
     LPMERT_CLONES void leads_of(const CoverCone& cone, Index k) {
         const Index n_rows = count(cone.rows);
         double* const lead = leads.data();
@@ -66,9 +66,9 @@ class Cover {
         const Index top = std::max_element(best, best + n_rows) - best;
         std::fill_n(lead, n_rows, INF);
         for (Index d = 0; d < n; ++d) {
-            const double* const own = cone.scores[d].data();
-            const double score = own[top];
-            for (Index i = 0; i < n_rows; ++i) lead[i] = std::min(lead[i], score - own[i]);
+            const double* const scores = cone.scores[d].data();
+            const double score = scores[top];
+            for (Index i = 0; i < n_rows; ++i) lead[i] = std::min(lead[i], score - scores[i]);
         }
     }
 
@@ -89,14 +89,14 @@ class Cover {
         return found;
     }
 
-    // Mark what may win in the cone at a level, which is split where that is not clear.
+    // Mark the rows that may win in the cone of a level; split the cone while that is open.
     void search(Index level) {
         CoverCone& cone = levels[level];
         if (known(cone)) return;
         propagate(cone);
         if (known(cone)) return;
         if (cone.rows.size() == 1 || level == most) {
-            for (const Index row : cone.rows) kept[row] = true;
+            for (const Index row : cone.rows) marked[row] = true;
             return;
         }
         const auto [first, second] = longest_edge(cone);
@@ -116,15 +116,16 @@ class Cover {
     }
 
   public:
-    std::vector<char> kept;
+    std::vector<char> marked;  // [M] whether a row may win
 
     explicit Cover(Rows<const double> features_)
         : features(features_),
           n(features_.columns()),
           most(CONES - n),
           levels(std::max<Index>(most, 0) + 1),
-          kept(features_.rows()) {}
+          marked(features_.rows()) {}
 
+    // Mark the rows of the list begin .. end that may win.
     void mark(Index begin, Index end) {
         double reach = 0.0;
         for (Index i = begin; i < end; ++i)
@@ -154,7 +155,7 @@ Indices possible_winners(Rows<const double> features, Span<const Index> offsets)
     Indices found;
     for (Index s = 0; covered && s + 1 < offsets.size(); ++s) cover.mark(offsets[s], offsets[s + 1]);
     for (Index i = 0; i < features.rows(); ++i)
-        if (!covered || cover.kept[i]) found.push_back(i);
+        if (!covered || cover.marked[i]) found.push_back(i);
     return found;
 }
 
