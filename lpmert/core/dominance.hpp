@@ -1,9 +1,10 @@
-// Which paths others beat at every ray of a cone: they win nowhere in it, whatever follows (lemma L1 of
-// proofs/lattices.md).
+// Dominance of paths in a cone: a path that others beat at every ray wins nowhere in the cone, whatever follows it (lemma L1
+// of proofs/lattices.md).
 //
-// One path beats another, or several do together, each in its part of the cone: a mixture of them, which a small matrix
-// game of paths against rays finds. Features of paths are exact, and so are differences of two; rays are off by half a
-// unit in the last place at most. What rounding leaves open drops nothing.
+// A single path may beat another one; or several may beat it together, each in its part of the cone. Then a mixture of them
+// beats it at every ray, which a small matrix game of paths against rays finds. The features of paths and their differences
+// are exact; rays have an error of at most half a unit in the last place. A path is dropped only if rounding leaves no
+// doubt.
 #pragma once
 
 #include "lattice.hpp"
@@ -11,14 +12,14 @@
 
 namespace lpmert::lattices {
 
-// Share of the middle in the points that stand for the rays: paths tied at a ray are told apart beside it.
+// The share of the cone's middle in the points at which the game is played: near a ray, paths that tie at it differ.
 inline constexpr double INWARDS = 0x1p-20;
 
-// What solving a game costs, in paths looked at.
+// The work of solving a game, in paths looked at.
 inline constexpr Index GAME_WORK = 20;
 
-// Whether a path surely scores at least what another one does at a ray, and whether at most that. The difference of
-// their features is exact, so that the error is relative to it, and not to the scores.
+// Whether a path certainly scores at least as much as another one at a ray, and whether at most as much. The difference of
+// their features is exact, so the error is relative to this difference, not to the scores.
 inline std::pair<bool, bool> compare_at(const double* one, const double* other, const double* ray, Index n) {
     double total = 0.0, size = 0.0;
     for (Index d = 0; d < n; ++d) {
@@ -30,7 +31,7 @@ inline std::pair<bool, bool> compare_at(const double* one, const double* other, 
     return {size == 0.0 || total > error, size == 0.0 || total < -error};
 }
 
-// Paths with features [D] each, scores [R] at the rays, and whether they are beaten.
+// Paths: features [D] each, scores [R] at the rays, and whether they are beaten (dead).
 struct Paths {
     Index n_features = 0, n_rays = 0;
     Reals features, scores;
@@ -47,7 +48,7 @@ struct Paths {
         n_features = features_, n_rays = rays_;
         features.clear(), scores.clear(), dead.clear();
     }
-    // Have room for so many, and more if not.
+    // Make room for this many paths, or for more.
     void make_room(Index wanted) {
         if (wanted <= room()) return;
         const Index size = std::max(wanted, 2 * room());
@@ -64,7 +65,7 @@ struct Paths {
 
 class Dominance {
   public:
-    // Look at a cone of rays [R, D], linearly independent; reach [R]: what scores of paths may be there.
+    // Set the cone, with linearly independent rays [R, D]. reach [R]: the largest magnitude of a path's score at each ray.
     void begin(Rows<const double> rays, Span<const double> reach) {
         n_rays_ = rays.rows(), n_features_ = rays.columns();
         rays_.clear(), tolerance_.clear();
@@ -86,8 +87,8 @@ class Dominance {
             scores[r] = score;
         }
     }
-    // Compare path n with those before it, from `begin`; return which one beats it, or -1. Those it beats are marked
-    // dead. likely: which one is looked at first; what beat one path often beats the next.
+    // Compare path n with paths begin .. n - 1; return one that beats it, or -1. Mark those dead that it beats. likely: the
+    // path to try first, as one that beat a path often beats the next.
     Index compare_with_all(Paths& paths, Index begin, Index n, Index likely) const {
         const Span<char> dead(paths.dead);
         if (likely >= begin && !dead[likely] && beats(paths, likely, n) == 1) return likely;
@@ -100,7 +101,7 @@ class Dominance {
         dead[n] = 0;
         return -1;
     }
-    // Mark the living paths begin .. end that a mixture of others beats dead; return how many were looked at.
+    // Mark the living paths of begin .. end dead that a mixture of others beats; return how many paths were looked at.
     Index drop_mixed(Paths& paths, Index begin, Index end) {
         const Index most_cuts = 2 * n_rays_ + 4;
         cuts_.resize(most_cuts * n_rays_);
@@ -115,8 +116,8 @@ class Dominance {
         }
         return work;
     }
-    // Measure the first n paths, and mark all that others beat dead.
-    void sift(Paths& paths, Index n) {
+    // Measure the first n paths, and mark all dead that others beat.
+    void drop_beaten(Paths& paths, Index n) {
         Index likely = -1;
         for (Index i = 0; i < n; ++i) {
             measure(paths, i);
@@ -127,8 +128,8 @@ class Dominance {
     }
 
   private:
-    // 1 where path i is at least path j at every ray, -1 where it is at most that and somewhere less, else 0. Paths
-    // that are equal at all rays have the same features, or no weights tell them apart.
+    // Return 1 if path i is at least as good as path j at every ray, -1 if path j is at least as good as path i at every ray
+    // and better at one, else 0. Paths that are equal at all rays have the same score at all weights.
     int beats(const Paths& paths, Index i, Index j) const {
         bool most = true, least = true;
         const double *const one = paths.score(i), *const other = paths.score(j), *const tolerance = tolerance_.data();
@@ -148,9 +149,8 @@ class Dominance {
         }
         return most ? 1 : -1;
     }
-    // Return min over x in the simplex of the largest of the cuts, and write that x, with the shares of the cuts.
-    //
-    // The value is recomputed from the shares, so that it is a bound whatever the pivots' rounding.
+    // Solve the game: return the least value over mixtures x of rays of the largest cut, and write this x and the shares of
+    // the cuts. The value is recomputed from the shares, so that it is a lower bound whatever pivoting has rounded.
     double value_of_game(Index n_cuts) {
         const Index last = n_rays_ + n_cuts, width = last + 1;
         const Span<const double> cuts = Span<const double>(cuts_).part(0, n_cuts * n_rays_);
@@ -159,7 +159,7 @@ class Dominance {
         const auto [least, most] = std::minmax_element(cuts.begin(), cuts.end());
         const double low = *least, scale = *most - low;
         if (scale <= 0.0) return low;
-        // A matrix game as a linear program: with entries a in [1, 2], the u >= 0 of largest sum with a u <= 1.
+        // As a linear program: with the entries a scaled to [1, 2], find u >= 0 of largest sum with a u <= 1.
         table_.assign((n_cuts + 1) * width, 0.0);
         basis_.resize(n_cuts);
         const Rows<double> table(table_.data(), n_cuts + 1, width);
@@ -183,15 +183,15 @@ class Dominance {
                     ratio = row[last] / row[entering], leaving = q;
             }
             if (leaving < 0) break;
-            const Span<double> own = table[leaving];
-            const double pivot = 1.0 / own[entering];
-            for (double& value : own) value *= pivot;
+            const Span<double> pivot_row = table[leaving];
+            const double scale_of_row = 1.0 / pivot_row[entering];
+            for (double& value : pivot_row) value *= scale_of_row;
             basis[leaving] = entering;
             for (Index q = 0; q <= n_cuts; ++q) {
                 const double factor = table[q][entering];
                 if (q == leaving || factor == 0.0) continue;
                 double* const row = table[q].begin();
-                for (Index c = 0; c < width; ++c) row[c] -= factor * own.begin()[c];
+                for (Index c = 0; c < width; ++c) row[c] -= factor * pivot_row.begin()[c];
             }
         }
         std::fill(x.begin(), x.end(), 0.0);
@@ -211,8 +211,8 @@ class Dominance {
         }
         return value;
     }
-    // Whether the shares of the last game, as they are, mix the chosen paths to one that is at least as good at every
-    // ray, in spite of rounding; differences of paths are exact.
+    // Whether the mixture of the chosen paths, in the shares of the last game, is certainly at least as good as the loser at
+    // every ray. Differences of paths are exact.
     bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const {
         const double* const own = paths.row(loser);
         bool some = false;
@@ -234,8 +234,8 @@ class Dominance {
         }
         return some;
     }
-    // Whether a mixture of the other living paths begin .. end surely beats one, no two of which have the same
-    // features. Those that turn out to win somewhere are marked sure.
+    // Whether a mixture of the other living paths of begin .. end, all with different features, certainly beats a path.
+    // Mark paths sure that turn out to win somewhere.
     bool beaten_by_mixture(const Paths& paths, Index begin, Index end, Index loser, Index& looked) {
         const auto rays = static_cast<double>(n_rays_);
         const Index most_cuts = 2 * n_rays_ + 4;
@@ -247,10 +247,10 @@ class Dominance {
         for (Index q = 0; q < most_cuts; ++q) {
             looked += GAME_WORK;
             Index best = -1;
-            double top = 0.0, own = 0.0;
+            double top = 0.0, loser_score = 0.0;
             for (Index r = 0; r < n_rays_; ++r) {
                 x[r] = (1.0 - INWARDS) * x[r] + INWARDS / rays;
-                own += x[r] * own_scores[r];
+                loser_score += x[r] * own_scores[r];
             }
             for (Index j = begin; j < end; ++j) {
                 if (j == loser || paths.dead[j]) continue;
@@ -260,7 +260,7 @@ class Dominance {
                 for (Index r = 0; r < n_rays_; ++r) value += x.data()[r] * scores[r];
                 if (best < 0 || value > top) top = value, best = j;
             }
-            if (best < 0 || top <= own) return false;
+            if (best < 0 || top <= loser_score) return false;
             sure[best - begin] = 1;
             if (std::find(chosen.begin(), chosen.begin() + q, best) != chosen.begin() + q) return false;
             chosen[q] = best;
@@ -275,9 +275,9 @@ class Dominance {
     }
 
     Index n_rays_ = 0, n_features_ = 0;
-    Reals rays_, tolerance_;  // the rays, and what the difference of two scores there may be off by
-    // The game: cuts [M, R] of chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that
-    // answers it; table and basis of a linear program; sure: paths that are known to win somewhere.
+    Reals rays_, tolerance_;  // the rays; bounds on the errors of differences of two scores there
+    // The game: cuts [M, R] of the chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that answers
+    // it; table and basis of its linear program; sure: paths that are known to win somewhere.
     Reals cuts_, shares_, x_, table_;
     Indices chosen_, basis_;
     std::vector<char> sure_;

@@ -1,11 +1,13 @@
-// What one pass over the links of a lattice or hypergraph tells of all its hypotheses: sums, their number, the least
-// edits, and their upper envelope along a line, that of one node after the other.
+// Dynamic programs over the links of a lattice or hypergraph: largest sums, the number of hypotheses, the least edits to a
+// reference, and the upper envelope of all hypotheses on a line.
+//
+// On the line w + t d, a hypothesis scores intercept + t slope. A partial hypothesis that is best at its node for no t is
+// part of no best hypothesis (lemma L1 of proofs/lattices.md), so each node keeps only its envelope.
 //
 // Sources: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph without cycles
 // (least edits); Macherey, Och, Thayer and Uszkoreit, Lattice-based Minimum Error Rate Training for Statistical Machine
-// Translation, EMNLP 2008 (envelope); for hypergraphs Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate
-// Training and Minimum Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009. On the line w + t d a
-// hypothesis scores intercept + t slope; at a node, those that are best for no t are best nowhere beyond it.
+// Translation, EMNLP 2008 (envelope); Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate Training and Minimum
+// Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009 (envelope of hypergraphs).
 #include "lattice.hpp"
 
 #include "binding.hpp"
@@ -66,7 +68,7 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
         for (; k < links.size() && links.targets[k] == v; ++k) {
             const Node* __restrict const before = all.data() + links.sources[k] * width;
             const Node word = words[k];
-            if (word < 0) {
+            if (word < 0) {  // a silent link
                 for (Index j = 0; j < width; ++j) own[j] = std::min(own[j], before[j]);
                 continue;
             }
@@ -82,12 +84,8 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     return all.back();
 }
 
-// Lines of partial hypotheses, each with the lines of the nodes that its last link leaves.
+// Lines of partial hypotheses; the origins refer to other lines.
 struct Lines {
-    struct Origin {
-        Index first, second;  // second 0 where the link leaves one node
-        Index link;           // -1 where there is none
-    };
     Reals intercepts, slopes;
     std::vector<Origin> origins;
 
@@ -103,7 +101,7 @@ class GraphEnvelope {
     Indices first;  // of each node, its first line in `kept`
     lines::Envelope envelope;
 
-    // Add to the candidates the envelope of the sums of the lines of two nodes, with a link's own line.
+    // Add to the candidates the envelope of the sums of two lines, one of each of two nodes, plus the line of a link.
     void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
         while (one < one_end && other < other_end) {
             candidates.add((kept.intercepts[one] + kept.intercepts[other]) + intercept,
@@ -118,7 +116,7 @@ class GraphEnvelope {
         }
     }
 
-    // Keep those candidates that are best for some t.
+    // Keep the candidates that are best for some t.
     void keep_envelope() {
         const Index n = candidates.size();
         if (n == 0) return;
@@ -133,9 +131,9 @@ class GraphEnvelope {
 
   public:
     Lines kept;
-    Reals starts;  // the t from which on each kept line is the envelope of its node
+    Reals starts;  // the t from which each kept line is the envelope of its node
 
-    // Find the envelope of all hypotheses that end in the last node; returns its first line.
+    // Find the envelopes of all nodes; return the first line of the last node's.
     Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
         kept.clear(), starts.clear(), first.clear();
         kept.add(0.0, 0.0, {0, 0, -1});
@@ -161,20 +159,6 @@ class GraphEnvelope {
         first.push_back(kept.size());
         return first[links.nodes - 1];
     }
-
-    // Append the links of the hypothesis of a line, each before those behind it and the first node's before the
-    // second's.
-    void append_way(Index line, Indices& links) const {
-        Indices waiting{line};
-        while (!waiting.empty()) {
-            const Lines::Origin& origin = kept.origins[waiting.back()];
-            waiting.pop_back();
-            if (origin.link < 0) continue;
-            links.push_back(origin.link);
-            waiting.push_back(origin.second);
-            waiting.push_back(origin.first);
-        }
-    }
 };
 
 std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Links& links, Span<const double> intercepts,
@@ -186,7 +170,7 @@ std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Link
     const auto last = [first](const Reals& items) { return Reals(items.begin() + first, items.end()); };
     Indices ways, ends{0};
     for (Index line = first; line < graph.kept.size(); ++line) {
-        graph.append_way(line, ways);
+        append_way(graph.kept.origins, line, ways);
         ends.push_back(count(ways));
     }
     return {last(graph.kept.intercepts), last(graph.kept.slopes), last(graph.starts), std::move(ways), std::move(ends)};

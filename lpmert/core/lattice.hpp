@@ -1,8 +1,9 @@
-// Lattices and hypergraphs as graphs of links: passes over all links that tell of all hypotheses.
+// Lattices and hypergraphs as graphs of links, and the best sums over all their hypotheses.
 //
-// Links are sorted by the node they lead to, all to a larger one, from node 0 to the last node; in hypergraphs some
-// leave two nodes, and node 0 stands for none. A hypothesis is a path, or a tree of links. Best sums over all of them
-// are found as in lemma L2 of proofs/lattices.md: the best sum to a node, a link's own, and the best one from there.
+// Every link leads to a larger node than those it leaves, and links are sorted by the node they lead to. A link of a
+// lattice leaves one node; a link of a hypergraph may leave two. A hypothesis is a path, or a tree of links, from node 0 to
+// the last node. The best sum of hypotheses through a link is the best sum to the nodes it leaves, plus its own score, plus
+// the best sum from the node it leads to (lemma L2 of proofs/lattices.md). Two passes over the links find all of these.
 #pragma once
 
 #include "vectors.hpp"
@@ -11,13 +12,13 @@ namespace lpmert::lattices {
 
 using Node = std::int32_t;
 
-// sources, seconds, targets [L]: the nodes that a link leaves, second 0 where that is one, and where it leads.
+// sources, seconds [L]: the nodes that a link leaves, second 0 if it leaves one; targets [L]: the node that it leads to.
 struct Links {
     Span<const Node> sources, seconds, targets;
     Index nodes = 0;
 
     Links() = default;
-    // Raises ValueError unless the links are as they must be.
+    // Raises ValueError unless the links are sorted as described above.
     Links(Span<const Node> sources_, Span<const Node> seconds_, Span<const Node> targets_, Index nodes_)
         : sources(sources_), seconds(seconds_), targets(targets_), nodes(nodes_) {
         check_size(sources.size(), size(), "sources");
@@ -37,7 +38,26 @@ struct Links {
     Index size() const { return targets.size(); }
 };
 
-// Fill a block of best [n, stride] with the largest sums of scores from node 0 to each node; score(k): those of link k.
+// How a partial hypothesis was made: by a link (-1 at the start), from one partial hypothesis or two (second 0 if one).
+struct Origin {
+    Index first, second, link;
+};
+
+// Append the links of a partial hypothesis to a way: each before those of the partial hypotheses that it came from.
+template <class Ways>
+void append_way(const std::vector<Origin>& origins, Index hypothesis, Ways& links) {
+    Indices waiting{hypothesis};
+    while (!waiting.empty()) {
+        const Origin& origin = origins[waiting.back()];
+        waiting.pop_back();
+        if (origin.link < 0) continue;
+        links.push_back(static_cast<typename Ways::value_type>(origin.link));
+        waiting.push_back(origin.second);
+        waiting.push_back(origin.first);
+    }
+}
+
+// Fill a block of best [n, stride] with the largest sums of scores to each node; score(k): the scores of link k.
 template <class Score>
 LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Score&& score) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
@@ -50,8 +70,8 @@ LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Sc
     }
 }
 
-// Fill a block of to_come [n, stride] with the largest sums of what is around each node, by scores [L, stride] of
-// links.
+// Fill a block of to_come [n, stride] with the largest sums outside of each node: of links of hypotheses through it that do
+// not lead to it. scores [L, stride] of links; so_far: from `sum_so_far`.
 LPMERT_INLINE void sum_to_come(const Links& links, Index stride, const double* scores, const double* so_far,
                                double* to_come) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),

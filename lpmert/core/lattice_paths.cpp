@@ -1,9 +1,9 @@
-// The hypotheses of a lattice that may win in a cone of weights, of all its paths, and the links that these use.
+// The hypotheses of a lattice that may win in a cone of weights, and the links that these use.
 //
-// A link counts if a path through it may be as good as the best paths known, at some ray (lemma L2 of
-// proofs/lattices.md). A partial path that others into the same node beat at every ray wins nowhere in the cone,
-// whatever follows: that adds the same to all (L1). What nobody beats are labels; those of the last node are the
-// hypotheses that may win.
+// A link is kept if, at some ray, a path through it may be as good as the best known paths (lemma L2 of
+// proofs/lattices.md). Among the partial paths to a node, one that others beat at every ray wins nowhere in the cone,
+// because every continuation adds the same to all of them (L1). The partial paths that are not beaten are called labels.
+// The labels of the last node are the hypotheses that may win.
 #include "binding.hpp"
 #include "dominance.hpp"
 #include "lattice.hpp"
@@ -12,16 +12,16 @@ namespace lpmert::lattices {
 
 namespace {
 
-// Mixes of rays for which best paths are looked for in one pass over the links.
+// Mixtures of rays for which one pass over the links finds the best paths.
 constexpr Index ABREAST = 4 * LANES;
 
-// Labels of a node among which those are looked for that mixtures of others beat; and so on whenever they double.
+// Number of labels of a node at which those that mixtures of others beat are dropped; and again whenever it has doubled.
 constexpr Index CROWD = 12;
 
-// Share of the work that may be done before the first link, and how much faster it may be done than links are.
+// After a share of the links, at most AT_FIRST + AHEAD * share of the work may be done.
 constexpr double AT_FIRST = 0.15, AHEAD = 3.0;
 
-// The scores of links at a block of rays, which are kept: features [L, D], columns [D] of blocks.
+// Computes and stores the scores of links at a block of rays. features [L, D]; columns [D]: a block of rays by feature.
 struct Scorer {
     const double* features;
     Index n_features;
@@ -38,15 +38,15 @@ struct Scorer {
     }
 };
 
-// Fill the scores of the links at a block of rays, and the best ones of paths to each node, and from it.
+// Fill the scores of the links at a block of rays, and the best scores of paths to each node and from it.
 LPMERT_CLONES
 void survey_block(const Links& links, const Scorer& scorer, double* so_far, double* to_come) {
     sum_so_far(links, scorer.stride, so_far, scorer);
     sum_to_come(links, scorer.stride, scorer.scores, so_far, to_come);
 }
 
-// What `best_paths` reads and writes: scores [L, stride] of the links; columns [R, ABREAST]: mixes; best and last [n,
-// ABREAST] of each node.
+// What `best_paths` reads and writes: scores [L, stride] of the links at the rays; columns [R, ABREAST]: mixtures of rays;
+// best, last [n, ABREAST]: the best score of a path to each node, and the last link of that path.
 struct Pass {
     const double* scores;
     Index stride, n_rays;
@@ -97,7 +97,7 @@ void best_paths_at(const Links& links, const Pass& pass, Index width) {
     }
 }
 
-// Makes room for so many items, whatever they are.
+// Grow a buffer to at least this many items; return the first.
 double* room_for(Reals& items, Index wanted) {
     if (count(items) < wanted) items.resize(wanted);
     return items.data();
@@ -113,26 +113,23 @@ struct Lattice {
 
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
 
-// Looks at one lattice after the other in a cone.
+// Finds the hypotheses that may win in a cone, for one lattice after the other.
 class PathFinder {
-    struct Origin {
-        Index first, second, link;  // the labels that a label came from, and by which link; 0: the start
-    };
-
-    Index most_labels, nodes = 0, stride = 0;  // stride: the rays in whole blocks
+    Index most_labels, nodes = 0, stride = 0;  // stride: number of rays in whole blocks
     Dominance dominance;
-    Paths whole, labels;
-    std::vector<Origin> origins;
-    Indices first;  // of each node, its first label
-    // Of the links that are left: numbers, nodes, features, and scores at the rays.
+    Paths whole, labels;          // whole paths that are known; labels
+    std::vector<Origin> origins;  // of the labels
+    Indices first;                // of each node, its first label
+    // The links that are left: numbers, nodes, features, and scores at the rays.
     std::vector<Node> chosen, sources, seconds, targets;
     Reals features, scores;
-    // The rays, block by block, feature by feature; at each the best scores of paths to each node, and from it.
+    // The rays, block by block and feature by feature; the best scores at each ray of paths to each node, and from it.
     Reals columns, so_far, to_come;
-    Reals best;              // at some mixes, the best scores of paths to each node,
-    Indices last;            // and the links that these end with
+    Reals best;              // the best scores, at some mixtures, of paths to each node
+    Indices last;            // the last links of these paths
     Matrix<double> leading;  // the scores [P, R] of the whole paths that no others beat
-    Reals slack, most;
+    Reals slack;             // [R] bounds on the rounding errors of scores of paths, empty before `look_through`
+    Reals most;              // [R] work space: upper bounds on scores
 
     Index n_rays() const { return dominance.n_rays(); }
     Index n_features() const { return dominance.n_features(); }
@@ -150,19 +147,19 @@ class PathFinder {
         dominance.begin(rays, reach);
     }
 
-    // Keep of some paths [P, D] those that no others beat.
-    void sift(Span<const double> paths) {
+    // Fill `leading` with the scores of those of some paths [P, D] that no others beat.
+    void find_leading(Span<const double> paths) {
         const Index n = paths.size() / n_features();
         whole.begin(n_features(), n_rays());
         whole.make_room(n);
         std::copy(paths.begin(), paths.end(), whole.features.begin());
-        dominance.sift(whole, n);
+        dominance.drop_beaten(whole, n);
         leading = {{}, n_rays()};
         for (Index p = 0; p < n; ++p)
             if (!whole.dead[p]) leading.items.insert(leading.items.end(), whole.score(p), whole.score(p) + n_rays());
     }
 
-    // Copy the links that have marks to the work space, and fill their scores, and what the best paths score.
+    // Copy the marked links to the work space, and fill their scores and the best scores of paths.
     void survey(const Links& all, Rows<const double> rows, Span<const std::uint8_t> marks, Rows<const double> rays) {
         chosen.clear(), sources.clear(), seconds.clear(), targets.clear(), features.clear();
         for (Index k = 0; k < all.size(); ++k) {
@@ -189,7 +186,7 @@ class PathFinder {
                          before + r, after + r);
     }
 
-    // Add up the features [D] of the best path at a mix; append its links, last first, where they are wanted.
+    // Add up the features [D] of the best path at a mixture; append its links, the last one first, unless `way` is null.
     void walk(Index mix, double* sums, std::vector<Node>* way) const {
         std::vector<Node> waiting{static_cast<Node>(nodes - 1)};
         while (!waiting.empty()) {
@@ -203,24 +200,23 @@ class PathFinder {
         }
     }
 
-    // Which of the leading paths is better at every ray than the most [R] that can be reached, or -1. likely: which one
-    // is looked at first.
+    // Return a leading path that is better at every ray than the upper bounds `most`, or -1. likely: the path to try first.
     Index hopeless(Index likely) const {
-        const double* const can_be = most.data();
+        const double* const upper = most.data();
         const Index n = n_rays(), paths = leading.rows();
         for (Index turn = -1; turn < paths; ++turn) {
             const Index p = turn < 0 ? likely : turn;
             if (p >= paths) continue;
             const double* const known = leading.items.data() + p * n;
             Index r = 0;
-            while (r < n && can_be[r] < known[r]) ++r;
+            while (r < n && upper[r] < known[r]) ++r;
             if (r == n) return p;
         }
         return -1;
     }
 
     // Keep the links through which a path may win in the cone.
-    void keep() {
+    void keep_links() {
         Index n = 0, likely = 0;
         const Index before = links().size(), n_rays_ = n_rays(), n_features_ = n_features();
         for (Index k = 0; k < before; ++k) {
@@ -228,8 +224,8 @@ class PathFinder {
             const double* const other = so_far.data() + seconds[k] * stride;
             const double* const after = to_come.data() + targets[k] * stride;
             const double* const own = scores.data() + k * stride;
-            double* const can_be = most.data();
-            for (Index r = 0; r < n_rays_; ++r) can_be[r] = one[r] + other[r] + own[r] + after[r] + slack.data()[r];
+            double* const upper = most.data();
+            for (Index r = 0; r < n_rays_; ++r) upper[r] = one[r] + other[r] + own[r] + after[r] + slack.data()[r];
             const Index path = hopeless(likely);
             if (path >= 0) {
                 likely = path;
@@ -242,8 +238,8 @@ class PathFinder {
         chosen.resize(n), sources.resize(n), seconds.resize(n), targets.resize(n);
     }
 
-    // Take the dead among the labels begin .. end out, in place; return the new end.
-    Index close_ranks(Index begin, Index end) {
+    // Remove the dead labels of begin .. end in place; return the new end.
+    Index remove_dead(Index begin, Index end) {
         Index n = begin;
         for (Index i = begin; i < end; ++i) {
             if (labels.dead[i]) continue;
@@ -256,10 +252,10 @@ class PathFinder {
         return n;
     }
 
-    // Find the labels of all nodes; false where they find no room, or comparing them is too much work: counted, with
-    // the links done.
+    // Find the labels of all nodes; return false if they are too many, or comparing them is too much work. k: the number of
+    // links done.
     //
-    // Of labels with the same features the first one stays: that which came by an earlier link, or from earlier labels.
+    // Of labels with the same features, the first one is kept: the one by an earlier link, or from earlier labels.
     bool frontier(Index most_work, Index& work, Index& k) {
         const Index n_rays_ = n_rays(), n_features_ = n_features();
         const Links left = links();
@@ -271,7 +267,7 @@ class PathFinder {
         std::fill_n(labels.score(0), n_rays_, 0.0);
         labels.dead[0] = 0;
         first.assign({0, 1});
-        double* const can_be = most.data();
+        double* const upper = most.data();
         for (Index v = 1; v < nodes; ++v) {
             const Index begin = n;
             Index likely = -1, crowd = begin + CROWD;
@@ -284,7 +280,7 @@ class PathFinder {
                     for (Index j = first[left.seconds[k]]; j < other_end; ++j) {
                         if (n >= crowd) {
                             work += dominance.drop_mixed(labels, begin, n);
-                            n = close_ranks(begin, n);
+                            n = remove_dead(begin, n);
                             crowd = std::max(begin + CROWD, 2 * n - begin);
                             likely = -1;
                         }
@@ -295,7 +291,7 @@ class PathFinder {
                         for (Index d = 0; d < n_features_; ++d) row[d] = one[d] + other[d] + own[d];
                         dominance.measure(labels, n);
                         const double *const at_rays = labels.score(n), *const after = to_come.data() + v * stride;
-                        for (Index r = 0; r < n_rays_; ++r) can_be[r] = at_rays[r] + after[r] + slack.data()[r];
+                        for (Index r = 0; r < n_rays_; ++r) upper[r] = at_rays[r] + after[r] + slack.data()[r];
                         ++work;
                         const Index found = hopeless(path);
                         if (found >= 0) {
@@ -315,10 +311,10 @@ class PathFinder {
                     }
                 }
             }
-            n = close_ranks(begin, n);
+            n = remove_dead(begin, n);
             if (n > begin + 2) {
                 work += dominance.drop_mixed(labels, begin, n);
-                n = close_ranks(begin, n);
+                n = remove_dead(begin, n);
             }
             first.push_back(n);
         }
@@ -326,12 +322,12 @@ class PathFinder {
     }
 
   public:
-    // most_labels: room for so many.
+    // most_labels: the most labels of a lattice.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
     Matrix<double> lead(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
         begin(rays, reach, known);
-        sift(known.items());
+        find_leading(known.items());
         return leading;
     }
 
@@ -361,12 +357,12 @@ class PathFinder {
         }
         Reals paths(known.items().begin(), known.items().end());
         paths.insert(paths.end(), winners.items.begin(), winners.items.end());
-        sift(paths);
-        // What two sums of products along a path may differ by (L2).
+        find_leading(paths);
+        // By how much two sums of products along a path may differ (L2).
         const double factor = 4.0 * static_cast<double>(most_links + n_features() + 5) * EPSILON;
         for (const double score : reach) slack.push_back(factor * score);
         most.resize(n_rays());
-        keep();
+        keep_links();
         return {before, chosen, std::move(middle), std::move(winners), leading};
     }
 
@@ -376,18 +372,12 @@ class PathFinder {
         const bool found = frontier(most_work, work, done);
         const Index begin = found ? first[nodes - 1] : 0, end = found ? first[nodes] : 0;
         std::vector<Node> ways;
-        Indices ends{0}, waiting;
+        Indices ends{0};
         for (Index i = begin; i < end; ++i) {
-            waiting.push_back(i);
-            while (!waiting.empty()) {
-                const Origin origin = origins[waiting.back()];
-                waiting.pop_back();
-                if (origin.link >= 0) ways.push_back(chosen[origin.link]);
-                if (origin.second > 0) waiting.push_back(origin.second);
-                if (origin.first > 0) waiting.push_back(origin.first);
-            }
+            append_way(origins, i, ways);
             ends.push_back(count(ways));
         }
+        for (Node& link : ways) link = chosen[link];
         Matrix<double> listed{{labels.row(begin), labels.row(end)}, n_features()};
         return {found, work, done, std::move(listed), std::move(ways), std::move(ends)};
     }
@@ -404,21 +394,21 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
     check_within(numbers, reach.rows(), "numbers");
     check_within(ids, features.rows(), "ids");
     Dominance dominance;
-    Paths own;
+    Paths paths;
     Indices left{0}, found, middle;
     Matrix<double> left_scores{{}, rays.rows()};
-    own.begin(rays.columns(), rays.rows());
+    paths.begin(rays.columns(), rays.rows());
     for (Index a = 0; a < numbers.size(); ++a) {
         const Span<const Index> rows = ids.part(ends[a], ends[a + 1]);
-        own.make_room(rows.size());
-        for (Index i = 0; i < rows.size(); ++i) std::copy_n(features[rows[i]].begin(), rays.columns(), own.row(i));
+        paths.make_room(rows.size());
+        for (Index i = 0; i < rows.size(); ++i) std::copy_n(features[rows[i]].begin(), rays.columns(), paths.row(i));
         dominance.begin(rays, reach[numbers[a]]);
-        dominance.sift(own, rows.size());
+        dominance.drop_beaten(paths, rows.size());
         double top = -INF;
         middle.push_back(rows[0]);
         for (Index i = 0; i < rows.size(); ++i) {
-            if (own.dead[i]) continue;
-            const double* const scores = own.score(i);
+            if (paths.dead[i]) continue;
+            const double* const scores = paths.score(i);
             const double score = std::accumulate(scores, scores + rays.rows(), 0.0);
             if (score > top) top = score, middle.back() = rows[i];
             left_scores.items.insert(left_scores.items.end(), scores, scores + rays.rows());

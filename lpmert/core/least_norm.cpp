@@ -6,17 +6,17 @@ namespace lpmert {
 
 namespace {
 
-constexpr double VANISHED = 1e-16;        // squared length at which a point counts as the origin
-constexpr double SMALLEST_NORM = 1e-280;  // squared length of a difference that can be normalised
+constexpr double VANISHED = 1e-16;        // a point with a smaller squared length counts as the origin
+constexpr double SMALLEST_NORM = 1e-280;  // least squared length of a difference that can be normalised
 constexpr int MOST_ROUNDS = 500;
 constexpr double CAP_TOLERANCE = 1e-12;
-// An entry of the inverse beyond which the row that leaves takes digits with it, and rows that leave before all is
-// found anew from the rows.
+// The inverse is recomputed after a row leaves whose diagonal entry in it is larger, as digits are lost; and after so many
+// rows have left.
 constexpr double MOST_LOST = 1e6;
 constexpr Index MOST_REMOVED = 64;
-constexpr double SMALLEST_BESIDE = 1e-15;
+constexpr double SMALLEST_REST = 1e-15;
 constexpr double NEARLY_VANISHED = 1e-6;
-// What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie.
+// With a cap, products with rows of length 1 are at least this, so that the nearest weights do not tie.
 constexpr double CAP_MARGIN = 1e-9;
 
 LPMERT_INLINE void clear(double* target, Index size) { std::fill_n(target, size, 0.0); }
@@ -42,8 +42,8 @@ void Corral::restart(const double* weights) {
     clear(inverse(0), high * high);
 }
 
-// Take row `size`, which the caller has written, into A: the border of the inverse is -u / s and 1 / s, where u =
-// inverse A' and s = A'' - A' u for the new column (A', A''), and u u^T / s is added to what is inside.
+// Add row `size`, which the caller has written. For the new column (A', A'') of A, let u = inverse A' and s = A'' - A' u.
+// The inverse then gets the border -u / s and 1 / s, and u u^T / s is added to its old entries.
 LPMERT_INLINE void Corral::append(Span<const double> cap, double* work) {
     const bool capped = cap.size() > 0;
     const double* const added = row(size);
@@ -55,8 +55,7 @@ LPMERT_INLINE void Corral::append(Span<const double> cap, double* work) {
     }
     combine(capped ? 0.0 : 1.0, added, column(0), n, products, high);
     combine(0.0, products, inverse(0), size, u, high);
-    const double own = products[size];
-    const double beside = std::max(own - product(products, u, high), SMALLEST_BESIDE), over = 1.0 / beside;
+    const double rest = std::max(products[size] - product(products, u, high), SMALLEST_REST), over = 1.0 / rest;
     const double share = (goal - product(products, solution(), high)) * over;
     u[size] = -1.0;
     for (Index j = 0; j <= size; ++j) subtract(-u[j] * over, u, inverse(j), high);
@@ -64,7 +63,7 @@ LPMERT_INLINE void Corral::append(Span<const double> cap, double* work) {
     ++size;
 }
 
-// Take row i out; the last one takes its place.
+// Remove row i; the last row takes its place.
 LPMERT_INLINE void Corral::remove(Index i, Span<const double> cap, double* work) {
     const Index last = size - 1;
     double* const gone = work;
@@ -85,10 +84,10 @@ LPMERT_INLINE void Corral::remove(Index i, Span<const double> cap, double* work)
     lists()[i] = lists()[last];
     others()[i] = others()[last];
     size = last;
-    if (gone[i] > MOST_LOST || ++n_removed == MOST_REMOVED) bring_up_to_date(cap, work);
+    if (gone[i] > MOST_LOST || ++n_removed == MOST_REMOVED) recompute(cap, work);
 }
 
-// Take a step of iterative refinement: the solution gets the digits that updates have cost it.
+// Take a step of iterative refinement, which restores the digits of the solution that updates have lost.
 LPMERT_INLINE void Corral::refine(double* work) {
     double *const sum = work, *const rest = sum + wide, *const step = rest + high;
     const double total = sum_of(solution(), high);
@@ -98,8 +97,8 @@ LPMERT_INLINE void Corral::refine(double* work) {
     subtract(1.0, step, solution(), high);
 }
 
-// Find the inverse and the solution from the rows; what updates have lost of their digits is there again.
-void Corral::bring_up_to_date(Span<const double> cap, double* work) {
+// Compute the inverse and the solution from the rows, which restores the digits that updates have lost.
+void Corral::recompute(Span<const double> cap, double* work) {
     const Index count = size;
     size = n_removed = 0;
     clear(solution(), high);
@@ -117,7 +116,7 @@ LeastNorm::LeastNorm(const Lists& lists_)
         off[d] = (2.0 * terms * EPSILON * lists.reach[d] + 2.0 * lists.spread[d]) * (1.0 + 2.0 * terms * EPSILON);
 }
 
-// As `rounding_bound`, whose errors of scores and features `off` has for each weight.
+// `rounding_bound`, vectorised; `off` has the error for each unit of a weight.
 LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
     Block sums = every(0.0);
     for (Index d = 0; d < count(off); d += LANES) {
@@ -143,9 +142,9 @@ double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
     return std::sqrt(total) * (1.0 + 1e-9);
 }
 
-// With B = [rows | 1], square where columns of zeros are left out, the exact multipliers solve B^T x = (0, 1). They
-// differ from the given ones by at most |residual| / smallest singular value of B, whose square is at least
-// (1 - |1 - A H|) / |H| for any H, with A = B B^T.
+// Let B = [rows | 1], without columns of zeros, be square. The exact multipliers solve B^T x = (0, 1). They differ from the
+// computed ones by at most |residual| / the smallest singular value of B. The square of that value is at least
+// (1 - |1 - A H|) / |H| for A = B B^T and any H (C4 of proofs/cores.md).
 LPMERT_INLINE bool LeastNorm::surely_inside(Corral& corral, double off) {
     const Index n = lists.n_features(), size = corral.size, high = corral.high;
     double *const multipliers = corral.multipliers(), *const entries = work.data(), *const products = entries + high;
@@ -165,7 +164,7 @@ LPMERT_INLINE bool LeastNorm::surely_inside(Corral& corral, double off) {
         norm += product(corral.inverse(k), corral.inverse(k), high);
         total += corral.solution()[k];
     }
-    // What rounding can hide of 1 - A H: entries of A are at most 2, and sums of as many terms as there are rows.
+    // The rounding error of 1 - A H: entries of A are at most 2, and sums have one term for each row.
     const double count = static_cast<double>(size), changed = 16.0 * count * EPSILON + off;
     norm = std::sqrt(norm);
     rest = std::sqrt(rest) + 8.0 * count * count * count * EPSILON * norm;
@@ -206,7 +205,7 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         if (corral.size > 0 && norm < VANISHED) {
             return surely_inside(corral, moved(chosen, corral)) ? Verdict::infeasible : Verdict::undecided;
         }
-        // The list after the last one that was broken comes first; of a list, its best other hypothesis enters.
+        // Find a violated list, beginning with the one found last; its best other hypothesis enters.
         const double bound = bound_at(point);
         Index entering = -1, entering_list = -1;
         for (Index looked = 0; looked < decided.size(); ++looked) {
@@ -230,7 +229,7 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         Index same = 0;
         for (Index k = 0; k < corral.size; ++k)
             same += corral.lists()[k] == entering_list && corral.others()[k] == entering;
-        if (same > 0) return Verdict::undecided;  // it stalls
+        if (same > 0) return Verdict::undecided;  // the method stalls
         ++rounds;
         double* added = corral.row(corral.size);
         const double* best = lists.row(lists.offsets[entering_list] + chosen[entering_list]);
@@ -244,14 +243,14 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         corral.others()[corral.size] = entering;
         multipliers[corral.size] = corral.size == 0 && !capped ? 1.0 : 0.0;
         corral.append(lists.cap, work.data());
-        // Move towards the affine least-norm point, dropping rows whose multiplier would turn negative.
+        // Move towards the affine point of least norm; rows whose multiplier would turn negative leave.
         Index newest = corral.size - 1;
         bool refined = false;
         while (true) {
             double scale = 1.0;
             if (!capped) {
                 scale = 1.0 / sum_of(solution, corral.high);
-                // The squared norm is scale - 1; where nearly nothing is left of it, all digits count.
+                // The squared norm is scale - 1; if nearly nothing is left of it, all digits matter.
                 if (scale - 1.0 < NEARLY_VANISHED && !refined) {
                     corral.refine(work.data());
                     refined = true;
@@ -321,7 +320,6 @@ void bind_least_norm(nb::module_& module) {
     nb::class_<Corral> corral(module, "Corral");
     define_init<Index>(corral, "n_features");
     corral.def_ro("size", &Corral::size);
-    corral.def_prop_ro("nbytes", &Corral::bytes);
     corral.def_prop_ro("point",
                        [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
     corral.def_prop_ro("multipliers",

@@ -1,15 +1,15 @@
-// Can these choices be made together? The point of least norm of a hull decides (Wolfe, Finding the nearest point in a
+// Do any weights make these choices? The point of least norm of a hull decides (Wolfe, Finding the nearest point in a
 // polytope, 1976).
 //
-// The rows are the normalised differences chosen - other of the decided lists. Their hull misses the origin exactly
-// when some w has a positive product with every row. A verdict is given only where it is certain: feasible when every
-// chosen hypothesis leads by more than rounding at the point (lemma P5 of proofs/problem.md), infeasible when the
-// origin lies inside a simplex of D + 1 rows by more than rounding (C2 and C4 of proofs/cores.md). All else is
-// undecided, and exact arithmetic has to decide it.
+// The rows are the normalised differences chosen - other of the decided lists. Some w has a positive product with every
+// row if and only if the hull of the rows does not contain the origin; then the hull's point of least norm is such a w. A
+// verdict is given only if it is certain. Feasible: at this point, every chosen hypothesis leads by more than rounding
+// (lemma P5 of proofs/problem.md). Infeasible: the origin lies inside a simplex of D + 1 rows by more than rounding (C2 and
+// C4 of proofs/cores.md). In all other cases the verdict is `undecided`, and exact arithmetic has to decide.
 //
-// Within a cap, the weights whose cosine with a unit vector c is at least t, the same steps project c onto the cone of
-// the rows: for any multipliers x >= 0 and any w of the cone, c.w <= (c + x rows).w <= |c + x rows| |w|. Infeasible
-// then means that |c + x rows| < t (G1 of proofs/regions.md).
+// A cap restricts weights to those whose cosine with a unit vector c is at least t. Then the same steps project c onto the
+// cone of the weights: for any multipliers x >= 0 and any w of that cone, c.w <= (c + x rows).w <= |c + x rows| |w|.
+// Infeasible then means that |c + x rows| < t (G1 of proofs/regions.md).
 #pragma once
 
 #include "lists.hpp"
@@ -18,12 +18,12 @@ namespace lpmert {
 
 enum class Verdict { infeasible, feasible, undecided };
 
-// Affinely independent rows [size, D] of the hull, each chosen - others[k] of lists[k] with length 1, the multipliers
-// of the point of least norm of their hull, and that point [D].
+// The state of a program, from which another one can start: affinely independent rows [size, D] of the hull, where row k is
+// chosen - others[k] of list lists[k] at length 1; the point of least norm [D] of their hull; and its multipliers.
 //
-// Beside them stand the inverse of A = 1 + rows rows^T and the solution of A x = 1, which is the point of least norm of
-// the affine hull but for its scale. Within a cap they are those of A = rows rows^T and A x = margin - rows c. Both
-// follow the rows by rank-one updates; no verdict rests on their digits.
+// The corral also stores the inverse of A = 1 + rows rows^T and the solution of A x = 1: the multipliers of the point of
+// least norm of the affine hull, up to a factor. With a cap, these are the inverse of A = rows rows^T and the solution of
+// A x = margin - rows c. Rank-one updates follow each change of the rows. No verdict rests on the accuracy of either.
 class Corral {
   public:
     explicit Corral(Index n_features);
@@ -31,7 +31,6 @@ class Corral {
     Index size = 0;
 
     Index n_features() const { return n; }
-    Index bytes() const { return static_cast<Index>(8 * (numbers.size() + names.size())); }
     double* point() { return numbers.data(); }
     double* multipliers() { return numbers.data() + wide; }
     double* solution() { return numbers.data() + wide + high; }
@@ -44,30 +43,30 @@ class Corral {
     const Index* lists() const { return names.data(); }
     const Index* others() const { return names.data() + high; }
 
-    // Name all that it is made of; whether what was read fits together.
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
         visit("size", self.size);
         visit("numbers", self.numbers);
         visit("names", self.names);
     }
+    // Whether fields that were read have sizes that fit together.
     bool is_sound() const;
 
-    // Start anew at these weights.
+    // Drop all rows, and start at these weights.
     void restart(const double* weights);
 
   private:
     friend class LeastNorm;
-    // Numbers stand in whole blocks, the last filled up with zeros.
+    // Vectors are stored in whole blocks, the last one filled up with zeros.
     double* column(Index d) { return numbers.data() + wide + 2 * high + high * wide + d * high; }
     double* inverse(Index k) { return column(n) + k * high; }
 
     void append(Span<const double> cap, double* work);
     void remove(Index i, Span<const double> cap, double* work);
     void refine(double* work);
-    void bring_up_to_date(Span<const double> cap, double* work);
+    void recompute(Span<const double> cap, double* work);
 
-    Index n, wide, high;  // wide: D in blocks; high: as many rows as there may be, in blocks
+    Index n, wide, high;  // n: D; wide, high: D and the largest number of rows, rounded up to blocks
     Index n_removed = 0;
     Reals numbers;
     Indices names;
@@ -77,10 +76,10 @@ class LeastNorm {
   public:
     explicit LeastNorm(const Lists& lists);
 
-    // decided: the lists whose choices are asked about, of which the one at `start` is looked at first; chosen [S]: the
-    // position that is chosen in each of them; corral: where the program starts. After `feasible` its point makes all
-    // these choices, clear of rounding; after `infeasible` its pairs (lists, others) are a core: no weights make the
-    // choices of its lists.
+    // Decide whether some weights make the choices of the decided lists. chosen [S]: position of the choice in each of
+    // them; start: index in `decided` of the list that is looked at first; corral: where the program starts. After
+    // `feasible`, its point makes all these choices, clear of rounding. After `infeasible`, its rows are a core: no weights
+    // make the choices of its lists against its others.
     Verdict separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral);
 
     const Lists lists;
@@ -90,11 +89,11 @@ class LeastNorm {
     double* scores() { return scores_of_list.data(); }
 
   private:
-    // What the difference of two scores may be off by.
+    // A bound on the error of the difference of two scores.
     double bound_at(const double* point) const;
-    // Bound the norm of what the normalised rows of the corral are off because the features are.
+    // A bound on the norm of the errors of the corral's normalised rows because features are rounded (C4).
     double moved(const Index* chosen, const Corral& corral) const;
-    // Whether the origin lies inside the simplex of the corral's rows, whatever is rounded.
+    // Whether the origin certainly lies inside the simplex of the corral's rows; off: `moved`.
     bool surely_inside(Corral& corral, double off);
 
     Reals work, off, scores_of_list;

@@ -1,4 +1,4 @@
-// Training on sparse features: lines of one feature, passes of the perceptron, rounds of boosting.
+// Training on sparse features: line searches along one feature, passes of a perceptron, rounds of boosting.
 //
 // Sources: Gao, Yu, Yuan and Xu, HLT/EMNLP 2005 (minimum sample risk); Collins, EMNLP 2002 (perceptron); Collins and
 // Koo, Computational Linguistics 2005 (boosting, with its efficient update).
@@ -10,6 +10,7 @@ namespace lpmert {
 
 namespace {
 
+// Rows of sparse entries. starts [n + 1]: where the entries of each row begin.
 struct SparseRows {
     Span<const Index> starts, columns;
     Span<const double> values;
@@ -27,61 +28,61 @@ struct SparseRows {
 
 class FeatureLines {
     Span<const Index> offsets;
-    Indices numbers;  // [M]: the list of every row
+    Indices list_of;  // [M]: the list of every row
     lines::Envelope envelope;
-    Reals slopes, rest;  // of a list: the feature's values, and scores
+    Reals slopes, intercepts;  // of a list: values of the feature, and scores plus `step` times these
 
-    // Go through the lists with an entry, each(number), whose values of the feature stand in `slopes`. Raises
-    // ValueError unless rows ascend among those of the lists, with a value each.
+    // Call each(first row, number of rows) for every list with an entry, and return these lists. Raises ValueError unless
+    // rows ascend, with a value each.
     template <class Each>
-    void each_list(Span<const Index> rows, Span<const double> values, Span<const double> scores, Each each) {
+    Indices each_list(Span<const Index> rows, Span<const double> values, double step, Span<const double> scores,
+                      Each each) {
         check_size(values.size(), rows.size(), "values");
-        check_size(scores.size(), count(numbers), "scores");
+        check_size(scores.size(), count(list_of), "scores");
         check_within(rows, scores.size(), "rows");
         if (std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) != rows.end())
             throw std::invalid_argument("rows must ascend");
+        Indices visited;
         for (Index e = 0; e < rows.size();) {
-            const Index s = numbers[rows[e]];
+            const Index s = list_of[rows[e]];
+            visited.push_back(s);
             slopes.clear();
-            for (Index i = offsets[s]; i < offsets[s + 1]; ++i)
+            intercepts.clear();
+            for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
                 slopes.push_back(e < rows.size() && rows[e] == i ? values[e++] : 0.0);
-            rest.resize(slopes.size());
-            each(s);
+                intercepts.push_back(scores[i] + step * slopes.back());
+            }
+            each(offsets[s], count(slopes));
         }
+        return visited;
     }
 
   public:
     explicit FeatureLines(Span<const Index> offsets_) : offsets(offsets_) {
         check_offsets(offsets, offsets.size() > 0 ? offsets[offsets.size() - 1] : 0, "offsets");
-        for (Index s = 0; s + 1 < offsets.size(); ++s) numbers.insert(numbers.end(), offsets[s + 1] - offsets[s], s);
+        for (Index s = 0; s + 1 < offsets.size(); ++s) list_of.insert(list_of.end(), offsets[s + 1] - offsets[s], s);
     }
 
     std::tuple<Indices, Indices, Reals, Indices, Indices> events(Span<const Index> rows, Span<const double> values,
                                                                  double weight, Span<const double> scores) {
-        Indices visited, first, leaving, entering;
+        Indices first, leaving, entering;
         Reals thresholds;
-        each_list(rows, values, scores, [&](Index s) {
-            const Index begin = offsets[s], n = count(slopes);
-            for (Index i = 0; i < n; ++i) rest[i] = scores[begin + i] - weight * slopes[i];
-            visited.push_back(s);
+        Indices visited = each_list(rows, values, -weight, scores, [&](Index begin, Index n) {
             const auto next = [&](double threshold, Row a, Row b) {
                 thresholds.push_back(threshold);
                 leaving.push_back(begin + a);
                 entering.push_back(begin + b);
             };
-            envelope.upper({rest.data(), slopes.data()}, n, [&](Row i) { first.push_back(begin + i); }, next);
+            envelope.upper({intercepts.data(), slopes.data()}, n, [&](Row i) { first.push_back(begin + i); }, next);
         });
         return {std::move(visited), std::move(first), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
     std::tuple<Indices, Indices> choices(Span<const Index> rows, Span<const double> values, double step,
                                          Span<const double> scores) {
-        Indices visited, chosen;
-        each_list(rows, values, scores, [&](Index s) {
-            const Index begin = offsets[s], n = count(slopes);
-            for (Index i = 0; i < n; ++i) rest[i] = scores[begin + i] + step * slopes[i];
-            visited.push_back(s);
-            chosen.push_back(begin + largest(rest.data(), n));
+        Indices chosen;
+        Indices visited = each_list(rows, values, step, scores, [&](Index begin, Index n) {
+            chosen.push_back(begin + largest(intercepts.data(), n));
         });
         return {std::move(visited), std::move(chosen)};
     }
@@ -125,7 +126,8 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
 }
 
 class Boosting {
-    // Of a feature: the weights of the pairs that it ranks rightly and wrongly, and its largest difference.
+    // Of a feature: the weight of the pairs that it ranks rightly, that of those it ranks wrongly, and its largest
+    // difference.
     struct Sums {
         double above = 0.0, below = 0.0, reach = 0.0;
 
@@ -147,14 +149,15 @@ class Boosting {
     std::vector<Sums> sums;  // [D]
     Reals gains;             // [D]
 
+    // Compute the sums of a feature from all its pairs.
     void add_up(Index feature) {
-        Sums own{0.0, 0.0, sums[feature].reach};
+        Sums fresh{0.0, 0.0, sums[feature].reach};
         for (Index e = by_feature.starts[feature]; e < by_feature.starts[feature + 1]; ++e)
-            own.add(by_feature.values[e], pairs[by_feature.columns[e]]);
-        sums[feature] = own;
+            fresh.add(by_feature.values[e], pairs[by_feature.columns[e]]);
+        sums[feature] = fresh;
     }
 
-    // Change a pair's weight by this share of it, and the sums of its features.
+    // Change a pair's weight by a share of it, and update the sums of its features.
     void reweigh(Index pair, double share) {
         double& weight = pairs[pair];
         const double change = weight * share;
@@ -172,11 +175,11 @@ class Boosting {
         sums.resize(by_feature.n_rows());
         gains.assign(sums.size(), 0.0);
         for (Index d = 0; d < by_feature.n_rows(); ++d) {
-            Sums& own = sums[d];
+            Sums& of_feature = sums[d];
             for (Index e = by_feature.starts[d]; e < by_feature.starts[d + 1]; ++e)
-                own.reach = std::max(own.reach, std::abs(by_feature.values[e]));
+                of_feature.reach = std::max(of_feature.reach, std::abs(by_feature.values[e]));
             add_up(d);
-            if (own.reach > 0.0) gains[d] = own.gain();
+            if (of_feature.reach > 0.0) gains[d] = of_feature.gain();
         }
     }
 
@@ -189,13 +192,13 @@ class Boosting {
             double total = 0.0;
             for (const double weight : pairs) total += weight;
             if (total <= least || gains[feature] <= tolerance * total) break;
-            // anew, because the sums kept up to date have rounding errors, which count where values are large
+            // Compute the sums again: updates have rounding errors, which matter if values are large.
             add_up(feature);
             gains[feature] = sums[feature].gain();
             if (gains[feature] <= tolerance * total) continue;
-            const Sums& own = sums[feature];
+            const auto& [above, below, reach] = sums[feature];
             const double floor = smoothing * total;
-            const double step = 0.5 / own.reach * std::log((own.above + floor) / (own.below + floor));
+            const double step = 0.5 / reach * std::log((above + floor) / (below + floor));
             weights[feature] += step;
             const Index begin = by_feature.starts[feature], end = by_feature.starts[feature + 1];
             for (Index e = begin; e < end; ++e)
