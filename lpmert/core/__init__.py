@@ -1,6 +1,6 @@
-"""What is hot, compiled from the C++ in this folder; the stub beside this file says what there is.
+"""Hot loops, compiled from the C++ sources in this folder; `__init__.pyi` documents them.
 
-In a checkout it is compiled again when its sources have changed.
+In a checkout, importing this package compiles the sources again if they have changed.
 """
 
 from pathlib import Path

@@ -26,7 +26,6 @@
 namespace lpmert {
 
 using Index = std::int64_t;
-using Cost = std::int64_t;
 using Row = std::int32_t;  // the row of a hypothesis, where many of them are stored
 
 using Indices = std::vector<Index>;

@@ -1,8 +1,8 @@
-"""How the core is built: by scikit-build-core for wheels, and in this folder for a checkout.
+"""The build backend: scikit-build-core builds wheels; in a checkout, the core is compiled into this folder.
 
-A build asks for `ziglang`, which is a compiler, where there is no other. An editable installation compiles into this
-folder. Whoever imports the core from a checkout has it compiled again if its sources have changed, for which cmake,
-ninja and nanobind must be installed, as the extra `test` does.
+If there is no C++ compiler, a build requires `ziglang`, which contains one. An editable installation compiles into this
+folder; importing the core from the checkout compiles it again if its sources have changed. That needs cmake, ninja and
+nanobind, which the extra `test` installs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CORE = Path(__file__).resolve().parent
 BUILDS = CORE.parent.parent / "build"
 COMPILERS = ("c++", "g++", "clang++", "cl", "clang-cl")
 EXTENSION = CORE / f"_core{EXTENSION_SUFFIXES[0]}"
-"""Compiled in place it is for one version of Python; the stable interface is for wheels."""
+"""The extension module of a checkout. It is for this version of Python; only wheels use the stable interface."""
 
 
 def __getattr__(name: str) -> Any:
-    """Return all that is not below as scikit-build-core has it; only builds import that."""
+    """Return scikit-build-core's hook of this name; imported here because only builds have that package."""
     if name.startswith("_"):
         raise AttributeError(name)
     import scikit_build_core.build
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
-    """Return what building a wheel needs, a compiler included."""
+    """Return the requirements of building a wheel, with a compiler if there is none."""
     import scikit_build_core.build
 
     needed: list[str] = scikit_build_core.build.get_requires_for_build_wheel(settings)
@@ -49,7 +49,7 @@ def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) 
     """Build a wheel in a folder; return its name."""
     import scikit_build_core.build
 
-    with _one_sentence():
+    with _without_traceback():
         os.environ.update(_toolchain())
     return str(scikit_build_core.build.build_wheel(folder, settings, metadata))
 
@@ -57,12 +57,12 @@ def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) 
 def build_editable(folder: str, settings: Any = None, metadata: str | None = None) -> str:
     """Compile in place, and build a wheel that refers to the checkout; return its name.
 
-    A file of paths does: scikit-build-core's own would come before PYTHONPATH.
+    The wheel has a `.pth` file: the import hook of scikit-build-core would take precedence over PYTHONPATH.
     """
     import scikit_build_core.build
 
-    del metadata  # they are those of another wheel
-    with _one_sentence():
+    del metadata  # of scikit-build-core's editable wheel, which is not built
+    with _without_traceback():
         compile_in_place()
     (BUILDS / "lpmert.pth").write_text(f"{CORE.parent.parent}\n")
     os.environ["LPMERT_IN_PLACE"] = "1"
@@ -80,7 +80,7 @@ def refresh() -> None:
 
 
 def compile_in_place() -> None:
-    """Compile the extension module into this folder; raises `ImportError` where that fails, and says what to do."""
+    """Compile the extension module into this folder; raises `ImportError` with the remedy if that fails."""
     try:
         _compile_in_place()
     except OSError as error:
@@ -90,14 +90,14 @@ def compile_in_place() -> None:
 
 
 def _compile_in_place() -> None:
-    import subprocess  # here: to find that nothing has changed must be cheap
+    import subprocess  # not at the top: importing an unchanged core must be fast
 
     build = BUILDS / f"core{EXTENSION_SUFFIXES[0].removesuffix('.so').removesuffix('.pyd')}"
     build.mkdir(parents=True, exist_ok=True)
-    with _alone(build):
+    with _locked(build):
         newest = max(file.stat().st_mtime_ns for file in CORE.iterdir() if _is_source(file.name))
         if EXTENSION.exists() and EXTENSION.stat().st_mtime_ns >= newest:
-            return  # another process did it meanwhile
+            return  # another process has compiled it meanwhile
         cmake = _program("cmake")
         if cmake is None or find_spec("nanobind") is None:
             raise ImportError("lpmert's core has to be compiled again: run `pip install -e .` in the checkout")
@@ -124,13 +124,13 @@ def _is_source(name: str) -> bool:
 
 
 def _program(name: str) -> str | None:
-    """Return the path of a program of this environment or of the PATH."""
+    """Return the path of a program in this environment or on the PATH."""
     return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
-    """End a build with what is wrong, and with no traceback."""
+def _without_traceback() -> Iterator[None]:
+    """End a failed build with its message, without a traceback."""
     try:
         yield
     except ImportError as error:
@@ -138,8 +138,8 @@ def _one_sentence() -> Iterator[None]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from compiling in a folder at the same time, where the system has locks for files."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder, so that one process at a time compiles in it; POSIX only."""
     with open(folder / "lock", "w") as lock:
         if os.name == "posix":
             import fcntl
@@ -149,12 +149,12 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _lacks_compiler() -> bool:
-    """Return whether there is no C++ compiler; those of Windows are not on the PATH, and CMake finds them."""
+    """Return whether there is no C++ compiler. On Windows, CMake finds compilers that are not on the PATH."""
     return os.name == "posix" and "CXX" not in os.environ and not any(map(shutil.which, COMPILERS))
 
 
 def _toolchain() -> dict[str, str]:
-    """Return the environment that has CMake use ziglang where there is no compiler."""
+    """Return environment variables that make CMake use ziglang if there is no compiler."""
     if not _lacks_compiler():
         return {}
     if find_spec("ziglang") is None:
@@ -163,9 +163,9 @@ def _toolchain() -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     tools = {"CMAKE_CXX_COMPILER": "c++", "CMAKE_AR": "ar", "CMAKE_RANLIB": "ranlib"}
     for tool in tools.values():
-        # without a processor named, zig compiles for the one that it runs on
-        own = " -mcpu=baseline" if tool == "c++" else ""
-        (folder / tool).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ziglang {tool}{own} "$@"\n')
+        # by default, zig compiles for the processor of this machine only
+        target = " -mcpu=baseline" if tool == "c++" else ""
+        (folder / tool).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ziglang {tool}{target} "$@"\n')
         (folder / tool).chmod(0o755)
     paths = [shlex.quote(f"-D{variable}={folder / tool}") for variable, tool in tools.items()]
     return {"CMAKE_ARGS": " ".join([os.environ.get("CMAKE_ARGS", ""), *paths])}

@@ -1,7 +1,7 @@
 // The two kinds of losses in the search over selections (choices.hpp): sums of costs, and ratios of sums such as BLEU.
 //
-// A loss says what hypotheses cost in a node, in which order they stand, and what is ruled out. For a ratio, the costs are
-// prices under a linear minorant of the metric that is laid for each node (lemma R4 of proofs/ratio.md).
+// A loss says what hypotheses cost in a node, in which order they stand, and what is ruled out. For a ratio, the costs
+// are prices under a linear minorant of the metric that is laid for each node (lemma R4 of proofs/ratio.md).
 #pragma once
 
 #include "choices.hpp"
@@ -79,9 +79,9 @@ class Sums {
     }
 };
 
-// A ratio of sums. The sums that are still possible in a node form a box; a linear minorant of the metric on that box gives
-// every hypothesis a price in units of height. Below the node, hypotheses are ruled out whose price is too high, or which
-// are incompatible with the decided choices. That narrows the box.
+// A ratio of sums. The sums that are still possible in a node form a box; a linear minorant of the metric on that box
+// gives every hypothesis a price in units of height. Below the node, hypotheses are ruled out whose price is too high,
+// or which are incompatible with the decided choices. That narrows the box.
 class Ratios {
   public:
     static constexpr bool tight = false;

@@ -1,9 +1,9 @@
 // Branch and bound over selections, depth first: decide one list at a time, and bound the cost of the undecided lists.
 //
 // A node is a set of decided lists with their choices (lemma T1 of proofs/trees.md). Choices are compatible if some
-// weights make all of them. Every undecided list adds to the bound the cost of its cheapest hypothesis that is compatible
-// with the decided choices (look-ahead, S5 of proofs/selections.md). Disjoint cores, which are sets of incompatible
-// choices, among these cheapest hypotheses raise the bound further (C5 of proofs/cores.md).
+// weights make all of them. Every undecided list adds to the bound the cost of its cheapest hypothesis that is
+// compatible with the decided choices (look-ahead, S5 of proofs/selections.md). Disjoint cores, which are sets of
+// incompatible choices, among these cheapest hypotheses raise the bound further (C5 of proofs/cores.md).
 //
 // The loss (choice_losses.hpp) says what a hypothesis costs: for a sum of costs always the same, for a ratio of sums a
 // price that changes from node to node. least_norm.hpp decides whether choices are compatible. Where rounding hides the
@@ -203,8 +203,8 @@ class ChoicesSearch {
     const std::vector<Choice>& question() const { return question_; }
     // The rows with which the last linear program stopped.
     const Corral& trial() const { return trial_; }
-    // Answer the question in exact arithmetic. If the choices are compatible: weights that make them, or no weights if no
-    // doubles do. If not: a core of them [n, 2], as lists and positions.
+    // Answer the question in exact arithmetic. If the choices are compatible: weights that make them, or no weights if
+    // no doubles do. If not: a core of them [n, 2], as lists and positions.
     void answer(Span<const double> weights, Rows<const Index> core) {
         if (weights.size() > 0) check_size(weights.size(), tree.lists.n_features(), "weights");
         if (core.rows() > 0) check_size(core.columns(), 2, "core");
@@ -572,8 +572,8 @@ class ChoicesSearch {
         return Outcome::closed;
     }
 
-    // Decode the witness of a feasible trial into the selection of the tree; it becomes the incumbent if it is certainly
-    // better.
+    // Decode the witness of a feasible trial into the selection of the tree; it becomes the incumbent if it is
+    // certainly better.
     void record_witness() {
         loss.take_witness(tree, trial_.point(), least_norm_.scores());
         tree.work += tree.lists.n_rows();

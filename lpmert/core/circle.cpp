@@ -1,5 +1,5 @@
-// Circles of weights: the exact critical directions of the plane, for lists with two features; the loss on great circles
-// cos(t) w + sin(t) v; and hit and run on the sphere of weights.
+// Circles of weights: the exact critical directions of the plane, for lists with two features; the loss on great
+// circles cos(t) w + sin(t) v; and hit and run on the sphere of weights.
 //
 // In the plane, the choice of a list changes only at the outward normals of the edges of its convex hull (lemma K6 of
 // proofs/cones.md). Exact predicates (turn.hpp) find these edges and their order.
@@ -51,8 +51,8 @@ struct Edge {
     Index leaving, entering;
 };
 
-// Collect the edges of every list's convex hull, counter-clockwise from the positive x axis. Points inside an edge are no
-// corners; of equal points, the first row counts.
+// Collect the edges of every list's convex hull, counter-clockwise from the positive x axis. Points inside an edge are
+// no corners; of equal points, the first row counts.
 std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
                                                                    Span<const Index> offsets) {
     check_size(y.size(), x.size(), "y");
@@ -146,8 +146,8 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
     return {std::min(low, 0.0), std::max(high, 0.0)};
 }
 
-// A density proportional to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere. On a circle
-// that is higher everywhere, the pieces with the least level count.
+// A density proportional to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere. On a
+// circle that is higher everywhere, the pieces with the least level count.
 struct Law {
     double temperature, highest;
 
@@ -173,7 +173,8 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     return true;
 }
 
-// The state of a chain: its weights [d] of length 1, the sum [d] of the means of the counted circles, and their number [1].
+// The state of a chain: its weights [d] of length 1, the sum [d] of the means of the counted circles, and their number
+// [1].
 struct Chain {
     Span<double> weights, total, circles;
 

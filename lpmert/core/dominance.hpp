@@ -1,10 +1,10 @@
-// Dominance of paths in a cone: a path that others beat at every ray wins nowhere in the cone, whatever follows it (lemma L1
-// of proofs/lattices.md).
+// Dominance of paths in a cone: a path that others beat at every ray wins nowhere in the cone, whatever follows it
+// (lemma L1 of proofs/lattices.md).
 //
-// A single path may beat another one; or several may beat it together, each in its part of the cone. Then a mixture of them
-// beats it at every ray, which a small matrix game of paths against rays finds. The features of paths and their differences
-// are exact; rays have an error of at most half a unit in the last place. A path is dropped only if rounding leaves no
-// doubt.
+// A single path may beat another one; or several may beat it together, each in its part of the cone. Then a mixture of
+// them beats it at every ray, which a small matrix game of paths against rays finds. The features of paths and their
+// differences are exact; rays have an error of at most half a unit in the last place. A path is dropped only if
+// rounding leaves no doubt.
 #pragma once
 
 #include "lattice.hpp"
@@ -18,8 +18,8 @@ inline constexpr double INWARDS = 0x1p-20;
 // The work of solving a game, in paths looked at.
 inline constexpr Index GAME_WORK = 20;
 
-// Whether a path certainly scores at least as much as another one at a ray, and whether at most as much. The difference of
-// their features is exact, so the error is relative to this difference, not to the scores.
+// Whether a path certainly scores at least as much as another one at a ray, and whether at most as much. The difference
+// of their features is exact, so the error is relative to this difference, not to the scores.
 inline std::pair<bool, bool> compare_at(const double* one, const double* other, const double* ray, Index n) {
     double total = 0.0, size = 0.0;
     for (Index d = 0; d < n; ++d) {
@@ -65,7 +65,8 @@ struct Paths {
 
 class Dominance {
   public:
-    // Set the cone, with linearly independent rays [R, D]. reach [R]: the largest magnitude of a path's score at each ray.
+    // Set the cone, with linearly independent rays [R, D]. reach [R]: the largest magnitude of a path's score at each
+    // ray.
     void begin(Rows<const double> rays, Span<const double> reach) {
         n_rays_ = rays.rows(), n_features_ = rays.columns();
         rays_.clear(), tolerance_.clear();
@@ -87,8 +88,8 @@ class Dominance {
             scores[r] = score;
         }
     }
-    // Compare path n with paths begin .. n - 1; return one that beats it, or -1. Mark those dead that it beats. likely: the
-    // path to try first, as one that beat a path often beats the next.
+    // Compare path n with paths begin .. n - 1; return one that beats it, or -1. Mark those dead that it beats. likely:
+    // the path to try first, as one that beat a path often beats the next.
     Index compare_with_all(Paths& paths, Index begin, Index n, Index likely) const {
         const Span<char> dead(paths.dead);
         if (likely >= begin && !dead[likely] && beats(paths, likely, n) == 1) return likely;
@@ -128,8 +129,8 @@ class Dominance {
     }
 
   private:
-    // Return 1 if path i is at least as good as path j at every ray, -1 if path j is at least as good as path i at every ray
-    // and better at one, else 0. Paths that are equal at all rays have the same score at all weights.
+    // Return 1 if path i is at least as good as path j at every ray, -1 if path j is at least as good as path i at
+    // every ray and better at one, else 0. Paths that are equal at all rays have the same score at all weights.
     int beats(const Paths& paths, Index i, Index j) const {
         bool most = true, least = true;
         const double *const one = paths.score(i), *const other = paths.score(j), *const tolerance = tolerance_.data();
@@ -149,8 +150,9 @@ class Dominance {
         }
         return most ? 1 : -1;
     }
-    // Solve the game: return the least value over mixtures x of rays of the largest cut, and write this x and the shares of
-    // the cuts. The value is recomputed from the shares, so that it is a lower bound whatever pivoting has rounded.
+    // Solve the game: return the least value over mixtures x of rays of the largest cut, and write this x and the
+    // shares of the cuts. The value is recomputed from the shares, so that it is a lower bound whatever pivoting has
+    // rounded.
     double value_of_game(Index n_cuts) {
         const Index last = n_rays_ + n_cuts, width = last + 1;
         const Span<const double> cuts = Span<const double>(cuts_).part(0, n_cuts * n_rays_);
@@ -211,8 +213,8 @@ class Dominance {
         }
         return value;
     }
-    // Whether the mixture of the chosen paths, in the shares of the last game, is certainly at least as good as the loser at
-    // every ray. Differences of paths are exact.
+    // Whether the mixture of the chosen paths, in the shares of the last game, is certainly at least as good as the
+    // loser at every ray. Differences of paths are exact.
     bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const {
         const double* const own = paths.row(loser);
         bool some = false;
@@ -276,8 +278,8 @@ class Dominance {
 
     Index n_rays_ = 0, n_features_ = 0;
     Reals rays_, tolerance_;  // the rays; bounds on the errors of differences of two scores there
-    // The game: cuts [M, R] of the chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that answers
-    // it; table and basis of its linear program; sure: paths that are known to win somewhere.
+    // The game: cuts [M, R] of the chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that
+    // answers it; table and basis of its linear program; sure: paths that are known to win somewhere.
     Reals cuts_, shares_, x_, table_;
     Indices chosen_, basis_;
     std::vector<char> sure_;

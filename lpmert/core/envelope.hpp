@@ -1,9 +1,9 @@
 // The corners of a list: the hypotheses that win for some weights of a line, a circle or the plane.
 //
-// With weights cos(t) w + sin(t) v, a hypothesis scores cos(t) x + sin(t) y. So the winners are the corners of the convex
-// hull of the points (x, y). Where cos(t) > 0, these are the corners on the right of the hull, from the lowest to the
-// highest: the upper envelope of the lines x + tan(t) y. In the other half of the circle they are the corners on the left:
-// the envelope of the lines -x - tan(t) y. On a line, only the right side counts.
+// With weights cos(t) w + sin(t) v, a hypothesis scores cos(t) x + sin(t) y. So the winners are the corners of the
+// convex hull of the points (x, y). Where cos(t) > 0, these are the corners on the right of the hull, from the lowest
+// to the highest: the upper envelope of the lines x + tan(t) y. In the other half of the circle they are the corners on
+// the left: the envelope of the lines -x - tan(t) y. On a line, only the right side counts.
 //
 // Sources: Akl and Toussaint, A fast convex hull algorithm, Information Processing Letters 1978 (no point inside the
 // polygon of the extreme points is a corner); Barber, Dobkin and Huhdanpaa, The Quickhull algorithm for convex hulls,
@@ -14,9 +14,9 @@
 
 namespace lpmert::lines {
 
-// The extreme points of a list: on the right of its hull, from the lowest to the highest, bottom_right, right (the higher if
-// there are two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower if there are two)
-// and bottom_left. Of equal points, the first one counts.
+// The extreme points of a list: on the right of its hull, from the lowest to the highest, bottom_right, right (the
+// higher if there are two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower if
+// there are two) and bottom_left. Of equal points, the first one counts.
 struct Extremes {
     Row right, bottom_right, top_right, left, bottom_left, top_left;
 };
@@ -27,8 +27,8 @@ struct Ends {
     Index count;
 };
 
-// Find the ends of values [n]. Both loops run without branches, many values at a time; the first keeps several minima and
-// maxima, as each step of a single one would have to wait for the step before.
+// Find the ends of values [n]. Both loops run without branches, many values at a time; the first keeps several minima
+// and maxima, as each step of a single one would have to wait for the step before.
 LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     constexpr int LANES = 8;
     double low[LANES], high[LANES];
@@ -55,7 +55,8 @@ LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     return {static_cast<Row>(first), static_cast<Row>(last), count};
 }
 
-// Return the point with the greatest first coordinate and, on ties, the greatest second one; both are multiplied by signs.
+// Return the point with the greatest first coordinate and, on ties, the greatest second one; both are multiplied by
+// signs.
 inline Row farthest(const double* first, const double* second, Index n, double first_sign, double second_sign) {
     Row best = 0;
     for (Row i = 1; i < n; ++i) {
@@ -103,8 +104,8 @@ struct RoundedPoints {
         }
         return best;
     }
-    // Mark each point [n] with the sides of the polygon of the extremes that it lies beyond: 1 and 2 for the sides on the
-    // right, and if `both`, 4 and 8 for those on the left, each in the order of the corners.
+    // Mark each point [n] with the sides of the polygon of the extremes that it lies beyond: 1 and 2 for the sides on
+    // the right, and if `both`, 4 and 8 for those on the left, each in the order of the corners.
     LPMERT_CLONES void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const {
         mark_side<true>(corners.bottom_right, corners.right, corners.top_right, marks);
         if (both) mark_side<false>(corners.top_left, corners.left, corners.bottom_left, marks);
@@ -134,8 +135,8 @@ struct RoundedPoints {
     }
 };
 
-// Turn a function emit(t, line, next line), to be called where neighbouring lines x + t y cross, into one that is called
-// with neighbouring corners on the right. Rounding never makes t fall.
+// Turn a function emit(t, line, next line), to be called where neighbouring lines x + t y cross, into one that is
+// called with neighbouring corners on the right. Rounding never makes t fall.
 template <class Emit>
 auto crossings(const RoundedPoints& points, Emit&& emit) {
     return [points, &emit, at = -INF](Row a, Row b) mutable {
@@ -155,8 +156,8 @@ class Envelope {
     std::vector<Pending> waiting;
     Bytes marks;
 
-    // Call emit(corner, next corner) along the hull from corner a to corner b, with n candidates beyond their chord; not at
-    // all if both have the same y.
+    // Call emit(corner, next corner) along the hull from corner a to corner b, with n candidates beyond their chord;
+    // not at all if both have the same y.
     template <class Points, class Emit>
     void side(const Points& points, Row a, Row b, std::vector<Row>& beyond, Index n, Emit&& emit) {
         if (points.y(a) == points.y(b)) return;
@@ -225,8 +226,8 @@ class Envelope {
         side(points, found.left, found.bottom_left, sides[3], counts[3], left);
     }
 
-    // Go along the upper envelope of the lines x + t y [n]: call first(line) for the one at t = -inf, and next(t, line, next
-    // line) where another line takes over. Rounding never makes t fall.
+    // Go along the upper envelope of the lines x + t y [n]: call first(line) for the one at t = -inf, and next(t, line,
+    // next line) where another line takes over. Rounding never makes t fall.
     template <class First, class Next>
     void upper(const RoundedPoints& points, Index n, First&& first, Next&& next) {
         const Extremes found = find_extremes(points.xs, points.ys, n);
@@ -234,9 +235,9 @@ class Envelope {
         corners(points, n, found, false, crossings(points, next), [](Row, Row) {});
     }
 
-    // The same for lines whose order by y, and by number on ties, is known; `most` is their greatest x. Below the point with
-    // that x, only a point with a greater x than all points of smaller y can be a corner; above it, only one with a greater
-    // x than all of greater y. So two running maxima leave few candidates.
+    // The same for lines whose order by y, and by number on ties, is known; `most` is their greatest x. Below the point
+    // with that x, only a point with a greater x than all points of smaller y can be a corner; above it, only one with
+    // a greater x than all of greater y. So two running maxima leave few candidates.
     template <class First, class Next>
     void sorted_upper(const RoundedPoints& points, Span<const Row> order, double most, First&& first, Next&& next) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {

@@ -1,8 +1,8 @@
-// Dynamic programs over the links of a lattice or hypergraph: largest sums, the number of hypotheses, the least edits to a
-// reference, and the upper envelope of all hypotheses on a line.
+// Dynamic programs over the links of a lattice or hypergraph: largest sums, the number of hypotheses, the least edits
+// to a reference, and the upper envelope of all hypotheses on a line.
 //
-// On the line w + t d, a hypothesis scores intercept + t slope. A partial hypothesis that is best at its node for no t is
-// part of no best hypothesis (lemma L1 of proofs/lattices.md), so each node keeps only its envelope.
+// On the line w + t d, a hypothesis scores intercept + t slope. A partial hypothesis that is best at its node for no t
+// is part of no best hypothesis (lemma L1 of proofs/lattices.md), so each node keeps only its envelope.
 //
 // Sources: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph without cycles
 // (least edits); Macherey, Och, Thayer and Uszkoreit, Lattice-based Minimum Error Rate Training for Statistical Machine
@@ -136,7 +136,7 @@ class GraphEnvelope {
     // Find the envelopes of all nodes; return the first line of the last node's.
     Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
         kept.clear(), starts.clear(), first.clear();
-        kept.add(0.0, 0.0, {0, 0, -1});
+        kept.add(0.0, 0.0, {0, 0, -1});  // of node 0, which is also the second node of links that leave one
         starts.push_back(-INF);
         first.push_back(0);
         Index k = 0;
@@ -147,12 +147,7 @@ class GraphEnvelope {
             candidates.clear();
             for (; k < links.targets.size() && links.targets[k] == node; ++k) {
                 const Index source = links.sources[k], second = links.seconds[k];
-                if (second > 0) {
-                    add_sums(begin(source), end(source), begin(second), end(second), intercepts[k], slopes[k], k);
-                    continue;
-                }
-                for (Index i = begin(source); i < end(source); ++i)
-                    candidates.add(kept.intercepts[i] + intercepts[k], kept.slopes[i] + slopes[k], {i, 0, k});
+                add_sums(begin(source), end(source), begin(second), end(second), intercepts[k], slopes[k], k);
             }
             keep_envelope();
         }

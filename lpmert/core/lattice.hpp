@@ -1,9 +1,10 @@
 // Lattices and hypergraphs as graphs of links, and the best sums over all their hypotheses.
 //
 // Every link leads to a larger node than those it leaves, and links are sorted by the node they lead to. A link of a
-// lattice leaves one node; a link of a hypergraph may leave two. A hypothesis is a path, or a tree of links, from node 0 to
-// the last node. The best sum of hypotheses through a link is the best sum to the nodes it leaves, plus its own score, plus
-// the best sum from the node it leads to (lemma L2 of proofs/lattices.md). Two passes over the links find all of these.
+// lattice leaves one node; a link of a hypergraph may leave two. A hypothesis is a path, or a tree of links, from node
+// 0 to the last node. The best sum of hypotheses through a link is the best sum to the nodes it leaves, plus its own
+// score, plus the best sum from the node it leads to (lemma L2 of proofs/lattices.md). Two passes over the links find
+// all of these.
 #pragma once
 
 #include "vectors.hpp"
@@ -12,7 +13,8 @@ namespace lpmert::lattices {
 
 using Node = std::int32_t;
 
-// sources, seconds [L]: the nodes that a link leaves, second 0 if it leaves one; targets [L]: the node that it leads to.
+// sources, seconds [L]: the nodes that a link leaves, second 0 if it leaves one; targets [L]: the node that it leads
+// to.
 struct Links {
     Span<const Node> sources, seconds, targets;
     Index nodes = 0;
@@ -70,8 +72,8 @@ LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Sc
     }
 }
 
-// Fill a block of to_come [n, stride] with the largest sums outside of each node: of links of hypotheses through it that do
-// not lead to it. scores [L, stride] of links; so_far: from `sum_so_far`.
+// Fill a block of to_come [n, stride] with the largest sums outside of each node: of links of hypotheses through it
+// that do not lead to it. scores [L, stride] of links; so_far: from `sum_so_far`.
 LPMERT_INLINE void sum_to_come(const Links& links, Index stride, const double* scores, const double* so_far,
                                double* to_come) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),

@@ -2,8 +2,8 @@
 //
 // A link is kept if, at some ray, a path through it may be as good as the best known paths (lemma L2 of
 // proofs/lattices.md). Among the partial paths to a node, one that others beat at every ray wins nowhere in the cone,
-// because every continuation adds the same to all of them (L1). The partial paths that are not beaten are called labels.
-// The labels of the last node are the hypotheses that may win.
+// because every continuation adds the same to all of them (L1). The partial paths that are not beaten are called
+// labels. The labels of the last node are the hypotheses that may win.
 #include "binding.hpp"
 #include "dominance.hpp"
 #include "lattice.hpp"
@@ -15,7 +15,8 @@ namespace {
 // Mixtures of rays for which one pass over the links finds the best paths.
 constexpr Index ABREAST = 4 * LANES;
 
-// Number of labels of a node at which those that mixtures of others beat are dropped; and again whenever it has doubled.
+// Number of labels of a node at which those that mixtures of others beat are dropped; and again whenever it has
+// doubled.
 constexpr Index CROWD = 12;
 
 // After a share of the links, at most AT_FIRST + AHEAD * share of the work may be done.
@@ -45,8 +46,8 @@ void survey_block(const Links& links, const Scorer& scorer, double* so_far, doub
     sum_to_come(links, scorer.stride, scorer.scores, so_far, to_come);
 }
 
-// What `best_paths` reads and writes: scores [L, stride] of the links at the rays; columns [R, ABREAST]: mixtures of rays;
-// best, last [n, ABREAST]: the best score of a path to each node, and the last link of that path.
+// What `best_paths` reads and writes: scores [L, stride] of the links at the rays; columns [R, ABREAST]: mixtures of
+// rays; best, last [n, ABREAST]: the best score of a path to each node, and the last link of that path.
 struct Pass {
     const double* scores;
     Index stride, n_rays;
@@ -186,7 +187,8 @@ class PathFinder {
                          before + r, after + r);
     }
 
-    // Add up the features [D] of the best path at a mixture; append its links, the last one first, unless `way` is null.
+    // Add up the features [D] of the best path at a mixture; append its links, the last one first, unless `way` is
+    // null.
     void walk(Index mix, double* sums, std::vector<Node>* way) const {
         std::vector<Node> waiting{static_cast<Node>(nodes - 1)};
         while (!waiting.empty()) {
@@ -200,7 +202,8 @@ class PathFinder {
         }
     }
 
-    // Return a leading path that is better at every ray than the upper bounds `most`, or -1. likely: the path to try first.
+    // Return a leading path that is better at every ray than the upper bounds `most`, or -1. likely: the path to try
+    // first.
     Index hopeless(Index likely) const {
         const double* const upper = most.data();
         const Index n = n_rays(), paths = leading.rows();
@@ -252,8 +255,8 @@ class PathFinder {
         return n;
     }
 
-    // Find the labels of all nodes; return false if they are too many, or comparing them is too much work. k: the number of
-    // links done.
+    // Find the labels of all nodes; return false if they are too many, or comparing them is too much work. k: the
+    // number of links done.
     //
     // Of labels with the same features, the first one is kept: the one by an earlier link, or from earlier labels.
     bool frontier(Index most_work, Index& work, Index& k) {

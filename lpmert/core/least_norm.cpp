@@ -10,8 +10,8 @@ constexpr double VANISHED = 1e-16;        // a point with a smaller squared leng
 constexpr double SMALLEST_NORM = 1e-280;  // least squared length of a difference that can be normalised
 constexpr int MOST_ROUNDS = 500;
 constexpr double CAP_TOLERANCE = 1e-12;
-// The inverse is recomputed after a row leaves whose diagonal entry in it is larger, as digits are lost; and after so many
-// rows have left.
+// The inverse is recomputed after a row leaves whose diagonal entry in it is larger, as digits are lost; and after so
+// many rows have left.
 constexpr double MOST_LOST = 1e6;
 constexpr Index MOST_REMOVED = 64;
 constexpr double SMALLEST_REST = 1e-15;
@@ -42,8 +42,8 @@ void Corral::restart(const double* weights) {
     clear(inverse(0), high * high);
 }
 
-// Add row `size`, which the caller has written. For the new column (A', A'') of A, let u = inverse A' and s = A'' - A' u.
-// The inverse then gets the border -u / s and 1 / s, and u u^T / s is added to its old entries.
+// Add row `size`, which the caller has written. For the new column (A', A'') of A, let u = inverse A' and s = A'' - A'
+// u. The inverse then gets the border -u / s and 1 / s, and u u^T / s is added to its old entries.
 LPMERT_INLINE void Corral::append(Span<const double> cap, double* work) {
     const bool capped = cap.size() > 0;
     const double* const added = row(size);
@@ -142,9 +142,9 @@ double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
     return std::sqrt(total) * (1.0 + 1e-9);
 }
 
-// Let B = [rows | 1], without columns of zeros, be square. The exact multipliers solve B^T x = (0, 1). They differ from the
-// computed ones by at most |residual| / the smallest singular value of B. The square of that value is at least
-// (1 - |1 - A H|) / |H| for A = B B^T and any H (C4 of proofs/cores.md).
+// Let B = [rows | 1], without columns of zeros, be square. The exact multipliers solve B^T x = (0, 1). They differ from
+// the computed ones by at most |residual| / the smallest singular value of B. The square of that value is at least (1 -
+// |1 - A H|) / |H| for A = B B^T and any H (C4 of proofs/cores.md).
 LPMERT_INLINE bool LeastNorm::surely_inside(Corral& corral, double off) {
     const Index n = lists.n_features(), size = corral.size, high = corral.high;
     double *const multipliers = corral.multipliers(), *const entries = work.data(), *const products = entries + high;

@@ -2,14 +2,15 @@
 // polytope, 1976).
 //
 // The rows are the normalised differences chosen - other of the decided lists. Some w has a positive product with every
-// row if and only if the hull of the rows does not contain the origin; then the hull's point of least norm is such a w. A
-// verdict is given only if it is certain. Feasible: at this point, every chosen hypothesis leads by more than rounding
-// (lemma P5 of proofs/problem.md). Infeasible: the origin lies inside a simplex of D + 1 rows by more than rounding (C2 and
-// C4 of proofs/cores.md). In all other cases the verdict is `undecided`, and exact arithmetic has to decide.
+// row if and only if the hull of the rows does not contain the origin; then the hull's point of least norm is such a w.
+// A verdict is given only if it is certain. Feasible: at this point, every chosen hypothesis leads by more than
+// rounding (lemma P5 of proofs/problem.md). Infeasible: the origin lies inside a simplex of D + 1 rows by more than
+// rounding (C2 and C4 of proofs/cores.md). In all other cases the verdict is `undecided`, and exact arithmetic has to
+// decide.
 //
-// A cap restricts weights to those whose cosine with a unit vector c is at least t. Then the same steps project c onto the
-// cone of the weights: for any multipliers x >= 0 and any w of that cone, c.w <= (c + x rows).w <= |c + x rows| |w|.
-// Infeasible then means that |c + x rows| < t (G1 of proofs/regions.md).
+// A cap restricts weights to those whose cosine with a unit vector c is at least t. Then the same steps project c onto
+// the cone of all w with rows w >= 0: for any multipliers x >= 0 and any w of this cone, c.w <= (c + x rows).w <= |c +
+// x rows| |w|. Infeasible then means that |c + x rows| < t (G1 of proofs/regions.md).
 #pragma once
 
 #include "lists.hpp"
@@ -18,12 +19,13 @@ namespace lpmert {
 
 enum class Verdict { infeasible, feasible, undecided };
 
-// The state of a program, from which another one can start: affinely independent rows [size, D] of the hull, where row k is
-// chosen - others[k] of list lists[k] at length 1; the point of least norm [D] of their hull; and its multipliers.
+// The state of a program, from which another one can start: affinely independent rows [size, D] of the hull, where row
+// k is chosen - others[k] of list lists[k] at length 1; the point of least norm [D] of their hull; and its multipliers.
 //
-// The corral also stores the inverse of A = 1 + rows rows^T and the solution of A x = 1: the multipliers of the point of
-// least norm of the affine hull, up to a factor. With a cap, these are the inverse of A = rows rows^T and the solution of
-// A x = margin - rows c. Rank-one updates follow each change of the rows. No verdict rests on the accuracy of either.
+// The corral also stores the inverse of A = 1 + rows rows^T and the solution of A x = 1: the multipliers of the point
+// of least norm of the affine hull, up to a factor. With a cap, these are the inverse of A = rows rows^T and the
+// solution of A x = margin - rows c. Rank-one updates follow each change of the rows. No verdict rests on the accuracy
+// of either.
 class Corral {
   public:
     explicit Corral(Index n_features);
@@ -78,8 +80,8 @@ class LeastNorm {
 
     // Decide whether some weights make the choices of the decided lists. chosen [S]: position of the choice in each of
     // them; start: index in `decided` of the list that is looked at first; corral: where the program starts. After
-    // `feasible`, its point makes all these choices, clear of rounding. After `infeasible`, its rows are a core: no weights
-    // make the choices of its lists against its others.
+    // `feasible`, its point makes all these choices, clear of rounding. After `infeasible`, its rows are a core: no
+    // weights make the choices of its lists against its others.
     Verdict separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral);
 
     const Lists lists;

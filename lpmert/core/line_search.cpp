@@ -78,11 +78,11 @@ void combine_into(Rows<const double> columns, Span<const double> weights, Span<d
     combine(columns, weights, scores);
 }
 
-std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index> offsets, Span<const Cost> costs,
-                                    double error) {
+std::tuple<Index, Index> decode_cost(Span<const double> scores, Span<const Index> offsets, Span<const Index> costs,
+                                     double error) {
     check_size(costs.size(), scores.size(), "costs");
     check_offsets(offsets, scores.size(), "offsets");
-    Cost total = 0;
+    Index total = 0;
     Index doubtful = 0;
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
         const Span<const double> of_list = scores.part(offsets[s], offsets[s + 1]);
@@ -95,8 +95,8 @@ std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index>
     return {total, doubtful};
 }
 
-// What a descent draws at random, used again and again. directions [T, D]; rates [T]: score that a unit of cost is worth;
-// taking_part [T, S]: lists that count in a direction towards cheaper hypotheses.
+// What a descent draws at random, used again and again. directions [T, D]; rates [T]: score that a unit of cost is
+// worth; taking_part [T, S]: lists that count in a direction towards cheaper hypotheses.
 struct Draws {
     Rows<const double> directions;
     Span<const double> rates;
@@ -105,7 +105,8 @@ struct Draws {
     using Fields = std::tuple<Rows<const double>, Span<const double>, Rows<const bool>>;
 };
 
-// Where a descent may go: within `reach` of a centre [D] of length 1, at right angles to it; anywhere if that is infinite.
+// Where a descent may go: within `reach` of a centre [D] of length 1, at right angles to it; anywhere if that is
+// infinite.
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
@@ -166,7 +167,7 @@ class Descent {
 
     // See `descend` in the stub.
     Index run(Span<double> weights, const Draws& draws, Span<Index> turns, Index patience, Index searches) {
-        Cost cost = search.at(weights);
+        Index cost = search.at(weights);
         while (turns[1] < patience && searches > 0) {
             const Index row = turns[0] % draws.directions.rows();
             ++turns[0], ++turns[1], --searches;
@@ -184,7 +185,7 @@ class Descent {
             length = near.bounded() ? 1.0 : norm(trial);
             if (length == 0.0) continue;
             for (double& entry : trial) entry /= length;
-            const Cost reached = search.at(trial);
+            const Index reached = search.at(trial);
             if (reached > cost) continue;
             if (reached < cost) turns[1] = 0;
             cost = reached;
@@ -208,8 +209,8 @@ Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhoo
     return Descent(search, near).run(weights, draws, turns, patience, searches);
 }
 
-// Let g be the features of a hypothesis less those of the winner at c, and h by how much its score is behind. It wins at
-// c + x only if g . x >= h, and g . x is at most |x| times the length of the part of g orthogonal to c.
+// Let g be the features of a hypothesis less those of the winner at c, and h by how much its score is behind. It wins
+// at c + x only if g . x >= h, and g . x is at most |x| times the length of the part of g orthogonal to c.
 Reals find_reaches(const Lines& search, Span<const double> centre) {
     const Lists& lists = search.lists;
     check_size(centre.size(), lists.dimension(), "centre");

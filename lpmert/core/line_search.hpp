@@ -1,8 +1,8 @@
 // Line searches: the scores of all lists on a line, their envelopes, and a sweep over the events.
 //
-// On the line w + t d, a hypothesis scores intercept + t slope, and the choices of a list form the upper envelope of its
-// lines (envelope.hpp). The loss is constant between events, at which some list changes its choice. The results of a
-// search are exact only up to the rounding of scores: a caller that needs certainty decodes at the weights it found.
+// On the line w + t d, a hypothesis scores intercept + t slope, and the choices of a list form the upper envelope of
+// its lines (envelope.hpp). The loss is constant between events, at which some list changes its choice. The results of
+// a search are exact only up to the rounding of scores: a caller that needs certainty decodes at the weights it found.
 //
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
@@ -46,23 +46,23 @@ inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vec
 struct Losses {
     Index kind;
     Span<const double> parameters;
-    Span<const Cost> costs;
+    Span<const Index> costs;
     Rows<const double> statistics;
     Span<const double> constant;
 
-    using Fields = std::tuple<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>;
+    using Fields = std::tuple<Index, Span<const double>, Span<const Index>, Rows<const double>, Span<const double>>;
 };
 
 // A sum of costs [M]. A level is a whole number.
 class SumOfCosts {
-    Cost sum = 0;
+    Index sum = 0;
 
   public:
-    const Span<const Cost> costs;
-    using Level = Cost;
-    using Change = Cost;
+    const Span<const Index> costs;
+    using Level = Index;
+    using Change = Index;
 
-    explicit SumOfCosts(Span<const Cost> costs_) : costs(costs_) {}
+    explicit SumOfCosts(Span<const Index> costs_) : costs(costs_) {}
 
     void clear() { sum = 0; }
     void choose(Index row) { sum += costs[row]; }
@@ -161,8 +161,8 @@ struct Surface {
     Index size() const { return count(levels); }
 
     // Return the least level within low .. high and the middle of its interval. The middle is taken in the angle
-    // atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle wins if
-    // `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
+    // atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle wins
+    // if `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
     Found<Level> best(double low, double high, double scale, bool widest) const {
         Found<Level> found{levels[0], low};
         bool any = false;
@@ -257,8 +257,8 @@ class Lines {
         lists.score(direction, slopes);
     }
 
-    // Replace the intercepts by cosine times themselves plus sine times the slopes: the scores at the new weights, but for
-    // rounding.
+    // Replace the intercepts by cosine times themselves plus sine times the slopes: the scores at the new weights, but
+    // for rounding.
     void move(double cosine, double sine) {
         for (std::size_t i = 0; i < intercepts.size(); ++i) intercepts[i] = cosine * intercepts[i] + sine * slopes[i];
         scored.clear();
@@ -292,8 +292,8 @@ class LineSearch : public Lines {
         return {found.level, found.at};
     }
 
-    // Return the coordinate with the best step (the first one on ties), its level and its t. ranges [D, 2]: of t for each
-    // feature. The first call sorts the rows of each list by each feature.
+    // Return the coordinate with the best step (the first one on ties), its level and its t. ranges [D, 2]: of t for
+    // each feature. The first call sorts the rows of each list by each feature.
     std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
                                                      Rows<const double> ranges, double scale) {
         check_size(ranges.rows(), lists.dimension(), "ranges");
@@ -313,7 +313,8 @@ class LineSearch : public Lines {
         return {best, least.level, least.at};
     }
 
-    // Return the rows chosen at t = -inf and the events of a line, list by list: t, the row that loses, the row that wins.
+    // Return the rows chosen at t = -inf and the events of a line, list by list: t, the row that loses, the row that
+    // wins.
     std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
         Indices start, leaving, entering;
         Reals thresholds;
@@ -347,8 +348,8 @@ class LineSearch : public Lines {
         return right.finish().best(low, high, scale, widest);
     }
 
-    // Find the pieces of the circle cos(t) intercepts + sin(t) slopes within low .. high, where -pi <= low <= 0 <= high <=
-    // pi. They are not sorted by angle, and neighbouring pieces may have the same level.
+    // Find the pieces of the circle cos(t) intercepts + sin(t) slopes within low .. high, where -pi <= low <= 0 <= high
+    // <= pi. They are not sorted by angle, and neighbouring pieces may have the same level.
     void pieces(double low, double high, std::vector<Piece>& found) {
         const bool both = low < -PI / 2 || high > PI / 2;
         right.clear();

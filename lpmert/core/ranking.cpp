@@ -1,10 +1,10 @@
-// How well weights rank judged documents: DCG, average precision and their kin at k, along the events of the plane and
-// over cones of weights.
+// Ranking of judged documents: metrics at k such as DCG and average precision, exactly in the plane, and by branch and
+// bound over cones of weights (lemmas O1 to O6 of proofs/ranking.md).
 //
-// Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
-// cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
-// changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
-// rounded within a bound that is counted in levels.
+// In a cone, the rank of a document is at least the number of documents that lead it everywhere. A query's bound fills
+// each position with the document of largest gain that these ranks allow (O1). A cone is split on an edge where two
+// documents tie. The new ray is an exact mixture of the two old rays, with a share that is a double; its weights are
+// rounded, within a bound that grows with the level of the ray (O2).
 #include <cfloat>
 #include <map>
 
@@ -15,19 +15,20 @@ namespace lpmert {
 
 namespace {
 
-constexpr double UNIT = 0x1p40;       // values are whole numbers of this part of a query's best
-constexpr double CLEAR = 0x1p-49;     // sums of rounded shares times this exceed their errors
-constexpr Index ROUNDING = 2;         // units that no sum of roundings in a query's value reaches
-constexpr Index TOLERANCE = 4;        // units a query by which a bound may exceed the incumbent and be closed
-constexpr Index MOST_LEVELS = 10000;  // of a ray; what lies deeper is left to exact arithmetic
-constexpr Index BINS = 64;            // into which the directions of a quadrant are divided
+constexpr double UNIT = 0x1p40;       // units of a query's best value
+constexpr double CLEAR = 0x1p-49;     // times the sum of two rounded shares: more than the error of their difference
+constexpr Index ROUNDING = 2;         // units, more than all rounding errors in the value of a query
+constexpr Index TOLERANCE = 4;        // units a query by which the bound of a closed node may exceed the incumbent
+constexpr Index MOST_LEVELS = 10000;  // of a ray; deeper nodes are left to exact arithmetic
+constexpr Index BINS = 64;            // of the directions of a quadrant
 
-// A relevant document, by its number among these, and another one of its query with a different gain, as a row.
+// Two documents of a query with different gains: the number of a relevant document, and the row of its rival.
 struct Pair {
     Row document, rival;
 };
 
-// A ray of a cone: that of an axis, or the exact mixture share * first + (1 - share) * second.
+// A ray of a cone: that of an axis, or the exact mixture share * first + (1 - share) * second. level: mixtures above
+// it.
 struct Ray {
     Reals weights;  // rounded
     Index level = 0, axis = 0;
@@ -35,8 +36,8 @@ struct Ray {
     std::shared_ptr<const Ray> first, second;
 };
 
-// A cone, and what is known in it: undecided pairs, the rival's lead at each ray [pair, ray] (NaN where rounding may
-// hide it), how many documents surely lead each relevant one, and the bounds of the queries.
+// A node: a cone, its undecided pairs, the rival's lead at each ray [pair, ray] (NaN if rounding may hide it), the
+// number of documents that certainly lead each relevant one (ahead), and the bounds of the queries.
 struct Node {
     std::vector<std::shared_ptr<const Ray>> rays;
     std::vector<Pair> pairs;
@@ -51,12 +52,11 @@ struct Node {
     }
 };
 
-// A direction of the plane at which two documents tie: from `first` to `second` x rises and y falls. What it changes
-// is a relevant document, or the sum by so many units.
+// A direction of the plane at which two documents tie; from `first` to `second`, x rises and y falls.
 struct Event {
     double at;  // the share of y, rounded
     Row first, second;
-    Index what;
+    Index what;  // the relevant document whose rank changes, or the change of the sum in units
 };
 
 class Ranking {
@@ -68,10 +68,12 @@ class Ranking {
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
     std::multimap<Index, Node> open_by_bound;
-    std::size_t held = 0;
-    Index best = -1, proposed = -1, counted = 0;
-    Reals candidate;
-    Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
+    std::size_t open_bytes = 0;
+    Index best = -1, proposed = -1;  // values of the incumbent, and of the best candidate
+    Index counted = 0;               // queries that count
+    Reals candidate;                 // weights that look better than all before
+    Node leaf_node;                  // to be closed by exact arithmetic
+    Node part;                       // being opened; its memory is reused
     bool has_leaf = false;
     Matrix<Index> splits{{}, 4};
     Reals split_shares;
@@ -79,7 +81,7 @@ class Ranking {
   public:
     Index closed = 0, nodes = 0;
 
-    // The n-th document with a gain, from the first place on, counts merits [k] [n] times its gain and its discount.
+    // The n-th document with a gain, counted from the first place, adds its gain times its discount times merits[n].
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
             Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_, double least_)
         : features(features_),
@@ -118,7 +120,7 @@ class Ranking {
         return worth(q, ahead);
     }
 
-    // What weights reach, in units; leads that rounding may hide count as ties, and ties in the worst order.
+    // The value of weights, in units. Leads that rounding may hide count as ties, and ties as in the worst order.
     Index value(Span<const double> weights) const {
         check_size(weights.size(), dimensions, "weights");
         Reals scores(gains.size());
@@ -136,7 +138,7 @@ class Ranking {
         return total;
     }
 
-    // Relevant documents and those with other gains and features that they are compared with, two rows a pair.
+    // Pairs of rows: a relevant document and another one with another gain and other features.
     Matrix<Index> compared() const {
         Matrix<Index> found{{}, 2};
         for_pairs([&](Index document, Index rival) {
@@ -146,8 +148,9 @@ class Ranking {
         return found;
     }
 
-    // The directions of the quadrant x, y > 0 at which the value changes, each by two documents that tie there, and the
-    // units before, between and after these (O3). x, y [M] are at most 1, and 0 or at least 2^-440.
+    // The directions of the quadrant x, y > 0 at which the value changes, each as two documents that tie there, and the
+    // values before, between and after them, in units (O3). Each of x, y [M] is 0, or its magnitude is between 2^-440
+    // and 1.
     std::tuple<Matrix<Index>, Indices> sweep(Span<const double> x, Span<const double> y) const {
         check_size(x.size(), gains.size(), "x");
         check_size(y.size(), gains.size(), "y");
@@ -206,7 +209,7 @@ class Ranking {
         node.bounds.resize(scales.size());
         std::vector<float> leads(dimensions);
         Index last = -1;
-        std::size_t first = 0;  // of the pairs of this document
+        std::size_t first = 0;  // the first pair of this document
         for_pairs([&](Index document, Index rival) {
             const Pair pair{static_cast<Row>(document), static_cast<Row>(rival)};
             if (document != last) first = node.pairs.size();
@@ -224,7 +227,7 @@ class Ranking {
                 node.leads.insert(node.leads.end(), leads.begin(), leads.end());
             }
             if (node.ahead[document] < k) return;
-            node.pairs.resize(first);  // out of reach (O5): most of them in long lists
+            node.pairs.resize(first);  // out of reach (O5), as are most documents of long lists
             node.leads.resize(first * static_cast<std::size_t>(dimensions));
         });
         for (Index q = 0; q < scales.size(); ++q) node.total += node.bounds[q] = worth(q, node.ahead);
@@ -238,19 +241,19 @@ class Ranking {
         return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
-    // Branch on nodes that have about so many pairs, fewer if one needs exact arithmetic, or weights look better than
-    // all before. Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes
-    // first: it is soonest closed.
+    // Branch on nodes with about `budget` pairs in all, or until one needs exact arithmetic or weights look better than
+    // all before; return these weights, or none. If open nodes take more than this many bytes, those with the least
+    // bound come first, as they are closed soonest.
     Reals advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
             const auto next =
-                held > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
+                open_bytes > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
             Node node = std::move(next->second);
-            held -= node.bytes();
+            open_bytes -= node.bytes();
             open_by_bound.erase(next);
             budget -= 1 + static_cast<Index>(node.pairs.size());
-            if (node.total <= closing())
+            if (node.total <= cut_off())
                 closed = std::max(closed, node.total);
             else
                 branch(std::move(node));
@@ -260,13 +263,13 @@ class Ranking {
 
     bool needs_exact() const { return has_leaf; }
 
-    // How nodes were divided: a node's number, the first of the two that it became, and the rays above and below, each
-    // with the share of the former. In the first part the new ray takes the place of the latter.
+    // How nodes were split: the number of a node, that of its first part, the rays above and below, and the share of
+    // the ray above in the new ray. In the first part, the new ray replaces the ray below.
     std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
-    // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
-    // those of the cone; undecided pairs as query, number of the document, its row, and its rival; ahead; units of the
-    // queries without such pairs; its number.
+    // The node that doubles cannot decide: rays as parents, axis and share, where parents come first; which of these
+    // are the cone's; undecided pairs as query, number of the document, its row, its rival; ahead; the sum of the
+    // bounds of the queries without such pairs; the node's number.
     std::tuple<Matrix<Index>, Reals, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
         if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
         std::vector<const Ray*> order;
@@ -281,8 +284,8 @@ class Ranking {
                 {ray->first ? number(ray->first.get()) : -1, ray->second ? number(ray->second.get()) : -1, ray->axis});
             shares.push_back(ray->share);
         }
-        Indices own;
-        for (const auto& ray : leaf_node.rays) own.push_back(number(ray.get()));
+        Indices of_cone;
+        for (const auto& ray : leaf_node.rays) of_cone.push_back(number(ray.get()));
         Index rest = leaf_node.total, last = -1;
         for (const Pair& pair : leaf_node.pairs) {  // pairs are sorted by query
             const Index q = query[pair.document];
@@ -293,7 +296,7 @@ class Ranking {
         has_leaf = false;
         return {std::move(links),
                 std::move(shares),
-                std::move(own),
+                std::move(of_cone),
                 std::move(undecided),
                 Indices(leaf_node.ahead.begin(), leaf_node.ahead.end()),
                 rest,
@@ -301,7 +304,8 @@ class Ranking {
     }
 
   private:
-    // Call a function for each relevant document, by its number, and each document of another gain in its query.
+    // Call function(number of a relevant document, row of a document of its query with another gain) for all such
+    // pairs.
     template <class Function>
     void for_pairs(Function function) const {
         for (Index document = 0; document < count(rows); ++document) {
@@ -311,7 +315,8 @@ class Ranking {
         }
     }
 
-    // The most that a query is worth where each document has at least so many others before it (O1), in units, up.
+    // The largest value of a query, in units, rounded up, if at least ahead[d] others lead each relevant document d
+    // (O1).
     template <class Counts>
     Index worth(Index q, const Counts& ahead) const {
         const Index begin = starts[q], size = starts[q + 1] - begin;
@@ -333,14 +338,14 @@ class Ranking {
         return static_cast<Index>(sum * scales[q] * UNIT) + ROUNDING;
     }
 
-    // Add where the rank of a document changes among the first k in a quadrant (O5), and return what it begins with, at
-    // most k.
+    // Add the events in a quadrant at which the rank of a document changes among the first k (O5); return the number of
+    // documents ahead before the first of them, at most k.
     template <class Earlier>
     Row add_changes(Span<const double> x, Span<const double> y, Index q, Index document, Earlier earlier,
                     std::vector<Event>& events, std::vector<Event>& changes) const {
         const Index d = rows[document];
         Index always = 0;
-        std::array<Index, BINS + 2> rises{}, falls{}, before{};  // of bins 1 to BINS
+        std::array<Index, BINS + 2> rises{}, falls{}, before{};  // bins 1 to BINS are used
         const auto bin = [](const Event& event) {
             return 1 + std::min(static_cast<Index>(event.at * static_cast<double>(BINS)), BINS - 1);
         };
@@ -362,7 +367,7 @@ class Ranking {
         before[0] = before[1] = always;
         for (Index b = 1; b <= BINS; ++b) before[0] = before[1] += falls[b];
         for (Index b = 1; b <= BINS; ++b) before[b + 1] = before[b] + rises[b] - falls[b];
-        std::array<Index, BINS + 2> run{};  // the first of the bins in a row with a bin, 0 for those left out
+        std::array<Index, BINS + 2> run{};  // the first bin of the run that a bin is in, 0 if left out
         for (Index b = 1; b <= BINS; ++b)
             if (before[b - 1] - falls[b - 1] - falls[b] - falls[b + 1] < k) run[b] = run[b - 1] > 0 ? run[b - 1] : b;
         events.erase(std::remove_if(events.begin(), events.end(), [&](const Event& e) { return run[bin(e)] == 0; }),
@@ -381,6 +386,7 @@ class Ranking {
         return static_cast<Row>(std::min(before[1], k));
     }
 
+    // Append a ray, after its ancestors, unless it is there already.
     static void list(const Ray* ray, std::vector<const Ray*>& order) {
         if (std::find(order.begin(), order.end(), ray) != order.end()) return;
         if (ray->first) list(ray->first.get(), order);
@@ -388,9 +394,10 @@ class Ranking {
         order.push_back(ray);
     }
 
-    Index closing() const { return best + TOLERANCE * counted; }
+    // The cut-off: nodes with a bound of at most this are closed.
+    Index cut_off() const { return best + TOLERANCE * counted; }
 
-    // What a lead must exceed or equal to be sure (O2).
+    // The rounding error of a lead at a ray of this level (O2): a lead at least as large is certain.
     double doubt(Index level) const {
         if (level > MOST_LEVELS) return INF;
         return level == 0 ? 0.0 : lines::HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
@@ -402,7 +409,7 @@ class Ranking {
         for (Index j = 0; j < dimensions; ++j) sum += ray.weights[j] * (rival[j] - document[j]);
         return sum;
     }
-    // A lead that is too small for the cells in a cone (O6) is none, and counts for both.
+    // A lead that is too small for any cell of the cone (O6) becomes 0, and counts for both documents.
     float rounded_lead(const Ray& ray, const Pair& pair) const {
         const double found = lead(ray, pair), unsure = doubt(ray.level);
         if (std::abs(found) + unsure < least) return 0.0F;
@@ -412,12 +419,12 @@ class Ranking {
     }
 
     void push(Node node) {
-        held += node.bytes();
+        open_bytes += node.bytes();
         const Index total = node.total;
         open_by_bound.emplace(total, std::move(node));
     }
 
-    // Forget the pairs of documents that at least k others lead: they decide nothing.
+    // Drop the pairs of documents that at least k others lead: they decide nothing (O5).
     void drop_out_of_reach(Node& node) const {
         std::size_t left = 0;
         for (std::size_t i = 0; i < node.pairs.size(); ++i) {
@@ -430,7 +437,7 @@ class Ranking {
         node.leads.resize(left * static_cast<std::size_t>(dimensions));
     }
 
-    // Open the part of a node in which a ray takes the place of one of its rays; leads [pair] are those at the new ray.
+    // Open the part of a node in which a new ray replaces one of its rays. fresh [pair]: leads at the new ray.
     void open_part(const Node& node, Index replaced, const std::shared_ptr<const Ray>& ray,
                    const std::vector<float>& fresh) {
         part.number = nodes++;
@@ -439,8 +446,8 @@ class Ranking {
         part.total = node.total;
         part.pairs.clear();
         part.leads.clear();
-        Index changed = -1;
-        const auto settle = [&](Index next) {
+        Index changed = -1;  // the query whose ranks have changed, but not yet its bound
+        const auto update_bound = [&](Index next) {
             if (changed >= 0 && next != changed) {
                 const Index bound = std::min(part.bounds[changed], worth(changed, part.ahead));
                 part.total += bound - part.bounds[changed];
@@ -460,7 +467,7 @@ class Ranking {
             if (leading && trailing) return;  // no cell has weights here (O6)
             const Pair pair = node.pairs[i];
             if (leading) {
-                settle(query[pair.document]);
+                update_bound(query[pair.document]);
                 reached = ++part.ahead[pair.document] >= k || reached;
             } else if (!trailing) {
                 part.pairs.push_back(pair);
@@ -468,8 +475,8 @@ class Ranking {
                 part.leads[part.leads.size() - static_cast<std::size_t>(dimensions - replaced)] = fresh[i];
             }
         }
-        settle(-1);
-        if (part.total <= closing()) {
+        update_bound(-1);
+        if (part.total <= cut_off()) {
             closed = std::max(closed, part.total);
             return;
         }
@@ -479,7 +486,8 @@ class Ranking {
         push(part);
     }
 
-    // Divide a node into two where its most promising pair ties on an edge, or leave it to exact arithmetic.
+    // Split a node where its most promising pair ties on an edge; if no pair can be split, leave it to exact
+    // arithmetic.
     void branch(Node node) {
         const std::size_t chosen = choose(node);
         if (chosen == node.pairs.size()) {
@@ -488,7 +496,7 @@ class Ranking {
             return;
         }
         const Pair pair = node.pairs[chosen];
-        Reals leads;  // those that count as none (O6) are no ends of an edge to cut
+        Reals leads;  // 0 for those that count for both (O6): edges are not cut there
         for (Index j = 0; j < dimensions; ++j)
             leads.push_back(
                 node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
@@ -509,25 +517,27 @@ class Ranking {
                 }
             }
         }
-        // The larger share is rounded first: the smaller one is then exactly what is left of 1.
+        // Round the larger share first; the smaller one is then exactly the rest of 1.
         const double share = tie >= 0.5 ? tie : 1 - (1 - tie);
         const auto ray = mixture(node.rays[above], node.rays[below], share);
         std::vector<float> fresh;
         fresh.reserve(node.pairs.size());
-        for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
+        for (const Pair& each : node.pairs) fresh.push_back(rounded_lead(*ray, each));
         splits.append({node.number, nodes, above, below});
         split_shares.push_back(share);
         open_part(node, below, ray, fresh);
         open_part(node, above, ray, fresh);
     }
 
+    // The rounding error of a lead at a new ray of a node.
     double next_doubt(const Node& node) const {
         Index level = 0;
         for (const auto& ray : node.rays) level = std::max(level, ray->level + 1);
         return doubt(level);
     }
 
-    // Return the pair to branch on, the number of pairs if none can be cut; its middle may become the candidate.
+    // Return the pair to branch on, or the number of pairs if none can be split. The node's middle may become the
+    // candidate.
     std::size_t choose(const Node& node) {
         static thread_local std::vector<float> balance;
         std::vector<Row> ahead = node.ahead;
@@ -536,14 +546,14 @@ class Ranking {
             float up = 0.0F, down = 0.0F, middle = 0.0F;
             for (Index j = 0; j < dimensions; ++j) {
                 const float lead = node.leads[i * static_cast<std::size_t>(dimensions) + static_cast<std::size_t>(j)];
-                up = std::max(up, lead);  // as they are if the lead is NaN
+                up = std::max(up, lead);  // not changed by a NaN
                 down = std::max(down, -lead);
                 middle += lead == lead ? lead : 0.0F;
             }
             balance.push_back(std::min(up, down));
             ahead[node.pairs[i].document] += middle > 0.0F;
         }
-        const auto unsure = static_cast<float>(9 * next_doubt(node));  // of leads rounded to floats
+        const auto unsure = static_cast<float>(9 * next_doubt(node));  // 8 as in `branch`, and rounding to floats
         Index value = node.total, last = -1;
         std::size_t chosen = node.pairs.size();
         double most = -1.0, slack = 0.0;
@@ -557,7 +567,8 @@ class Ranking {
                 last = q;
             }
             if (balance[i] < unsure) continue;
-            // Measured: the query with the most to lose comes first, and how evenly a pair divides counts little.
+            // By measurement: the query with the most to lose comes first; how evenly a pair splits the node matters
+            // less.
             const double score = slack * slack * slack * std::sqrt(static_cast<double>(balance[i])) *
                                  gains[rows[pair.document]] * discounts[node.ahead[pair.document]] * scales[q];
             if (score > most) {
@@ -583,7 +594,7 @@ class Ranking {
         return std::make_shared<const Ray>(std::move(ray));
     }
 
-    // The square of how far two rays are apart, with weights that sum to 1.
+    // The squared distance of two rays whose absolute values sum to 1.
     static double distance(const Ray& a, const Ray& b) {
         return std::inner_product(a.weights.begin(), a.weights.end(), b.weights.begin(), 0.0, std::plus<>(),
                                   [](double x, double y) { return (x - y) * (x - y); });

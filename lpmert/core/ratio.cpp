@@ -46,8 +46,8 @@ Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slope
     return {constant, size};
 }
 
-// Bound the loss of chrF by a tangent of the harmonic mean of precision and recall, and a McCormick envelope above each of
-// the two (R3).
+// Bound the loss of chrF by a tangent of the harmonic mean of precision and recall, and a McCormick envelope above each
+// of the two (R3).
 Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double n_orders = 0.0, precision = 0.0, recall = 0.0;
     for (std::size_t n = 0; n < low.size(); n += 3) {
@@ -83,8 +83,8 @@ Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& 
     return {constant, size};
 }
 
-// Bound the loss of a budget by itself, or, if the box has points on both sides of the budget, by the loss plus a price on
-// the excess (R7). The price is at most the slope of the box's diagonal, and 0 if the point keeps to the budget.
+// Bound the loss of a budget by itself, or, if the box has points on both sides of the budget, by the loss plus a price
+// on the excess (R7). The price is at most the slope of the box's diagonal, and 0 if the point keeps to the budget.
 Laid lay_budget(Span<const double> parameters, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     const double most = parameters[0], unit = parameters[1], beyond = parameters[2];
     if (low[1] > most) {

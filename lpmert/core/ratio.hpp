@@ -9,8 +9,8 @@
 //     Budget    sums loss, second; parameters most, u, v: min(1/2, u * loss) if second <= most,
 //               else min(1, 1/2 + v * (second - most))
 //
-// The `check` of a metric in `lpmert.metrics.ratio` rejects statistics that its formula does not take. Then the loss is at
-// least 0, and at most 1 unless the metric is a fraction.
+// The `check` of a metric in `lpmert.metrics.ratio` rejects statistics that its formula does not take. Then the loss is
+// at least 0, and at most 1 unless the metric is a fraction.
 #pragma once
 
 #include "binding.hpp"
@@ -35,8 +35,8 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
 Index height_limit(Index kind, double loss);
 
 // A ratio metric, and its statistics of the hypotheses of lists. statistics [M, K]; constant [K]: sums over lists that
-// presolve settled; reach [K]: the largest of each statistic; classes [M]: hypotheses of a list are in the same class if
-// their statistics are equal.
+// presolve settled; reach [K]: the largest of each statistic; classes [M]: hypotheses of a list are in the same class
+// if their statistics are equal.
 struct Ratio {
     Index kind;
     Span<const double> parameters;
@@ -64,7 +64,8 @@ struct Ratio {
     }
 };
 
-// A linear minorant of the height on the box low .. high [K] of the sums, laid so that it is good at the point `at` [K].
+// A linear minorant of the height on the box low .. high [K] of the sums, laid so that it is good at the point `at`
+// [K].
 struct Minorant {
     explicit Minorant(Index n_columns) : low(n_columns), high(low), at(low), slopes(low), least_(low), most_(low) {}
 
@@ -99,12 +100,13 @@ struct Minorant {
 
     // Fill the slopes and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
     //
-    // The constant already allows for its rounding error. It is infinite if every x in the box has a loss of 1. The slopes
-    // are 0 if no bound but 0 is known, as for a fraction.
+    // The constant already allows for its rounding error. It is infinite if every x in the box has a loss of 1. The
+    // slopes are 0 if no bound but 0 is known, as for a fraction.
     double lay(Index kind, Span<const double> parameters);
 
-    // Lay the minorant; return (the height of the settled sums [K] and the constant in units, whether any slope is not 0).
-    // The bound is this height plus `cost` of a row of each of n_open other lists; it allows for their rounding errors.
+    // Lay the minorant; return (the height of the settled sums [K] and the constant in units, whether any slope is not
+    // 0). The bound is this height plus `cost` of a row of each of n_open other lists; it allows for their rounding
+    // errors.
     std::pair<Index, bool> lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open);
 
   private:

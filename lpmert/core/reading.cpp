@@ -1,6 +1,8 @@
-// Lines that are alike: the same text with other numbers and words, as rows of tables, fields name=value and JSON are,
-// a block of whole lines at a time. Only what is plain is read; None says that a reader in Python, which knows every
-// spelling and says what is wrong, must look.
+// Fast reading of lines that are alike: rows of tables, fields name=value or JSON, whose lines have the same text but
+// for numbers and words.
+//
+// It reads a block of whole lines at a time, and only plain spellings. For anything else it returns None; then a reader
+// in Python, which knows every spelling and can say what is wrong, reads the block.
 #include <string_view>
 #include <unordered_map>
 
@@ -14,25 +16,26 @@ constexpr double EXACT_INTEGERS = 9007199254740992.0;  // 2**53: below, float64 
 constexpr double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 constexpr int LARGEST_POWER = 22;             // 10**22 is the largest power of ten that a double holds exactly
-constexpr int MOST_DIGITS = 19;               // that any 64-bit number has
-constexpr std::size_t LONGEST = 63;           // bytes of a number; longer ones are left to Python
-constexpr int LARGEST_WRITTEN = 999;          // exponent
-constexpr std::size_t MOST_OF_COUNT = 18;     // digits, as everywhere in formats
-constexpr std::size_t LONGEST_CELL = 131072;  // Python's csv refuses longer ones
+constexpr int MOST_DIGITS = 19;               // all numbers with so many digits fit into 64 bits
+constexpr std::size_t LONGEST = 63;           // bytes of a number; Python reads longer ones
+constexpr int LARGEST_EXPONENT = 999;         // written behind an e
+constexpr std::size_t MOST_OF_COUNT = 18;     // digits of a count, as in all formats
+constexpr std::size_t LONGEST_CELL = 131072;  // Python's csv rejects longer ones
 constexpr std::string_view BLANKS = " \t";
 
-// What stands between two pieces of text: a number, a number from 0 in digits, a word of which there are few different
-// ones, any text, or what is not needed, but must be there.
+// The cells between literal texts. NUMBER: any number; COUNT: a whole number from 0, in digits; WORD: one of a few
+// words; TEXT: any text; SKIPPED: a cell that must be there, but is not returned.
 enum Cell : int { NUMBER, COUNT, WORD, TEXT, SKIPPED, N_CELLS };
 
-// How text is compared: as it is; with blanks for any blanks; as JSON, where a cell before a quote is a string.
+// How literals are compared. EXACT: as they are; BLANK: a blank stands for any blanks; JSON: as they are, and a cell
+// before a quote is a JSON string.
 enum Style : int { EXACT, BLANK, JSON, N_STYLES };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether a text spells a plain number below 2**53, which is then the nearest double. Integers up to 2**53 and powers
-// of ten up to 10**22 are doubles, so that one product or quotient of them is rounded once (W. D. Clinger, How to read
-// floating point numbers accurately, PLDI 1990); Python reads what has more digits.
+// Whether a text spells a plain number below 2**53; if so, set the nearest double. Integers up to 2**53 and powers of
+// ten up to 10**22 are doubles, so one product or quotient of them is rounded once and correctly (W. D. Clinger, How to
+// read floating point numbers accurately, PLDI 1990). Numbers with more digits are converted by Python.
 bool number_of(std::string_view text, double& value) {
     if (text.size() > LONGEST) return false;
     const char *at = text.data(), *const end = at + text.size();
@@ -63,7 +66,7 @@ bool number_of(std::string_view text, double& value) {
         int written = 0;
         for (; at != end && is_digit(*at); ++at) {
             written = 10 * written + (*at - '0');
-            if (written > LARGEST_WRITTEN) return false;
+            if (written > LARGEST_EXPONENT) return false;
         }
         power += below ? -written : written;
     }
@@ -88,11 +91,9 @@ bool number_of(std::string_view text, double& value) {
     return value < EXACT_INTEGERS && value > -EXACT_INTEGERS;
 }
 
-std::string_view view_of(const nb::bytes& data) { return {data.c_str(), data.size()}; }
-
 nb::str string_of(std::string_view text) { return nb::str(text.data(), text.size()); }
 
-// Take the next line, without its end (LF or CRLF), off the text.
+// Remove the next line from the text, and return it without its end (LF or CRLF).
 std::string_view next_line(std::string_view& left) {
     const std::size_t end = std::min(left.find('\n'), left.size());
     std::string_view line = left.substr(0, end);
@@ -103,7 +104,7 @@ std::string_view next_line(std::string_view& left) {
 
 bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
-// Return where a string of JSON ends, which begins where the text does; npos if it does not, or holds what it must not.
+// Return where the JSON string at the beginning of the text ends; npos if it does not end, or is invalid.
 std::size_t end_of_string(std::string_view text) {
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] == '"') return at;
@@ -121,7 +122,7 @@ std::size_t end_of_string(std::string_view text) {
     return text.npos;
 }
 
-// Whether JSON would take a text that number_of takes for a number.
+// Whether JSON accepts the spelling of a text that number_of accepts.
 bool is_json_number(std::string_view text) {
     if (!text.empty() && text[0] == '-') text.remove_prefix(1);
     const std::size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -130,7 +131,7 @@ bool is_json_number(std::string_view text) {
     return text.empty() || text[0] != '.' || (text.size() > 1 && is_digit(text[1]));
 }
 
-// Take a literal off the line; false if the line does not begin with it.
+// Remove a literal from the beginning of the line; return false if it is not there.
 bool take(std::string_view& line, std::string_view literal, Style style) {
     if (style != BLANK) {
         if (line.substr(0, literal.size()) != literal) return false;
@@ -146,7 +147,8 @@ bool take(std::string_view& line, std::string_view literal, Style style) {
     return true;
 }
 
-// Return where a cell ends that this literal follows: at what the literal begins with, as often as it comes there.
+// Return where a cell ends that is followed by this literal: at the run of equal characters with which the literal
+// begins.
 std::size_t end_of_cell(std::string_view line, std::string_view literal, Style style) {
     if (literal.empty()) return line.size();
     if (style == BLANK && literal[0] == ' ') return line.find_first_of(BLANKS);
@@ -166,7 +168,7 @@ nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& lit
         n_columns += Index{cell == NUMBER || cell == COUNT || cell == WORD};
     }
     check_size(numbers.columns(), n_columns, "the rows of numbers");
-    std::string_view left = view_of(data), last;
+    std::string_view left(data.c_str(), data.size()), last;
     double last_place = 0.0;
     std::unordered_map<std::string_view, Index> places;
     nb::list words, texts;

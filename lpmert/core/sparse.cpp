@@ -32,8 +32,8 @@ class FeatureLines {
     lines::Envelope envelope;
     Reals slopes, intercepts;  // of a list: values of the feature, and scores plus `step` times these
 
-    // Call each(first row, number of rows) for every list with an entry, and return these lists. Raises ValueError unless
-    // rows ascend, with a value each.
+    // Call each(first row, number of rows) for every list with an entry, and return these lists. Raises ValueError
+    // unless rows ascend, with a value each.
     template <class Each>
     Indices each_list(Span<const Index> rows, Span<const double> values, double step, Span<const double> scores,
                       Each each) {

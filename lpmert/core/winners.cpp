@@ -1,7 +1,7 @@
 // The hypotheses of a list that may win for some weights, found by a cover of the weight space with cones.
 //
-// A hypothesis that another one beats at all rays of a cone, by more than rounding, is beaten everywhere in the cone (lemma
-// K1 of proofs/cones.md). A hypothesis that is beaten in every cone of the cover wins nowhere.
+// A hypothesis that another one beats at all rays of a cone, by more than rounding, is beaten everywhere in the cone
+// (lemma K1 of proofs/cones.md). A hypothesis that is beaten in every cone of the cover wins nowhere.
 #include "binding.hpp"
 #include "lists.hpp"
 #include "vectors.hpp"
@@ -13,8 +13,9 @@ namespace {
 // The cover has at most 2^CONES cones. With more than CONES features, nearly all hypotheses win somewhere anyway.
 constexpr Index CONES = 10;
 
-// A cone of the cover: its rays [D, D], the rows [n] that may win in it, and their scores [D, n] at the rays; the columns of
-// scores may be longer. The entries of a ray are multiples of a power of two, and their absolute values sum to 1.
+// A cone of the cover: its rays [D, D], the rows [n] that may win in it, and their scores [D, n] at the rays; the
+// columns of scores may be longer. The entries of a ray are multiples of a power of two, and their absolute values sum
+// to 1.
 struct CoverCone {
     Reals rays;
     Indices rows;
