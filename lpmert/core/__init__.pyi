@@ -319,7 +319,7 @@ class LineSearch:
         """
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
-        """Return the rows chosen at t = -inf [S] and the events [E], list by list: t, the losing row, the winning row."""
+        """Return the rows chosen at t = -inf [S] and the events [E], list by list: t, losing row, winning row."""
 
 class SumLines(LineSearch): ...
 class RatioLines(LineSearch): ...

@@ -51,7 +51,7 @@ class LeafLists {
 
 class SumLoss {
   public:
-    SumLoss(const Lists& lists, const lpmert::Settings& selections)
+    SumLoss(const Lists& lists, const ChoiceSettings& selections)
         : lists_(lists), selections_(selections), scores_(lists.longest()) {}
 
     // Search only for a lower cost.
@@ -60,8 +60,8 @@ class SumLoss {
     void begin() {}
     // Return the state of a list of which rows start .. end are left; add it to the node's total if it is settled.
     // winner: the hypothesis that wins at the node's centre.
-    Standing settle(Node&, const Row*, const Index* costs, Index start, Index end, Row) const {
-        return costs[end - 1] == costs[start] ? Standing::settled : Standing::open;
+    ListState settle(Node&, const Row*, const Index* costs, Index start, Index end, Row) const {
+        return costs[end - 1] == costs[start] ? ListState::settled : ListState::open;
     }
     // Settle a pair of which this hypothesis wins everywhere; return the node's own bound, which is `own` by its
     // prices.
@@ -80,7 +80,8 @@ class SumLoss {
     // Whether a leaf has few enough selections to search.
     bool is_small(const Survivors&) const { return true; }
     // Search a leaf selection by selection; total [K]: of the settled lists.
-    Leaf search(const Survivors& survivors, const Reals&, const Reals& normals, const Reals& centre, Counts& counts) {
+    LeafOutcome search(const Survivors& survivors, const Reals&, const Reals& normals, const Reals& centre,
+                       Counts& counts) {
         const LeafLists storage(lists_, survivors, normals);
         const Lists leaf = storage.within(lists_);
         const Index limit = upper - survivors.fixed;
@@ -90,9 +91,11 @@ class SumLoss {
         counts.work += search.tree.work;
         if (search.tree.upper < limit) {
             const Decoded found = offer(search.tree.best_weights);
-            if (!found.clear || found.cost != search.tree.upper + survivors.fixed) return Leaf::undecided;
+            if (!found.clear || found.cost != search.tree.upper + survivors.fixed) return LeafOutcome::undecided;
         }
-        return state == State::done ? Leaf::done : state == State::asking ? Leaf::undecided : Leaf::too_large;
+        return state == State::done     ? LeafOutcome::done
+               : state == State::asking ? LeafOutcome::undecided
+                                        : LeafOutcome::too_large;
     }
 
     Index upper = 0;  // nodes with bounds from here on have nothing better than the incumbent
@@ -111,7 +114,7 @@ class SumLoss {
             score_list(lists_, s, candidate.data(), scores_.data());
             const Index best = largest(scores_.data(), lists_.length(s));
             const Span<const Index> costs = lists_.costs.part(lists_.offsets[s], lists_.offsets[s + 1]);
-            total = plus(total, dearest_within(bound, scores_.data(), best, costs, clear));
+            total = capped_sum(total, dearest_within(bound, scores_.data(), best, costs, clear));
         }
         if (clear && total < upper && in_cap(lists_, candidate.data())) {
             upper = total;
@@ -121,7 +124,7 @@ class SumLoss {
     }
 
     Lists lists_;
-    lpmert::Settings selections_;
+    ChoiceSettings selections_;
     Reals scores_;
 };
 
@@ -143,14 +146,14 @@ class RatioLoss {
         upper = height_limit(ratio_.kind, loss);
     }
     void begin() { std::fill(minorant_.at.begin(), minorant_.at.end(), 0.0); }
-    Standing settle(Node& node, const Row* ids, const Index*, Index start, Index end, Row winner) {
+    ListState settle(Node& node, const Row* ids, const Index*, Index start, Index end, Row winner) {
         const Index first = ratio_.classes[ids[start]];
         Index i = start + 1;
         while (i < end && ratio_.classes[ids[i]] == first) ++i;
         if (forbidden(winner)) node.centre_cost = INFINITE_COST;
-        if (first == FORBIDDEN && end == start + 1) return Standing::impossible;
+        if (first == FORBIDDEN && end == start + 1) return ListState::impossible;
         ratio_.add(winner, i == end ? node.total : minorant_.at);
-        return i == end ? Standing::settled : Standing::open;
+        return i == end ? ListState::settled : ListState::open;
     }
     Index settle_pair(Node& node, Index own, Row winner) {
         if (forbidden(winner)) return INFINITE_COST;
@@ -233,8 +236,8 @@ class RatioLoss {
     }
     bool is_small(const Survivors& survivors) const { return count_selections(survivors) <= MOST_SELECTIONS; }
     // Try the selections of a leaf one after the other; those that would lower the loss are tested for attainability.
-    Leaf search(const Survivors& survivors, const Reals& total, const Reals& normals, const Reals& centre,
-                Counts& counts) {
+    LeafOutcome search(const Survivors& survivors, const Reals& total, const Reals& normals, const Reals& centre,
+                       Counts& counts) {
         const LeafLists storage(lists_, survivors, normals);
         const Lists leaf = storage.within(lists_);
         const Index n_lists = survivors.n_lists();
@@ -275,7 +278,7 @@ class RatioLoss {
         };
         const bool done = decide_below(decide_below, 0, survivors.own);
         counts.work += 20 * count_selections(survivors) + least_norm.rounds * leaf.n_rows();
-        return done ? Leaf::done : Leaf::undecided;
+        return done ? LeafOutcome::done : LeafOutcome::undecided;
     }
 
     Index upper = INFINITE_COST;

@@ -215,19 +215,19 @@ class Search {
     void push_if_open(Node& half) {
         if (half.bound > limit() || half.closed) return;
         if (shape_.is_leaf(half)) {
-            const Leaf leaf = search_leaf(half);
-            if (leaf == Leaf::done) return;
-            if (leaf == Leaf::undecided) half.stalled = settings_.hopeless;
+            const LeafOutcome leaf = search_leaf(half);
+            if (leaf == LeafOutcome::done) return;
+            if (leaf == LeafOutcome::undecided) half.stalled = settings_.hopeless;
         }
         push(std::move(half));
     }
 
-    Leaf search_leaf(const Node& node) {
+    LeafOutcome search_leaf(const Node& node) {
         ++counts.leaves;
         const Survivors survivors(node, lists_);
-        if (!loss.is_small(survivors)) return Leaf::too_large;
+        if (!loss.is_small(survivors)) return LeafOutcome::too_large;
         const Reals normals = Shape::normals(node);
-        if (normals.empty()) return Leaf::undecided;
+        if (normals.empty()) return LeafOutcome::undecided;
         return loss.search(survivors, node.total, normals, Shape::centre(node), counts);
     }
 

@@ -59,7 +59,7 @@ struct Node {
 };
 
 // granularity: the least improvement of a cost. The switches turn off devices that never change the optimum.
-struct Settings {
+struct ChoiceSettings {
     Index granularity;
     bool look_ahead, use_cores;
 
@@ -162,8 +162,8 @@ struct OpenNode {
 template <class Loss>
 class ChoicesSearch {
   public:
-    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, Span<const double> weights, const Settings& settings,
-                  Loss loss)
+    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, Span<const double> weights,
+                  const ChoiceSettings& settings, Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
           settings_(settings),
@@ -447,7 +447,7 @@ class ChoicesSearch {
             if (!applies(core)) continue;
             const Index least = charge(core);
             if (least == INFINITE_COST) return least;
-            bound = plus(bound, least);
+            bound = capped_sum(bound, least);
         }
         return bound;
     }
@@ -479,7 +479,7 @@ class ChoicesSearch {
             const Index least = charge(core_);
             if (least == INFINITE_COST) return Outcome::closed;
             // Cores add to the node's own sum, not to its parent's bound, which may be larger.
-            core_sum_ = plus(core_sum_, least);
+            core_sum_ = capped_sum(core_sum_, least);
             node.bound = std::max(node.bound, core_sum_);
         }
         return Outcome::closed;
@@ -633,7 +633,7 @@ class ChoicesSearch {
         return true;
     }
 
-    Settings settings_;
+    ChoiceSettings settings_;
     LeastNorm least_norm_;
     Corral trial_;  // of the last linear program
     Phase phase_ = Phase::bound;

@@ -34,7 +34,7 @@ Index charge(ItemSet& items, Index possible, Index needed, Index& compared) {
     Index total = 0;
     const auto lower_possible = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
     for (Index i = items.n - 1; i > 0; --i) {
-        if (total > needed || plus(total, possible) <= needed) break;
+        if (total > needed || capped_sum(total, possible) <= needed) break;
         if (!items.pays_at_centre(i)) continue;
         lower_possible(items.left[i]);
         for (Index begin = items.first_partner(i); begin < i; begin += BLOCK) {
@@ -196,7 +196,7 @@ class Conflicts<Cones> : public Items {
         for (Index d = -1; d < n_features; ++d) {
             Index paid = 0;
             for (Index k = 0; k < n; ++k)
-                if ((d < 0 ? heights[k] : gain(k)[d]) >= 0.0) paid = plus(paid, steps[k]);
+                if ((d < 0 ? heights[k] : gain(k)[d]) >= 0.0) paid = capped_sum(paid, steps[k]);
             if (paid <= needed) return false;
         }
         return true;
@@ -210,7 +210,7 @@ class Conflicts<Cones> : public Items {
         for (Index x = 0; x < n; ++x) {
             const Index k = order[x];
             left[x] = steps[k];
-            if (heights[k] > 0.0) possible = plus(possible, steps[k]);
+            if (heights[k] > 0.0) possible = capped_sum(possible, steps[k]);
             for (Index d = 0; d < n_features; ++d) scaled[d * stride + x] = static_cast<float>(gain(k)[d] / sizes[k]);
         }
         return possible;
@@ -277,7 +277,7 @@ class Conflicts<Boxes> : public Items {
     Index charge_items(Index needed, Index& compared) {
         Index possible = 0;
         for (Index k = 0; k < n; ++k)
-            if (heights[k] >= 0.0) possible = plus(possible, steps[k]);
+            if (heights[k] >= 0.0) possible = capped_sum(possible, steps[k]);
         if (possible <= needed) return 0;
         sort();
         return charge(*this, possible, needed, compared);
@@ -423,7 +423,7 @@ class Conflicts<Boxes> : public Items {
                 std::copy(lead.begin(), lead.end(), gain(k - 1).begin());
                 sizes[k - 1] = sizes[k];
                 heights[k - 1] = heights[k];
-                steps[k - 1] = plus(steps[k - 1], steps[k]);
+                steps[k - 1] = capped_sum(steps[k - 1], steps[k]);
                 --n;
             } else {
                 top = height;

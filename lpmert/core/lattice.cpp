@@ -46,7 +46,7 @@ double log10_paths(const Links& links) {
 Reals best_through(const Links& links, Span<const double> scores) {
     check_size(scores.size(), links.size(), "scores");
     Reals to(LANES * links.nodes), from(to.size()), own(LANES * links.size()), best(links.size());  // blocks of equals
-    for (Index k = 0; k < links.size(); ++k) store(every(scores[k]), own.data() + LANES * k);
+    for (Index k = 0; k < links.size(); ++k) store(broadcast(scores[k]), own.data() + LANES * k);
     sum_so_far(links, LANES, to.data(), [&](Index k) { return load(own.data() + LANES * k); });
     sum_to_come(links, LANES, own.data(), to.data(), from.data());
     for (Index k = 0; k < links.size(); ++k)

@@ -64,7 +64,7 @@ template <class Score>
 LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Score&& score) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
                       *const targets = links.targets.begin();
-    for (Index v = 0; v < links.nodes; ++v) store(every(v == 0 ? 0.0 : -INF), best + v * stride);
+    for (Index v = 0; v < links.nodes; ++v) store(broadcast(v == 0 ? 0.0 : -INF), best + v * stride);
     for (Index k = 0; k < links.size(); ++k) {
         const Block before = load(best + sources[k] * stride) + load(best + seconds[k] * stride);
         double* const target = best + targets[k] * stride;
@@ -79,7 +79,7 @@ LPMERT_INLINE void sum_to_come(const Links& links, Index stride, const double* s
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
                       *const targets = links.targets.begin();
     const Index last = links.nodes - 1;
-    for (Index v = 0; v <= last; ++v) store(every(v == last ? 0.0 : -INF), to_come + v * stride);
+    for (Index v = 0; v <= last; ++v) store(broadcast(v == last ? 0.0 : -INF), to_come + v * stride);
     for (Index k = links.size(); k-- > 0;) {
         const Index source = sources[k] * stride, second = seconds[k] * stride;
         const Block after = load(to_come + targets[k] * stride) + load(scores + k * stride);

@@ -32,8 +32,8 @@ struct Scorer {
 
     LPMERT_INLINE Block operator()(Index k) const {
         const double* const row = features + k * n_features;
-        Block score = every(0.0);
-        for (Index d = 0; d < n_features; ++d) score = score + every(row[d]) * load(columns + d * LANES);
+        Block score = broadcast(0.0);
+        for (Index d = 0; d < n_features; ++d) score = score + broadcast(row[d]) * load(columns + d * LANES);
         store(score, scores + k * stride);
         return score;
     }
@@ -71,7 +71,7 @@ LPMERT_INLINE void best_paths(const Links& links, const Pass& pass) {
         for (Index b = 0; b < wide; ++b) {
             Block sum = load(one + b * LANES) + load(other + b * LANES);
             for (Index r = 0; r < pass.n_rays; ++r)
-                sum = sum + every(scores[r]) * load(pass.columns + r * ABREAST + b * LANES);
+                sum = sum + broadcast(scores[r]) * load(pass.columns + r * ABREAST + b * LANES);
             store(sum, sums + b * LANES);
         }
         double* const best = pass.best + links.targets.begin()[k] * ABREAST;

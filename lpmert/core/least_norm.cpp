@@ -28,11 +28,12 @@ Corral::Corral(Index n_features)
       wide(blocks(n)),
       high(blocks(n + 2)),
       numbers(wide + 2 * high + high * (wide + n + high)),
-      names(2 * high) {}
+      indices(2 * high) {}
 
 bool Corral::is_sound() const {
     const Corral empty(n);
-    return 0 <= size && size <= n + 2 && numbers.size() == empty.numbers.size() && names.size() == empty.names.size();
+    return 0 <= size && size <= n + 2 && numbers.size() == empty.numbers.size() &&
+           indices.size() == empty.indices.size();
 }
 
 void Corral::restart(const double* weights) {
@@ -118,10 +119,10 @@ LeastNorm::LeastNorm(const Lists& lists_)
 
 // `rounding_bound`, vectorised; `off` has the error for each unit of a weight.
 LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
-    Block sums = every(0.0);
+    Block sums = broadcast(0.0);
     for (Index d = 0; d < count(off); d += LANES) {
         const Block weights = load(point + d);
-        sums = sums + larger(weights, every(0.0) - weights) * load(off.data() + d);
+        sums = sums + larger(weights, broadcast(0.0) - weights) * load(off.data() + d);
     }
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }

@@ -37,19 +37,19 @@ class Corral {
     double* multipliers() { return numbers.data() + wide; }
     double* solution() { return numbers.data() + wide + high; }
     double* row(Index k) { return numbers.data() + wide + 2 * high + k * wide; }
-    Index* lists() { return names.data(); }
-    Index* others() { return names.data() + high; }
+    Index* lists() { return indices.data(); }
+    Index* others() { return indices.data() + high; }
     const double* point() const { return const_cast<Corral*>(this)->point(); }
     const double* row(Index k) const { return const_cast<Corral*>(this)->row(k); }
     const double* multipliers() const { return const_cast<Corral*>(this)->multipliers(); }
-    const Index* lists() const { return names.data(); }
-    const Index* others() const { return names.data() + high; }
+    const Index* lists() const { return indices.data(); }
+    const Index* others() const { return indices.data() + high; }
 
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
         visit("size", self.size);
         visit("numbers", self.numbers);
-        visit("names", self.names);
+        visit("indices", self.indices);
     }
     // Whether fields that were read have sizes that fit together.
     bool is_sound() const;
@@ -71,7 +71,7 @@ class Corral {
     Index n, wide, high;  // n: D; wide, high: D and the largest number of rows, rounded up to blocks
     Index n_removed = 0;
     Reals numbers;
-    Indices names;
+    Indices indices;
 };
 
 class LeastNorm {

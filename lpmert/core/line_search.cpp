@@ -48,7 +48,7 @@ namespace {
 
 nb::object line_search(Rows<const double> columns, Span<const Index> offsets, const Losses& losses) {
     const auto& [kind, parameters, costs, statistics, constant] = losses;
-    const Lists lists{columns, offsets};
+    const ColumnLists lists{columns, offsets};
     check_offsets(offsets, lists.rows(), "offsets");
     if (lists.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("columns has too many hypotheses");
     if (kind < 0) {
@@ -123,7 +123,7 @@ class Descent {
 
     // Set the direction to the sum of the steps from the chosen hypotheses to those with the best score - rate * cost.
     void towards_cheaper(double rate, Span<const bool> taking_part) {
-        const Lists& lists = search.lists;
+        const ColumnLists& lists = search.lists;
         const Reals& scores = search.intercepts;
         const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(search.loss.costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
@@ -197,7 +197,7 @@ class Descent {
 
 Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
               Index patience, Index searches) {
-    const Lists& lists = search.lists;
+    const ColumnLists& lists = search.lists;
     check_size(weights.size(), lists.dimension(), "weights");
     check_size(near.centre.size(), lists.dimension(), "centre");
     check_size(draws.directions.columns(), lists.dimension(), "the rows of directions");
@@ -212,7 +212,7 @@ Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhoo
 // Let g be the features of a hypothesis less those of the winner at c, and h by how much its score is behind. It wins
 // at c + x only if g . x >= h, and g . x is at most |x| times the length of the part of g orthogonal to c.
 Reals find_reaches(const Lines& search, Span<const double> centre) {
-    const Lists& lists = search.lists;
+    const ColumnLists& lists = search.lists;
     check_size(centre.size(), lists.dimension(), "centre");
     Reals scores(lists.rows()), reaches(lists.rows());
     lists.score(centre, scores);

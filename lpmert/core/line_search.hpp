@@ -19,7 +19,7 @@ inline constexpr double PI = 3.14159265358979323846;
 void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
 
 // The lists of a problem: columns [D, M] of features, and offsets [S + 1] of the lists' rows.
-struct Lists {
+struct ColumnLists {
     Rows<const double> columns;
     Span<const Index> offsets;
 
@@ -238,10 +238,10 @@ class Lines {
     Reals scored;  // the weights of the intercepts, empty if unknown
 
   public:
-    const Lists lists;
+    const ColumnLists lists;
     Reals intercepts, slopes;
 
-    explicit Lines(Lists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
+    explicit Lines(ColumnLists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
 
     // Set the intercepts to the scores at weights [D], unless they already are.
     void score(Span<const double> weights) {
@@ -273,7 +273,7 @@ class LineSearch : public Lines {
 
     const Loss loss;
 
-    LineSearch(Lists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
+    LineSearch(ColumnLists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
 
     // Return the level of decoding with weights [D], the first hypothesis of a list on ties.
     Level at(Span<const double> weights) {

@@ -61,7 +61,7 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
         score_list(lists, s, weights, scores);
         const Index best = largest(scores, length);
         selection[s] = best;
-        found.cost = plus(found.cost, lists.costs[lists.offsets[s] + best]);
+        found.cost = capped_sum(found.cost, lists.costs[lists.offsets[s] + best]);
         if (found.clear) {
             const double top = scores[best];
             scores[best] = -INF;
@@ -105,7 +105,7 @@ std::tuple<Index, bool> worst_cost(Rows<const double> features, Span<const Index
     Decoded found{0, true};
     score_lists(features, offsets, weights, [&](Index s, const double* scores, Index best) {
         const Span<const Index> own = costs.part(offsets[s], offsets[s + 1]);
-        found.cost = plus(found.cost, dearest_within(bound, scores, best, own, found.clear));
+        found.cost = capped_sum(found.cost, dearest_within(bound, scores, best, own, found.clear));
     });
     return {found.cost, found.clear};
 }

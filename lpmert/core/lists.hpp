@@ -12,10 +12,10 @@ namespace lpmert {
 
 inline constexpr double EPSILON = std::numeric_limits<double>::epsilon();
 
-// The cost of a forbidden hypothesis, larger than that of any selection. `plus` caps sums at it.
+// The cost of a forbidden hypothesis, larger than that of any selection. `capped_sum` caps sums at it.
 inline constexpr Index INFINITE_COST = Index{1} << 61;
 
-inline Index plus(Index cost, Index more) {
+inline Index capped_sum(Index cost, Index more) {
     const Index sum = cost + more;
     return sum < INFINITE_COST ? sum : INFINITE_COST;
 }

@@ -178,11 +178,11 @@ struct Settings {
 };
 
 // The state of a list in a node; `impossible`: none of its hypotheses may be chosen.
-enum class Standing { open, settled, impossible };
+enum class ListState { open, settled, impossible };
 
 // The outcome of searching a leaf selection by selection. done: nothing is left in it; too_large: it was too much work;
 // undecided: rounding hides the answer, so that exact arithmetic has to close the node.
-enum class Leaf { done, too_large, undecided };
+enum class LeafOutcome { done, too_large, undecided };
 
 // Counters of a search. work: about the number of rows looked at; looked_at: survivors of the nodes that were split.
 struct Counts {

@@ -52,7 +52,7 @@ class Propagation {
         if constexpr (Shape::has_pairs) own = prune_pairs(node, half, loss, own, limit);
         if (own <= limit) own = prune_rows(node, half, loss, own, limit);
         if (own <= limit) {
-            half.centre_cost = std::max(half.centre_cost, plus(own, extra_));
+            half.centre_cost = std::max(half.centre_cost, capped_sum(own, extra_));
             copy_survivors(node, half);
             own = loss.reprice(half, own, limit);
         }
@@ -73,13 +73,13 @@ class Propagation {
             for (Index p = begin; p < end; ++p) {
                 const double lead = scores_[p - begin], reach = varied_[p - begin] + rounding * node.reaches[p];
                 if (lead - reach >= 0.0) {
-                    own = loss.settle_pair(half, plus(own, node.steps[p]), node.dear[p]);
+                    own = loss.settle_pair(half, capped_sum(own, node.steps[p]), node.dear[p]);
                 } else if (-lead - reach >= 0.0) {
                     own = loss.settle_pair(half, own, node.cheap[p]);
                 } else {
                     pairs_[n_pairs_++] = static_cast<Row>(p);
                     const bool dear = lead > 0.0;
-                    if (dear) extra_ = plus(extra_, node.steps[p]);
+                    if (dear) extra_ = capped_sum(extra_, node.steps[p]);
                     loss.choose_at_centre(half, dear ? node.dear[p] : node.cheap[p]);
                 }
             }
@@ -122,18 +122,18 @@ class Propagation {
                 }
                 if (left - row > 2) left = drop_beaten(node, half, row, left, best, low, high);
                 const Index least = node.costs[rows_[row]];
-                own = plus(own, least - node.costs[low]);
+                own = capped_sum(own, least - node.costs[low]);
                 for (Index k = row; k < left; ++k) {
                     ids_[k] = node.ids[rows_[k]];
                     costs_[k] = node.costs[rows_[k]];
                 }
-                const Standing standing = loss.settle(half, ids_.data(), costs_.data(), row, left, node.ids[best]);
-                if (standing == Standing::settled) continue;
-                if (standing == Standing::impossible) {
+                const ListState standing = loss.settle(half, ids_.data(), costs_.data(), row, left, node.ids[best]);
+                if (standing == ListState::settled) continue;
+                if (standing == ListState::impossible) {
                     own = INFINITE_COST;
                     continue;
                 }
-                extra_ = plus(extra_, node.costs[best] - least);
+                extra_ = capped_sum(extra_, node.costs[best] - least);
                 if (Shape::has_pairs && left - row == 2) {
                     new_pairs_.emplace_back(rows_[row], rows_[row + 1]);
                 } else {

@@ -42,7 +42,7 @@ void bind_choices(nb::module_& module, const char* name) {
 }
 
 nb::object choices_search(const Lists& lists, const std::optional<Ratio>& ratio, Index n_fixed,
-                          Span<const double> weights, const Settings& settings) {
+                          Span<const double> weights, const ChoiceSettings& settings) {
     const auto search = [&](auto loss) {
         using Search = ChoicesSearch<decltype(loss)>;
         return nb::cast(std::make_unique<Search>(lists, n_fixed, INFINITE_COST, weights, settings, loss));
@@ -90,7 +90,7 @@ void bind_cells(nb::module_& module, const char* name) {
     });
 }
 
-nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio, const Settings& selections,
+nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio, const ChoiceSettings& selections,
                        const std::optional<cells::Precision>& precision, const cells::Settings& settings) {
     const auto search_over = [&](const auto& shape, const auto& loss, Index n_columns) {
         using Search = cells::Search<std::decay_t<decltype(shape)>, std::decay_t<decltype(loss)>>;

@@ -27,14 +27,14 @@ inline constexpr Index LANES = 4;
 
 #if defined(__GNUC__)
 typedef double Block __attribute__((vector_size(32)));
-LPMERT_INLINE Block every(double x) { return Block{x, x, x, x}; }
+LPMERT_INLINE Block broadcast(double x) { return Block{x, x, x, x}; }
 LPMERT_INLINE Block larger(const Block& a, const Block& b) { return a > b ? a : b; }
 #else
 struct Block {
     double items[LANES];
     double operator[](Index i) const { return items[i]; }
 };
-LPMERT_INLINE Block every(double x) { return {{x, x, x, x}}; }
+LPMERT_INLINE Block broadcast(double x) { return {{x, x, x, x}}; }
 LPMERT_INLINE Block operator+(Block a, Block b) {
     for (Index j = 0; j < LANES; ++j) a.items[j] += b.items[j];
     return a;
@@ -69,9 +69,9 @@ template <Index wide>
 LPMERT_INLINE void combine_blocks(double start, const double* factors, const double* rows, Index count, Index stride,
                                   double* target) {
     Block sums[wide];
-    for (Index b = 0; b < wide; ++b) sums[b] = every(start);
+    for (Index b = 0; b < wide; ++b) sums[b] = broadcast(start);
     for (Index k = 0; k < count; ++k) {
-        const Block factor = every(factors[k]);
+        const Block factor = broadcast(factors[k]);
         for (Index b = 0; b < wide; ++b) sums[b] = sums[b] + factor * load(rows + b * LANES);
         rows += stride;
     }
@@ -90,19 +90,19 @@ LPMERT_INLINE void combine(double start, const double* factors, const double* ro
 
 // Compute target -= factor * source; size in whole blocks.
 LPMERT_INLINE void subtract(double factor, const double* source, double* target, Index size) {
-    const Block times = every(factor);
+    const Block times = broadcast(factor);
     for (Index i = 0; i < size; i += LANES) store(load(target + i) - times * load(source + i), target + i);
 }
 
 // The inner product; size in whole blocks. The order of the sum is not that of the items.
 LPMERT_INLINE double product(const double* one, const double* other, Index size) {
-    Block sums = every(0.0);
+    Block sums = broadcast(0.0);
     for (Index i = 0; i < size; i += LANES) sums = sums + load(one + i) * load(other + i);
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 LPMERT_INLINE double sum_of(const double* items, Index size) {
-    Block sums = every(0.0);
+    Block sums = broadcast(0.0);
     for (Index i = 0; i < size; i += LANES) sums = sums + load(items + i);
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
