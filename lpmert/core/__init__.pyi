@@ -212,10 +212,10 @@ class _CellSearch(_Search):
     def begin(self, budget: int, step: int) -> None:
         """Begin a slice of work on nodes with bounds up to a step above the least one; on all if it is negative."""
 
-    def explore(self, room: int) -> int:
+    def explore(self, memory: int) -> int:
         """Search until the slice ends; return why.
 
-        0: no node is open; 1: nodes need more memory than `room` bytes; 2: exact arithmetic has to close the node on
+        0: no node is open; 1: nodes need more than `memory` bytes; 2: exact arithmetic has to close the node on
         top; 3: the work is done.
         """
 

@@ -64,9 +64,9 @@ class Search {
     // Search for a better incumbent until the slice ends, or nodes need more than this many bytes. The memory limit
     // does not change what is found. Nodes with bounds above the level are deferred; they come next, unless a good
     // share of the work is already done.
-    Outcome explore(Index room) {
+    Outcome explore(Index memory) {
         for (;;) {
-            const Outcome outcome = descend(room);
+            const Outcome outcome = descend(memory);
             if (outcome == Outcome::deferred) {
                 deferred.push_back(take());
             } else if (outcome == Outcome::empty && !deferred.empty() && counts.work < early_stop_) {
@@ -156,7 +156,7 @@ class Search {
     // The cut-off: a node with a larger bound has nothing better than the incumbent.
     Index limit() const { return loss.upper - settings_.granularity; }
 
-    Outcome descend(Index room) {
+    Outcome descend(Index memory) {
         while (!nodes.empty()) {
             Node& node = nodes.back();
             if (node.bound > limit()) {
@@ -165,7 +165,7 @@ class Search {
             }
             if (counts.work > stop_) return Outcome::paused;
             if (node.bound > level_) return Outcome::deferred;
-            if (bytes_ + 2 * node.bytes() > room) return Outcome::full;
+            if (bytes_ + 2 * node.bytes() > memory) return Outcome::full;
             if (node.n_lists() <= settings_.conflict_lists) {
                 const Index needed = std::min(limit(), level_) - node.own;
                 node.bound = std::max(node.bound, node.own + conflicts(needed));

@@ -114,14 +114,14 @@ struct Tree {
 // A node for this search or another one to go on with. It stands for all selections that make its choices, except those
 // of the children that are already closed.
 struct OpenNode {
-    explicit OpenNode(const Node& node) : own(node.bound), corral(node.corral) {}
+    explicit OpenNode(const Node& node) : bound(node.bound), corral(node.corral) {}
     explicit OpenNode(Index n_features) : corral(n_features) {}
 
     std::vector<Choice> choices;  // from the root down
     Indices pointer;              // [S]
     Index branch = -1;            // -1 if it has no children yet
     std::vector<Child> children;
-    Index own = 0;               // bound of the node
+    Index bound = 0;             // of the node
     std::vector<Row> ruled_out;  // of a ratio; for a sum, the pointers say it
     Corral corral;
 
@@ -131,7 +131,7 @@ struct OpenNode {
         visit("pointer", self.pointer);
         visit("branch", self.branch);
         visit("children", self.children);
-        visit("own", self.own);
+        visit("bound", self.bound);
         visit("ruled_out", self.ruled_out);
         Corral::each_field(self.corral, visit);
     }
@@ -275,7 +275,7 @@ class ChoicesSearch {
         make_node(tree.depth);
         for (Index depth = 0; depth <= tree.depth; ++depth) {
             Node& node = tree.nodes[depth];
-            node.bound = open.own;
+            node.bound = open.bound;
             node.trail_end = 0;
             node.children.clear();
             node.next = 0;

@@ -37,7 +37,7 @@ struct Paths {
     Reals features, scores;
     std::vector<char> dead;
 
-    Index room() const { return count(dead); }
+    Index capacity() const { return count(dead); }
     double* row(Index i) { return features.data() + i * n_features; }
     double* score(Index i) { return scores.data() + i * n_rays; }
     const double* row(Index i) const { return features.data() + i * n_features; }
@@ -50,8 +50,8 @@ struct Paths {
     }
     // Make room for this many paths, or for more.
     void make_room(Index wanted) {
-        if (wanted <= room()) return;
-        const Index size = std::max(wanted, 2 * room());
+        if (wanted <= capacity()) return;
+        const Index size = std::max(wanted, 2 * capacity());
         features.resize(size * n_features);
         scores.resize(size * n_rays);
         dead.resize(size);
@@ -216,25 +216,25 @@ class Dominance {
     // Whether the mixture of the chosen paths, in the shares of the last game, is certainly at least as good as the
     // loser at every ray. Differences of paths are exact.
     bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const {
-        const double* const own = paths.row(loser);
-        bool some = false;
+        const double* const losing = paths.row(loser);
+        bool any = false;
         for (Index r = 0; r < n_rays_; ++r) {
             const double* const ray = rays_.data() + r * n_features_;
             double lead = 0.0, size = 0.0;
             for (Index q = 0; q < n_cuts; ++q) {
                 const double share = shares_[q];
                 if (!(share > 0.0)) continue;
-                some = true;
+                any = true;
                 const double* const other = paths.row(chosen_[q]);
                 for (Index d = 0; d < n_features_; ++d) {
-                    const double product = (other[d] - own[d]) * ray[d] * share;
+                    const double product = (other[d] - losing[d]) * ray[d] * share;
                     lead += product;
                     size += std::abs(product);
                 }
             }
             if (!(lead >= static_cast<double>(n_features_ * n_cuts + 5) * EPSILON * size)) return false;
         }
-        return some;
+        return any;
     }
     // Whether a mixture of the other living paths of begin .. end, all with different features, certainly beats a path.
     // Mark paths sure that turn out to win somewhere.

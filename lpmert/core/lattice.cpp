@@ -24,10 +24,10 @@ Reals largest_sums(const Links& links, Rows<const double> lengths) {
     Reals best(links.nodes * n, -INF);
     std::fill(best.begin(), best.begin() + n, 0.0);
     for (Index k = 0; k < links.size(); ++k) {
-        const double *const own = lengths[k].begin(), *const one = best.data() + links.sources[k] * n,
+        const double *const length = lengths[k].begin(), *const one = best.data() + links.sources[k] * n,
                             *const other = best.data() + links.seconds[k] * n;
         double* const target = best.data() + links.targets[k] * n;
-        for (Index d = 0; d < n; ++d) target[d] = std::max(target[d], one[d] + other[d] + own[d]);
+        for (Index d = 0; d < n; ++d) target[d] = std::max(target[d], one[d] + other[d] + length[d]);
     }
     return {best.end() - n, best.end()};
 }
@@ -37,18 +37,19 @@ double log10_paths(const Links& links) {
     logs[0] = 0.0;
     for (Index k = 0; k < links.size(); ++k) {
         double& all = logs[links.targets[k]];
-        const double own = logs[links.sources[k]] + logs[links.seconds[k]], most = std::max(all, own);
-        if (most > -INF) all = most + std::log1p(std::exp(std::min(all, own) - most));
+        const double through = logs[links.sources[k]] + logs[links.seconds[k]], most = std::max(all, through);
+        if (most > -INF) all = most + std::log1p(std::exp(std::min(all, through) - most));
     }
     return logs.back() / std::log(10.0);
 }
 
 Reals best_through(const Links& links, Span<const double> scores) {
     check_size(scores.size(), links.size(), "scores");
-    Reals to(LANES * links.nodes), from(to.size()), own(LANES * links.size()), best(links.size());  // blocks of equals
-    for (Index k = 0; k < links.size(); ++k) store(broadcast(scores[k]), own.data() + LANES * k);
-    sum_so_far(links, LANES, to.data(), [&](Index k) { return load(own.data() + LANES * k); });
-    sum_to_come(links, LANES, own.data(), to.data(), from.data());
+    Reals to(LANES * links.nodes), from(to.size()), repeated(LANES * links.size());  // blocks of equal numbers
+    Reals best(links.size());
+    for (Index k = 0; k < links.size(); ++k) store(broadcast(scores[k]), repeated.data() + LANES * k);
+    sum_so_far(links, LANES, to.data(), [&](Index k) { return load(repeated.data() + LANES * k); });
+    sum_to_come(links, LANES, repeated.data(), to.data(), from.data());
     for (Index k = 0; k < links.size(); ++k)
         best[k] =
             to[LANES * links.sources[k]] + to[LANES * links.seconds[k]] + scores[k] + from[LANES * links.targets[k]];
@@ -64,22 +65,22 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     std::iota(all.begin(), all.begin() + width, Node{0});
     Index k = 0;
     for (Index v = 1; v < links.nodes; ++v) {
-        Node* __restrict const own = all.data() + v * width;
+        Node* __restrict const edits = all.data() + v * width;
         for (; k < links.size() && links.targets[k] == v; ++k) {
             const Node* __restrict const before = all.data() + links.sources[k] * width;
             const Node word = words[k];
             if (word < 0) {  // a silent link
-                for (Index j = 0; j < width; ++j) own[j] = std::min(own[j], before[j]);
+                for (Index j = 0; j < width; ++j) edits[j] = std::min(edits[j], before[j]);
                 continue;
             }
-            own[0] = std::min(own[0], before[0] + 1);
+            edits[0] = std::min(edits[0], before[0] + 1);
             const Node* const said = reference.begin();
             for (Index j = 1; j < width; ++j) {
                 const Node changed = before[j - 1] + (word == said[j - 1] ? 0 : 1);
-                own[j] = std::min(own[j], std::min(before[j] + 1, changed));
+                edits[j] = std::min(edits[j], std::min(before[j] + 1, changed));
             }
         }
-        for (Index j = 1; j < width; ++j) own[j] = std::min(own[j], own[j - 1] + 1);
+        for (Index j = 1; j < width; ++j) edits[j] = std::min(edits[j], edits[j - 1] + 1);
     }
     return all.back();
 }
@@ -98,14 +99,14 @@ struct Lines {
 
 class GraphEnvelope {
     Lines candidates;
-    Indices first;  // of each node, its first line in `kept`
+    Indices first;  // of each node, its first line in `envelopes`
     lines::Envelope envelope;
 
     // Add to the candidates the envelope of the sums of two lines, one of each of two nodes, plus the line of a link.
     void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
         while (one < one_end && other < other_end) {
-            candidates.add((kept.intercepts[one] + kept.intercepts[other]) + intercept,
-                           (kept.slopes[one] + kept.slopes[other]) + slope, {one, other, link});
+            candidates.add((envelopes.intercepts[one] + envelopes.intercepts[other]) + intercept,
+                           (envelopes.slopes[one] + envelopes.slopes[other]) + slope, {one, other, link});
             const double next = one + 1 < one_end ? starts[one + 1] : INF,
                          beside = other + 1 < other_end ? starts[other + 1] : INF;
             if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
@@ -123,25 +124,25 @@ class GraphEnvelope {
         const double* const x = candidates.intercepts.data();
         const double* const y = candidates.slopes.data();
         const auto keep = [&](double at, Row i) {
-            kept.add(x[i], y[i], candidates.origins[i]);
+            envelopes.add(x[i], y[i], candidates.origins[i]);
             starts.push_back(at);
         };
         envelope.upper({x, y}, n, [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
     }
 
   public:
-    Lines kept;
-    Reals starts;  // the t from which each kept line is the envelope of its node
+    Lines envelopes;  // of one node after the other
+    Reals starts;     // the t from which each of these lines is the envelope of its node
 
     // Find the envelopes of all nodes; return the first line of the last node's.
     Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
-        kept.clear(), starts.clear(), first.clear();
-        kept.add(0.0, 0.0, {0, 0, -1});  // of node 0, which is also the second node of links that leave one
+        envelopes.clear(), starts.clear(), first.clear();
+        envelopes.add(0.0, 0.0, {0, 0, -1});  // of node 0, which is also the second node of links that leave one
         starts.push_back(-INF);
         first.push_back(0);
         Index k = 0;
         for (Index node = 1; node < links.nodes; ++node) {
-            first.push_back(kept.size());
+            first.push_back(envelopes.size());
             const auto end = [&](Index other) { return first[other + 1]; };
             const auto begin = [&](Index other) { return first[other]; };
             candidates.clear();
@@ -151,7 +152,7 @@ class GraphEnvelope {
             }
             keep_envelope();
         }
-        first.push_back(kept.size());
+        first.push_back(envelopes.size());
         return first[links.nodes - 1];
     }
 };
@@ -164,11 +165,12 @@ std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Link
     const Index first = graph.find(links, intercepts, slopes);
     const auto last = [first](const Reals& items) { return Reals(items.begin() + first, items.end()); };
     Indices ways, ends{0};
-    for (Index line = first; line < graph.kept.size(); ++line) {
-        append_way(graph.kept.origins, line, ways);
+    for (Index line = first; line < graph.envelopes.size(); ++line) {
+        append_way(graph.envelopes.origins, line, ways);
         ends.push_back(count(ways));
     }
-    return {last(graph.kept.intercepts), last(graph.kept.slopes), last(graph.starts), std::move(ways), std::move(ends)};
+    return {last(graph.envelopes.intercepts), last(graph.envelopes.slopes), last(graph.starts), std::move(ways),
+            std::move(ends)};
 }
 
 }  // namespace

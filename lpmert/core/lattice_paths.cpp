@@ -15,7 +15,7 @@ namespace {
 // Mixtures of rays for which one pass over the links finds the best paths.
 constexpr Index ABREAST = 4 * LANES;
 
-// Number of labels of a node at which those that mixtures of others beat are dropped; and again whenever it has
+// At this number of labels of a node, labels that mixtures of others beat are dropped; and again whenever it has
 // doubled.
 constexpr Index CROWD = 12;
 
@@ -148,7 +148,7 @@ class PathFinder {
         dominance.begin(rays, reach);
     }
 
-    // Fill `leading` with the scores of those of some paths [P, D] that no others beat.
+    // Fill `leading` with the scores of the paths [P, D] that no others beat.
     void find_leading(Span<const double> paths) {
         const Index n = paths.size() / n_features();
         whole.begin(n_features(), n_rays());
@@ -175,8 +175,8 @@ class PathFinder {
         stride = blocks(n_rays());
         columns.assign(std::max(stride * n_features(), ABREAST * n_rays()), 0.0);
         for (Index r = 0; r < n_rays(); ++r) {
-            double* const own = columns.data() + r / LANES * LANES * n_features() + r % LANES;
-            for (Index d = 0; d < n_features(); ++d) own[d * LANES] = rays[r][d];
+            double* const column = columns.data() + r / LANES * LANES * n_features() + r % LANES;
+            for (Index d = 0; d < n_features(); ++d) column[d * LANES] = rays[r][d];
         }
         double* const at_rays = room_for(scores, links().size() * stride);
         double* const before = room_for(so_far, nodes * stride);
@@ -226,9 +226,9 @@ class PathFinder {
             const double* const one = so_far.data() + sources[k] * stride;
             const double* const other = so_far.data() + seconds[k] * stride;
             const double* const after = to_come.data() + targets[k] * stride;
-            const double* const own = scores.data() + k * stride;
+            const double* const score = scores.data() + k * stride;
             double* const upper = most.data();
-            for (Index r = 0; r < n_rays_; ++r) upper[r] = one[r] + other[r] + own[r] + after[r] + slack.data()[r];
+            for (Index r = 0; r < n_rays_; ++r) upper[r] = one[r] + other[r] + score[r] + after[r] + slack.data()[r];
             const Index path = hopeless(likely);
             if (path >= 0) {
                 likely = path;
@@ -276,7 +276,7 @@ class PathFinder {
             Index likely = -1, crowd = begin + CROWD;
             for (; k < left.size() && left.targets[k] == v; ++k) {
                 const Index one_end = first[left.sources[k] + 1], other_end = first[left.seconds[k] + 1];
-                const double* const own = features.data() + k * n_features_;
+                const double* const of_link = features.data() + k * n_features_;
                 const double share = AT_FIRST + AHEAD * static_cast<double>(k) / static_cast<double>(left.size());
                 const double most_now = static_cast<double>(most_work) * std::min(1.0, share);
                 for (Index i = first[left.sources[k]]; i < one_end; ++i) {
@@ -291,7 +291,7 @@ class PathFinder {
                         labels.make_room(n + 1);
                         const double *const one = labels.row(i), *const other = labels.row(j);
                         double* const row = labels.row(n);
-                        for (Index d = 0; d < n_features_; ++d) row[d] = one[d] + other[d] + own[d];
+                        for (Index d = 0; d < n_features_; ++d) row[d] = one[d] + other[d] + of_link[d];
                         dominance.measure(labels, n);
                         const double *const at_rays = labels.score(n), *const after = to_come.data() + v * stride;
                         for (Index r = 0; r < n_rays_; ++r) upper[r] = at_rays[r] + after[r] + slack.data()[r];

@@ -121,7 +121,7 @@ class Descent {
     Neighbourhood near;
     Reals direction, trial;
 
-    // Set the direction to the sum of the steps from the chosen hypotheses to those with the best score - rate * cost.
+    // Set the direction to the sum of the steps from each list's choice to its best hypothesis by score - rate * cost.
     void towards_cheaper(double rate, Span<const bool> taking_part) {
         const ColumnLists& lists = search.lists;
         const Reals& scores = search.intercepts;

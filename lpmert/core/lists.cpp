@@ -104,8 +104,8 @@ std::tuple<Index, bool> worst_cost(Rows<const double> features, Span<const Index
     check_size(costs.size(), features.rows(), "costs");
     Decoded found{0, true};
     score_lists(features, offsets, weights, [&](Index s, const double* scores, Index best) {
-        const Span<const Index> own = costs.part(offsets[s], offsets[s + 1]);
-        found.cost = capped_sum(found.cost, dearest_within(bound, scores, best, own, found.clear));
+        const Span<const Index> of_list = costs.part(offsets[s], offsets[s + 1]);
+        found.cost = capped_sum(found.cost, dearest_within(bound, scores, best, of_list, found.clear));
     });
     return {found.cost, found.clear};
 }

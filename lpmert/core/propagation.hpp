@@ -159,7 +159,7 @@ class Propagation {
         }
         return false;
     }
-    // Drop those of rows start .. end (of a list low .. high) that another one beats in the whole half; return the new
+    // Drop the rows among start .. end (of a list low .. high) that another one beats in the whole half; return the new
     // end.
     Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high) {
         const auto beaten = [&](Index left, Index k) {

@@ -212,10 +212,11 @@ DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* 
         const Index best = largest(scores, length);
         selection[s] = best;
         ratio.add(begin + best, total);
-        const Index own = ratio.classes[begin + best];
-        clear = clear && own != FORBIDDEN;
+        const Index winning = ratio.classes[begin + best];
+        clear = clear && winning != FORBIDDEN;
         const double least = scores[best] - bound;
-        for (Index i = 0; clear && i < length; ++i) clear = !(scores[i] >= least && ratio.classes[begin + i] != own);
+        for (Index i = 0; clear && i < length; ++i)
+            clear = !(scores[i] >= least && ratio.classes[begin + i] != winning);
     }
     return {ratio.loss(total), clear};
 }

@@ -59,7 +59,8 @@ void bind_cells(nb::module_& module, const char* name) {
     search.def("propagate_root", &Search::propagate_root, "limit"_a, unlocked);
     search.def("begin", &Search::begin, "budget"_a, "step"_a, unlocked);
     search.def(
-        "explore", [](Search& self, Index room) { return static_cast<Index>(self.explore(room)); }, "room"_a, unlocked);
+        "explore", [](Search& self, Index memory) { return static_cast<Index>(self.explore(memory)); }, "memory"_a,
+        unlocked);
     search.def("load", &Search::load, "node"_a, unlocked);
     search.def("nodes", &Search::packed_nodes, unlocked);
     search.def("pop", &Search::pop, unlocked);
