@@ -10,8 +10,8 @@ constexpr double VANISHED = 1e-16;        // a point with a smaller squared leng
 constexpr double SMALLEST_NORM = 1e-280;  // least squared length of a difference that can be normalised
 constexpr int MOST_ROUNDS = 500;
 constexpr double CAP_TOLERANCE = 1e-12;
-// The inverse is recomputed after a row leaves whose diagonal entry in it is larger, as digits are lost; and after so
-// many rows have left.
+// The inverse is recomputed when a row leaves whose diagonal entry in it is larger than this, as digits are lost; and
+// when so many rows have left.
 constexpr double MOST_LOST = 1e6;
 constexpr Index MOST_REMOVED = 64;
 constexpr double SMALLEST_REST = 1e-15;
