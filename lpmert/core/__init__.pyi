@@ -88,6 +88,7 @@ class Corral:
 
     def __init__(self, n_features: int) -> None: ...
     size: int
+    nbytes: int
     point: FloatArray
     multipliers: FloatArray
     lists: IntArray
@@ -219,9 +220,7 @@ class _CellSearch(_Search):
         top; 3: the work is done.
         """
 
-    def push(self, fields: Node) -> None:
-        """Push a node."""
-
+    def push(self, fields: Node) -> None: ...
     def load(self, node: Bits) -> None:
         """Push a node that `nodes` of a search has returned."""
 
@@ -231,12 +230,8 @@ class _CellSearch(_Search):
     def top(self) -> Node:
         """Return the fields of the node on top."""
 
-    def pop(self) -> None:
-        """Remove the node on top."""
-
-    def clear(self) -> None:
-        """Remove all nodes."""
-
+    def pop(self) -> None: ...
+    def clear(self) -> None: ...
     def survivors(self) -> tuple[NDArray[np.int32], IntArray, IntArray, int, FloatArray]:
         """Return the hypotheses that may win in the node on top: ids, costs, ends of their lists; and the cost and the
         summed statistics [K] of the settled lists.

@@ -321,6 +321,7 @@ void bind_least_norm(nb::module_& module) {
     nb::class_<Corral> corral(module, "Corral");
     define_init<Index>(corral, "n_features");
     corral.def_ro("size", &Corral::size);
+    corral.def_prop_ro("nbytes", &Corral::bytes);
     corral.def_prop_ro("point",
                        [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
     corral.def_prop_ro("multipliers",

@@ -265,7 +265,7 @@ class Lines {
     }
 };
 
-// Line searches on the same lists, by one thread at a time.
+// Line searches on the same lists, by one thread at a time. The methods that Python calls are documented in the stub.
 template <class Loss>
 class LineSearch : public Lines {
   public:
@@ -275,7 +275,6 @@ class LineSearch : public Lines {
 
     LineSearch(ColumnLists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
 
-    // Return the level of decoding with weights [D], the first hypothesis of a list on ties.
     Level at(Span<const double> weights) {
         score(weights);
         right.clear();
@@ -283,7 +282,6 @@ class LineSearch : public Lines {
         return right.level();
     }
 
-    // Return the level and the t of the best step on the line weights + t direction, with t in low .. high.
     std::tuple<Level, double> along(Span<const double> weights, Span<const double> direction, double low, double high,
                                     double scale) {
         score(weights);
@@ -292,8 +290,7 @@ class LineSearch : public Lines {
         return {found.level, found.at};
     }
 
-    // Return the coordinate with the best step (the first one on ties), its level and its t. ranges [D, 2]: of t for
-    // each feature. The first call sorts the rows of each list by each feature.
+    // The first call sorts the rows of each list by each feature.
     std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
                                                      Rows<const double> ranges, double scale) {
         check_size(ranges.rows(), lists.dimension(), "ranges");
@@ -313,8 +310,6 @@ class LineSearch : public Lines {
         return {best, least.level, least.at};
     }
 
-    // Return the rows chosen at t = -inf and the events of a line, list by list: t, the row that loses, the row that
-    // wins.
     std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
         Indices start, leaving, entering;
         Reals thresholds;

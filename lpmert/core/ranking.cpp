@@ -59,6 +59,7 @@ struct Event {
     Index what;  // the relevant document whose rank changes, or the change of the sum in units
 };
 
+// The methods that Python calls are documented in the stub.
 class Ranking {
     Rows<const double> features;
     Span<const double> gains, discounts, merits, scales;
@@ -120,7 +121,6 @@ class Ranking {
         return worth(q, ahead);
     }
 
-    // The value of weights, in units. Leads that rounding may hide count as ties, and ties as in the worst order.
     Index value(Span<const double> weights) const {
         check_size(weights.size(), dimensions, "weights");
         Reals scores(gains.size());
@@ -138,7 +138,6 @@ class Ranking {
         return total;
     }
 
-    // Pairs of rows: a relevant document and another one with another gain and other features.
     Matrix<Index> compared() const {
         Matrix<Index> found{{}, 2};
         for_pairs([&](Index document, Index rival) {
@@ -148,9 +147,7 @@ class Ranking {
         return found;
     }
 
-    // The directions of the quadrant x, y > 0 at which the value changes, each as two documents that tie there, and the
-    // values before, between and after them, in units (O3). Each of x, y [M] is 0, or its magnitude is between 2^-440
-    // and 1.
+    // The sweep over the directions of a quadrant (O3).
     std::tuple<Matrix<Index>, Indices> sweep(Span<const double> x, Span<const double> y) const {
         check_size(x.size(), gains.size(), "x");
         check_size(y.size(), gains.size(), "y");
@@ -194,7 +191,6 @@ class Ranking {
         return {std::move(ties), std::move(values)};
     }
 
-    // Open the cone of the axes with these signs.
     void open(Span<const double> signs) {
         check_size(signs.size(), dimensions, "signs");
         Node node;
@@ -241,9 +237,7 @@ class Ranking {
         return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
-    // Branch on nodes with about `budget` pairs in all, or until one needs exact arithmetic or weights look better than
-    // all before; return these weights, or none. If open nodes take more than this many bytes, those with the least
-    // bound come first, as they are closed soonest.
+    // If open nodes take too much memory, those with the least bound come first, as they are closed soonest.
     Reals advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
@@ -263,13 +257,9 @@ class Ranking {
 
     bool needs_exact() const { return has_leaf; }
 
-    // How nodes were split: the number of a node, that of its first part, the rays above and below, and the share of
-    // the ray above in the new ray. In the first part, the new ray replaces the ray below.
     std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
-    // The node that doubles cannot decide: rays as parents, axis and share, where parents come first; which of these
-    // are the cone's; undecided pairs as query, number of the document, its row, its rival; ahead; the sum of the
-    // bounds of the queries without such pairs; the node's number.
+    // The node that doubles cannot decide; parents of rays come before these.
     std::tuple<Matrix<Index>, Reals, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
         if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
         std::vector<const Ray*> order;
