@@ -17,9 +17,9 @@
 namespace lpmert::cells {
 
 inline constexpr Index LEAF_WORK = 1'000'000;  // scores to compute in a leaf before it is halved instead
-inline constexpr Index FEATURES_OF_FEW_CONES =
-    4;                                  // with at most so many features, stalled boxes of ratios become cones
-inline constexpr Index FEW_LISTS = 10;  // with at most so many open lists, exact arithmetic closes them instead
+// Stalled boxes of ratios become cones if there are at most so many features, unless they have few open lists: then
+// exact arithmetic closes them.
+inline constexpr Index FEATURES_OF_FEW_CONES = 4, FEW_LISTS = 10;
 
 // The problem of a leaf: its lists, followed by a list {normal, 0} for each side of the node, in which 0 must not win.
 // The rows are the features of the problem, not scores at rays.
@@ -63,8 +63,7 @@ class SumLoss {
     ListState settle(Node&, const Row*, const Index* costs, Index start, Index end, Row) const {
         return costs[end - 1] == costs[start] ? ListState::settled : ListState::open;
     }
-    // Settle a pair of which this hypothesis wins everywhere; return the node's own bound, which is `own` by its
-    // prices.
+    // Settle a pair of which this hypothesis wins everywhere; return the own bound, which is `own` by the prices.
     Index settle_pair(Node&, Index own, Row) const { return own; }
     // Note that this hypothesis of an open pair wins at the centre of the node.
     void choose_at_centre(Node&, Row) const {}

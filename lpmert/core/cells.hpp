@@ -144,8 +144,7 @@ class Search {
     Counts counts;
 
   private:
-    // A slice goes on with deferred nodes until it has done one part in LEAST_SHARE of its work: sending it to a worker
-    // must pay.
+    // A slice goes on with deferred nodes until it has done 1 / LEAST_SHARE of its work: sending it away must pay.
     static constexpr Index LEAST_SHARE = 128;
 
     template <class Each>
@@ -192,8 +191,7 @@ class Search {
         return Outcome::empty;
     }
 
-    // Set the level to a step above the least bound, and push the deferred nodes up to it, those with the least bounds
-    // last.
+    // Set the level to a step above the least bound; push the deferred nodes up to it, the least bounds last.
     void raise_level() {
         Index least = INFINITE_COST;
         each_node([&](const Node& node) { least = std::min(least, node.bound); });

@@ -410,8 +410,7 @@ class ChoicesSearch {
         }
     }
 
-    // Charge the least residual of a core's undecided lists to each of them, and return it; INFINITE_COST if all are
-    // decided.
+    // Charge the least residual of a core's undecided lists to each; return it, or INFINITE_COST if all are decided.
     Index charge(const Core& core) {
         Index least = INFINITE_COST;
         for (const Choice& choice : core) {
@@ -572,8 +571,7 @@ class ChoicesSearch {
         return Outcome::closed;
     }
 
-    // Decode the witness of a feasible trial into the selection of the tree; it becomes the incumbent if it is
-    // certainly better.
+    // Decode the witness of a trial into the selection of the tree; it becomes the incumbent if certainly better.
     void record_witness() {
         loss.take_witness(tree, trial_.point(), least_norm_.scores());
         tree.work += tree.lists.n_rows();

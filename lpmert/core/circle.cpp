@@ -173,8 +173,7 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     return true;
 }
 
-// The state of a chain: its weights [d] of length 1, the sum [d] of the means of the counted circles, and their number
-// [1].
+// The state of a chain: weights [d] of length 1, the sum [d] of the means of the counted circles, their number [1].
 struct Chain {
     Span<double> weights, total, circles;
 

@@ -79,8 +79,7 @@ inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
     return {std::move(found), certain};
 }
 
-// A cone as a node; the values of its hypotheses are their scores at the rays [D, D], with errors of at most `errors`
-// [D].
+// A cone as a node; the values of its hypotheses are scores at the rays [D, D], with errors of at most `errors` [D].
 struct Cone : Node {
     Reals rays, errors;
 
@@ -119,8 +118,7 @@ class Cones {
         best_.resize(n);
     }
 
-    // Choose where to split a cone. Return false if it cannot be split exactly, or if too many splits have settled
-    // little.
+    // Choose where to split a cone; return false if it cannot be split exactly, or too many splits have settled little.
     bool branch(const Cone& cone, Index hopeless) {
         if (cone.stalled >= hopeless) return false;
         choose_edge(cone);
@@ -147,8 +145,7 @@ class Cones {
             for (Index d = 0; d < n; ++d) sum[d] += cone.rays[k * n + d];
         return sum;
     }
-    // Normals [k, D] of the sides of a slightly wider part of the weight space; empty if rounding leaves that
-    // uncertain.
+    // Normals [k, D] of the sides of a slightly wider part of the weight space; empty if rounding hides it.
     static Reals normals(const Cone& cone) {
         auto [found, certain] = outer_normals({cone.rays.data(), cone.n_features(), cone.n_features()});
         return certain ? std::move(found.items) : Reals();

@@ -407,8 +407,7 @@ class Conflicts<Boxes> : public Items {
             const Index best = later_[end];
             for (Index d = 0; d < n_features; ++d) lead[d] = box.values[d][low + best] - box.values[d][low + cheap];
             if (beyond >= 0.0) {
-                // No other cheaper row leads `cheap` by more than `beyond`, and the face's weight is 1 or -1 in the
-                // box.
+                // No cheaper row leads `cheap` by more than `beyond`, and the face's weight is 1 or -1.
                 const double gain = lead[face];
                 lead[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
             }

@@ -65,8 +65,7 @@ struct Paths {
 
 class Dominance {
   public:
-    // Set the cone, with linearly independent rays [R, D]. reach [R]: the largest magnitude of a path's score at each
-    // ray.
+    // Set the cone, of linearly independent rays [R, D]. reach [R]: the largest magnitude of a path's score at each.
     void begin(Rows<const double> rays, Span<const double> reach) {
         n_rays_ = rays.rows(), n_features_ = rays.columns();
         rays_.clear(), tolerance_.clear();
@@ -151,8 +150,7 @@ class Dominance {
         return most ? 1 : -1;
     }
     // Solve the game: return the least value over mixtures x of rays of the largest cut, and write this x and the
-    // shares of the cuts. The value is recomputed from the shares, so that it is a lower bound whatever pivoting has
-    // rounded.
+    // shares of the cuts. The value is recomputed from the shares, so that it is a lower bound in spite of rounding.
     double value_of_game(Index n_cuts) {
         const Index last = n_rays_ + n_cuts, width = last + 1;
         const Span<const double> cuts = Span<const double>(cuts_).part(0, n_cuts * n_rays_);

@@ -55,8 +55,7 @@ LPMERT_CLONES inline Ends find_ends(const double* __restrict values, Index n) {
     return {static_cast<Row>(first), static_cast<Row>(last), count};
 }
 
-// Return the point with the greatest first coordinate and, on ties, the greatest second one; both are multiplied by
-// signs.
+// Return the point with the greatest first coordinate, times a sign; on ties, the greatest second one, times a sign.
 inline Row farthest(const double* first, const double* second, Index n, double first_sign, double second_sign) {
     Row best = 0;
     for (Row i = 1; i < n; ++i) {

@@ -13,8 +13,7 @@ namespace lpmert::lattices {
 
 using Node = std::int32_t;
 
-// sources, seconds [L]: the nodes that a link leaves, second 0 if it leaves one; targets [L]: the node that it leads
-// to.
+// sources, seconds [L]: the nodes that a link leaves, second 0 if it leaves one; targets [L]: the node it leads to.
 struct Links {
     Span<const Node> sources, seconds, targets;
     Index nodes = 0;

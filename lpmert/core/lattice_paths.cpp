@@ -15,8 +15,7 @@ namespace {
 // Mixtures of rays for which one pass over the links finds the best paths.
 constexpr Index ABREAST = 4 * LANES;
 
-// At this number of labels of a node, labels that mixtures of others beat are dropped; and again whenever it has
-// doubled.
+// At so many labels of a node, and whenever they have doubled, labels that mixtures of others beat are dropped.
 constexpr Index CROWD = 12;
 
 // After a share of the links, at most AT_FIRST + AHEAD * share of the work may be done.
@@ -187,8 +186,7 @@ class PathFinder {
                          before + r, after + r);
     }
 
-    // Add up the features [D] of the best path at a mixture; append its links, the last one first, unless `way` is
-    // null.
+    // Add up the features [D] of the best path at a mixture; append its links, last first, unless `way` is null.
     void walk(Index mix, double* sums, std::vector<Node>* way) const {
         std::vector<Node> waiting{static_cast<Node>(nodes - 1)};
         while (!waiting.empty()) {
@@ -202,8 +200,7 @@ class PathFinder {
         }
     }
 
-    // Return a leading path that is better at every ray than the upper bounds `most`, or -1. likely: the path to try
-    // first.
+    // Return a leading path that is better at every ray than the upper bounds `most`, or -1; try path `likely` first.
     Index hopeless(Index likely) const {
         const double* const upper = most.data();
         const Index n = n_rays(), paths = leading.rows();

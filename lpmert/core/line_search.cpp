@@ -105,8 +105,7 @@ struct Draws {
     using Fields = std::tuple<Rows<const double>, Span<const double>, Rows<const bool>>;
 };
 
-// Where a descent may go: within `reach` of a centre [D] of length 1, at right angles to it; anywhere if that is
-// infinite.
+// Where a descent may go: within `reach` of a centre [D] of length 1, orthogonal to it; anywhere if it is infinite.
 struct Neighbourhood {
     Span<const double> centre;
     double reach;

@@ -41,8 +41,7 @@ inline double dot(Span<const double> a, Span<const double> b) {
 }
 inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-// What hypotheses cost, from Python: costs [M] if kind is negative, else a ratio metric of statistics [M, K] and a
-// constant [K].
+// Losses as Python passes them: costs [M] if kind is negative, else a ratio metric of statistics [M, K] and a constant.
 struct Losses {
     Index kind;
     Span<const double> parameters;
@@ -257,8 +256,7 @@ class Lines {
         lists.score(direction, slopes);
     }
 
-    // Replace the intercepts by cosine times themselves plus sine times the slopes: the scores at the new weights, but
-    // for rounding.
+    // Set the intercepts to cosine * intercepts + sine * slopes: the scores at the new weights, up to rounding.
     void move(double cosine, double sine) {
         for (std::size_t i = 0; i < intercepts.size(); ++i) intercepts[i] = cosine * intercepts[i] + sine * slopes[i];
         scored.clear();

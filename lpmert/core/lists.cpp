@@ -73,8 +73,7 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
 
 namespace {
 
-// Score the lists of rows [M, D] at weights [D] one after the other, and call each(list, scores, position of the first
-// best hypothesis).
+// Score the lists of rows [M, D] at weights [D], and call each(list, scores, position of the first best hypothesis).
 template <class Each>
 void score_lists(Rows<const double> rows, Span<const Index> offsets, Span<const double> weights, Each each) {
     check_offsets(offsets, rows.rows(), "offsets");

@@ -94,8 +94,7 @@ struct Node {
     Index bytes() const {
         return 8 * (count(gains.items) + count(values.items) + 3 * n_survivors()) + 16 * count(ends) + 1000;
     }
-    // Raise ValueError unless the node's hypotheses are of these lists. longest: length of the longest list; n_columns:
-    // of statistics.
+    // Raise ValueError unless the node's hypotheses are of these lists, with at most `longest` to a list.
     void check(const Lists& lists, Index longest, Index n_columns) const {
         check_within(cheap, lists.n_rows(), "cheap");
         check_within(dear, lists.n_rows(), "dear");

@@ -166,8 +166,7 @@ class Propagation {
             return is_beaten(node, half, start, left, k, end, best, low, high);
         };
         if constexpr (Shape::sparing) {
-            // Take the cheapest row that is best at the centre. If none beats it, mostly none beats any of the
-            // cheapest.
+            // If no row beats the best of the cheapest at the centre, mostly none beats any of the cheapest.
             const auto score = [&](Index k) { return scores_[rows_[k] - block_]; };
             Index ahead = start;
             for (Index k = start; k < end && node.costs[rows_[k]] == node.costs[rows_[start]]; ++k)
@@ -214,14 +213,12 @@ class Propagation {
     Index n_features_;
     View values_;      // the node's columns, with those of the half's new ray
     Index extra_ = 0;  // by how much the winners at the centre cost more than the cheapest
-    // For a block of pairs or rows, which begins at row block_: the leads of pairs, or the scores of rows, at the
-    // centre; by how much leads vary in the half; and the position in the block of the best row of each row's list at
-    // the centre.
+    // Of a block of pairs, or of rows from block_ on: leads of pairs, or scores of rows, at the centre; by how much
+    // leads vary in the half; and for each row, the position in the block of the best of its list at the centre.
     Buffer<double> scores_, varied_;
     Buffer<Row> best_;
     Index block_ = 0;
-    // Survivors: pairs, rows, the rows' hypotheses and costs, the ends of their lists, and lists that have become
-    // pairs.
+    // Survivors: pairs, rows, the rows' hypotheses and costs, the ends of their lists, and lists that became pairs.
     Buffer<Row> pairs_, rows_, ids_;
     Buffer<Index> costs_;
     Indices ends_;

@@ -27,8 +27,7 @@ struct Pair {
     Row document, rival;
 };
 
-// A ray of a cone: that of an axis, or the exact mixture share * first + (1 - share) * second. level: mixtures above
-// it.
+// A ray of a cone: an axis (level 0), or the exact mixture share * first + (1 - share) * second.
 struct Ray {
     Reals weights;  // rounded
     Index level = 0, axis = 0;
@@ -294,8 +293,7 @@ class Ranking {
     }
 
   private:
-    // Call function(number of a relevant document, row of a document of its query with another gain) for all such
-    // pairs.
+    // Call function(number of a relevant document, row of a document of its query with another gain) for all of them.
     template <class Function>
     void for_pairs(Function function) const {
         for (Index document = 0; document < count(rows); ++document) {
@@ -305,8 +303,7 @@ class Ranking {
         }
     }
 
-    // The largest value of a query, in units, rounded up, if at least ahead[d] others lead each relevant document d
-    // (O1).
+    // The largest value of a query, in units, rounded up, if at least ahead[d] others lead relevant document d (O1).
     template <class Counts>
     Index worth(Index q, const Counts& ahead) const {
         const Index begin = starts[q], size = starts[q + 1] - begin;
@@ -476,8 +473,7 @@ class Ranking {
         push(part);
     }
 
-    // Split a node where its most promising pair ties on an edge; if no pair can be split, leave it to exact
-    // arithmetic.
+    // Split a node where its most promising pair ties on an edge; if there is none, leave it to exact arithmetic.
     void branch(Node node) {
         const std::size_t chosen = choose(node);
         if (chosen == node.pairs.size()) {
@@ -526,8 +522,7 @@ class Ranking {
         return doubt(level);
     }
 
-    // Return the pair to branch on, or the number of pairs if none can be split. The node's middle may become the
-    // candidate.
+    // Return the pair to branch on, or the number of pairs if there is none. The middle may become the candidate.
     std::size_t choose(const Node& node) {
         static thread_local std::vector<float> balance;
         std::vector<Row> ahead = node.ahead;
@@ -557,8 +552,7 @@ class Ranking {
                 last = q;
             }
             if (balance[i] < unsure) continue;
-            // By measurement: the query with the most to lose comes first; how evenly a pair splits the node matters
-            // less.
+            // Measured: the query with the most to lose comes first; how evenly a pair splits the node matters less.
             const double score = slack * slack * slack * std::sqrt(static_cast<double>(balance[i])) *
                                  gains[rows[pair.document]] * discounts[node.ahead[pair.document]] * scales[q];
             if (score > most) {

@@ -64,8 +64,7 @@ struct Ratio {
     }
 };
 
-// A linear minorant of the height on the box low .. high [K] of the sums, laid so that it is good at the point `at`
-// [K].
+// A linear minorant of the height on the box low .. high [K] of the sums, laid to be good at the point `at` [K].
 struct Minorant {
     explicit Minorant(Index n_columns) : low(n_columns), high(low), at(low), slopes(low), least_(low), most_(low) {}
 
@@ -104,9 +103,8 @@ struct Minorant {
     // slopes are 0 if no bound but 0 is known, as for a fraction.
     double lay(Index kind, Span<const double> parameters);
 
-    // Lay the minorant; return (the height of the settled sums [K] and the constant in units, whether any slope is not
-    // 0). The bound is this height plus `cost` of a row of each of n_open other lists; it allows for their rounding
-    // errors.
+    // Lay the minorant; return (height of the settled sums [K] and the constant in units, whether any slope is not 0).
+    // The height allows for the rounding of the `cost` of a row of each of n_open other lists, which add to it.
     std::pair<Index, bool> lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open);
 
   private:
@@ -115,8 +113,7 @@ struct Minorant {
 
 struct DecodedTotal {
     double loss;
-    // Whether the weights lie in the cap, and every winner is allowed and leads all hypotheses of other classes by more
-    // than rounding.
+    // Whether the weights lie in the cap, and every winner is allowed and clearly leads all of other classes.
     bool clear;
 };
 

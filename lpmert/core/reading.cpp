@@ -147,8 +147,7 @@ bool take(std::string_view& line, std::string_view literal, Style style) {
     return true;
 }
 
-// Return where a cell ends that is followed by this literal: at the run of equal characters with which the literal
-// begins.
+// Return where a cell before this literal ends: at the run of equal characters with which the literal begins.
 std::size_t end_of_cell(std::string_view line, std::string_view literal, Style style) {
     if (literal.empty()) return line.size();
     if (style == BLANK && literal[0] == ' ') return line.find_first_of(BLANKS);

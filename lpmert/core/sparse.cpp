@@ -126,8 +126,7 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
 }
 
 class Boosting {
-    // Of a feature: the weight of the pairs that it ranks rightly, that of those it ranks wrongly, and its largest
-    // difference.
+    // Of a feature: the weights of pairs that it ranks rightly and wrongly, and its largest difference.
     struct Sums {
         double above = 0.0, below = 0.0, reach = 0.0;
 

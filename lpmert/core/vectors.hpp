@@ -63,8 +63,7 @@ LPMERT_INLINE void store(const Block& block, double* place) { std::memcpy(place,
 // A number of items, rounded up to whole blocks.
 inline Index blocks(Index count) { return (count + LANES - 1) / LANES * LANES; }
 
-// Compute `wide` blocks of target = start + sum of factors[k] * rows[k], for rows `stride` apart. The sums stay in
-// registers.
+// Compute `wide` blocks of target = start + sum of factors[k] * rows[k], for rows `stride` apart, in registers.
 template <Index wide>
 LPMERT_INLINE void combine_blocks(double start, const double* factors, const double* rows, Index count, Index stride,
                                   double* target) {
@@ -78,8 +77,7 @@ LPMERT_INLINE void combine_blocks(double start, const double* factors, const dou
     for (Index b = 0; b < wide; ++b) store(sums[b], target + b * LANES);
 }
 
-// Compute target = start + sum of factors[k] * rows[k], added in the order of the rows. Rows [count, size] consist of
-// whole blocks.
+// Compute target = start + sum of factors[k] * rows[k], in the order of the rows [count, size]; size in whole blocks.
 LPMERT_INLINE void combine(double start, const double* factors, const double* rows, Index count, double* target,
                            Index size) {
     Index i = 0;
