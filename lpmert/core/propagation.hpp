@@ -98,16 +98,7 @@ class Propagation {
         for (Index a = 0, b = 0; a < n_lists && own <= limit; a = b) {
             b = a + 1;
             while (b < n_lists && node.ends[b + 1] - node.ends[a] <= PROPAGATION_BLOCK) ++b;
-            block_ = node.ends[a];
-            score_columns(values_, block_, node.ends[b], shape_.at_centre(half), scores_.data());
-            for (Index s = a; s < b; ++s) {
-                const Index low = node.ends[s] - block_, high = node.ends[s + 1] - block_;
-                Index best = low;
-                for (Index i = low + 1; i < high; ++i)
-                    if (scores_[i] > scores_[best]) best = i;
-                std::fill(best_.begin() + low, best_.begin() + high, static_cast<Row>(best));
-            }
-            shape_.vary(values_, block_, node.ends[b], half, best_.data(), 0, varied_.data());
+            measure_lists(node, half, a, b);
             for (Index s = a; s < b; ++s) {
                 const Index low = node.ends[s], high = node.ends[s + 1], best = block_ + best_[low - block_];
                 const double top = scores_[best - block_], error = shape_.error(node, best);
@@ -127,9 +118,9 @@ class Propagation {
                     ids_[k] = node.ids[rows_[k]];
                     costs_[k] = node.costs[rows_[k]];
                 }
-                const ListState standing = loss.settle(half, ids_.data(), costs_.data(), row, left, node.ids[best]);
-                if (standing == ListState::settled) continue;
-                if (standing == ListState::impossible) {
+                const ListState state = loss.settle(half, ids_.data(), costs_.data(), row, left, node.ids[best]);
+                if (state == ListState::settled) continue;
+                if (state == ListState::impossible) {
                     own = INFINITE_COST;
                     continue;
                 }
@@ -143,6 +134,20 @@ class Propagation {
             }
         }
         return own;
+    }
+    // Begin a block with the rows of lists a .. b - 1: find their scores and the best of each list at the centre, and
+    // by how much the leads of these best rows vary in the half.
+    void measure_lists(const Node& node, const Node& half, Index a, Index b) {
+        block_ = node.ends[a];
+        score_columns(values_, block_, node.ends[b], shape_.at_centre(half), scores_.data());
+        for (Index s = a; s < b; ++s) {
+            const Index low = node.ends[s] - block_, high = node.ends[s + 1] - block_;
+            Index best = low;
+            for (Index i = low + 1; i < high; ++i)
+                if (scores_[i] > scores_[best]) best = i;
+            std::fill(best_.begin() + low, best_.begin() + high, static_cast<Row>(best));
+        }
+        shape_.vary(values_, block_, node.ends[b], half, best_.data(), 0, varied_.data());
     }
     // Whether row k is beaten in the whole half by another one of start .. end that is not dropped. The best one at the
     // centre is not tried again.
