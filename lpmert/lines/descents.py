@@ -124,19 +124,18 @@ class DescentLists:
         rng: np.random.Generator,
         patience: int,
         searches: int,
-        nearby: Near | None = None,
-        lists: core.LineSearch | None = None,
+        within: tuple[Near, core.LineSearch] | None = None,
     ) -> int:
         """Descend from weights `inner` [D], which are replaced by the end of the descent; return the searches left.
 
         Random directions and directions towards cheaper hypotheses alternate, until `patience` of them in a row do not
-        lower the cost, or `searches` line searches are done. nearby, lists: the neighbourhood to stay in and its lists;
-        by default anywhere, on all lists.
+        lower the cost, or `searches` line searches are done. within: the neighbourhood to stay in and its lists; by
+        default anywhere, on all lists.
         """
-        centre, reach, offsets = inner.copy(), inf, self.offsets
-        if nearby is not None:
+        centre, reach, offsets, lists = inner.copy(), inf, self.offsets, self.lists
+        if within is not None:
+            nearby, lists = within
             centre, reach, offsets = nearby.centre, nearby.reach, nearby.offsets
-        lists = self.lists if lists is None else lists
         directions = rng.normal(size=(_TABLE, len(inner)))
         directions[::_COORDINATE_EVERY] = self.inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
         rates = np.exp(rng.uniform(*_RATES, size=_TABLE)) / self.deviation
@@ -322,16 +321,16 @@ class Descents:
         if not len(nearby.rows):
             return spent
         costs = lists.costs[nearby.rows]
-        there = lists_with_costs(lists.turned[:, nearby.rows].T, nearby.offsets, costs)
+        near_lists = lists_with_costs(lists.turned[:, nearby.rows].T, nearby.offsets, costs)
         line = len(costs) + OVERHEAD
         left = max(1, min(budget, _LINES * lists.line) // line)
         best, weights = cost, centre
         inner = centre.copy()
         while left > 0 and not out_of_time():
             before = left
-            left = lists.search(inner, rng, self._patience, left, nearby, there)
+            left = lists.search(inner, rng, self._patience, left, (nearby, near_lists))
             spent += (before - left) * line
-            reached = nearby.base + int(there.at(inner))
+            reached = nearby.base + int(near_lists.at(inner))
             if reached < best:
                 best, weights = reached, inner
             inner = _beside(nearby, weights, rng)

@@ -13,6 +13,7 @@ from lpmert.lines.line_search import LineSearcher, Space, Step, unit_of
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
+from lpmert.numeric.rational import below_one
 from lpmert.system.deadline import out_of_time
 
 
@@ -48,8 +49,8 @@ def loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
     """Return the loss of decoding weights [d], infinite outside of the region."""
     if not isinstance(problem, LatticeProblem):
         return problem.canonical.loss_at(weights)
-    given = problem.to_caller(CanonicalWeights(weights))
-    return problem.metric.loss(problem.decode(given).total) if problem.inside(given) else inf
+    full = problem.to_caller(CanonicalWeights(weights))
+    return problem.metric.loss(problem.decode(full).total) if problem.inside(full) else inf
 
 
 def start_weights(canonical: Canonical, initial: CanonicalWeights | None) -> CanonicalWeights:
@@ -220,7 +221,6 @@ def _moved(
     """Return the weights after a step and their level; `None` if decoding with them does not lower the level."""
     if not step.level < level:
         return None
-    moved = weights + step.t * direction
-    moved = np.ldexp(moved, -int(np.frexp(np.abs(moved).max())[1]))  # a power of two changes no choice
+    moved, _ = below_one(weights + step.t * direction)
     reached = search.at(moved)
     return (moved, reached) if reached < level else None

@@ -29,19 +29,19 @@ def metric_by_name(metric: str | Metric) -> Metric:
 
     Raises `MetricError` for anything else.
     """
-    given = metric
+    found = metric
     if isinstance(metric, str):
         if metric in TEXT_METRICS and metric not in METRICS.own:
             raise MetricError(
-                f"metric {quoted(metric)} is of texts; give the references (--references), or for lists with counts "
-                f"one of {listed(METRICS.names())}"
+                f"metric {quoted(metric)} is counted from texts; give references (--references), or for lists with "
+                f"counts one of {listed(METRICS.names())}"
             )
-        metric = METRICS.build(metric)
-    if isinstance(metric, type):
-        raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
-    if not isinstance(metric, Metric):
-        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(given)}")
-    return metric
+        found = METRICS.build(metric)
+    if isinstance(found, type):
+        raise MetricError(f"metric is the class {found.__name__}; pass an object of it, such as {found.__name__}()")
+    if not isinstance(found, Metric):
+        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(metric)}")
+    return found
 
 
 def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
@@ -125,8 +125,8 @@ def _selections(offsets: IntArray, n_columns: int) -> IntArray:
 
     If there are very many lists, only a sample of them is used, which tells as much.
     """
-    every = max(1, -(-4 * (len(offsets) - 1) * n_columns // _MOST_NUMBERS))
-    sizes, starts = np.diff(offsets)[::every], offsets[:-1:every]
+    stride = max(1, -(-4 * (len(offsets) - 1) * n_columns // _MOST_NUMBERS))
+    sizes, starts = np.diff(offsets)[::stride], offsets[:-1:stride]
     number = int(np.clip(_MOST_NUMBERS // max(1, len(sizes) * n_columns), 4, _MOST_SELECTIONS))
     drawn = np.random.default_rng(0).integers(1 << 32, size=(number, len(sizes)), dtype=np.uint32).astype(np.int64)
     drawn *= sizes

@@ -39,7 +39,7 @@ def _check_matches(
 ) -> None:
     """Raise `MetricError` if a hypothesis has more matches (columns `matching`) than items (columns `among`)."""
     for first, block in blocks_of_rows(statistics):
-        matches, most = block[:, matching], np.minimum.reduce([block[:, one] for one in among])
+        matches, most = block[:, matching], np.minimum.reduce([block[:, columns] for columns in among])
         beyond = np.argwhere(matches > most)
         if len(beyond):
             row, order = beyond[0].tolist()
@@ -254,7 +254,7 @@ def rates_of(metric: Metric, statistics: FloatArray, offsets: IntArray, loss: fl
         return {ERROR_RATE: loss / length} if length else {}
     if isinstance(metric, LinearFraction) and not metric.higher_is_better:
         return {ERROR_RATE: loss}
-    if isinstance(metric, SumOfLosses) and all(((one == 0) | (one == 1)).all() for one in pieces(statistics)):
+    if isinstance(metric, SumOfLosses) and all(((piece == 0) | (piece == 1)).all() for piece in pieces(statistics)):
         return {ACCURACY: 1.0 - loss / (len(offsets) - 1)}
     return {}
 

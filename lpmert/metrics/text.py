@@ -333,7 +333,7 @@ def _version(package: str) -> str:
 
 def source_of(settings: TextMetric, references: Sequence[Sequence[str]]) -> str:
     """Return how statistics are counted from texts and the references of each list, for the signature of a metric."""
-    numbers = sorted({len(own) for own in references})
+    numbers = sorted({len(texts) for texts in references})
     return f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
 
 
@@ -365,6 +365,6 @@ def reference_length(settings: object, references: Sequence[Sequence[str]]) -> f
     """
     if isinstance(settings, TerTexts) and not settings.per_sentence:
         return sum(map(settings.length, references)) or None
-    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
+    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(texts) != 1 for texts in references):
         return None
-    return sum(settings.length(own[0]) for own in references) or None
+    return sum(settings.length(texts[0]) for texts in references) or None

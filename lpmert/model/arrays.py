@@ -90,7 +90,7 @@ def rounds(cell: object) -> bool:
 def check_shape(shape: tuple[int, ...], what: str) -> None:
     """Raise `DataError` unless a shape has rows and columns, and none are 0."""
     if len(shape) != 2 or 0 in shape:
-        raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
+        raise DataError(f"{what} must have one row per hypothesis and at least one column, not shape {shape}")
 
 
 def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> str:
@@ -209,7 +209,7 @@ def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the texts of hypotheses; raises `DataError` unless they are `count` strings."""
     texts = checked_sequence(values, "texts")
     if len(texts) != count:
-        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
+        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one per hypothesis")
     if wrong := [text for text in texts if not isinstance(text, str)]:
         raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
     return tuple(map(str, texts))
@@ -231,7 +231,7 @@ def checked_losses(losses: ArrayLike | None, count: int) -> FloatArray | None:
         return None
     found = np.asarray(losses, dtype=np.float64)
     if found.shape != (count,) or not ((found >= 0) & (found <= 2**31) & (found == np.rint(found))).all():
-        raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one a link")
+        raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one per link")
     return found
 
 

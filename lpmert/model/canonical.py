@@ -166,6 +166,7 @@ class Canonical:
 
     @property
     def lists(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Features, offsets and costs."""
         return self.features, self.offsets, self.costs
 
     @cached_property
@@ -205,7 +206,7 @@ class Canonical:
             middle = _middle(self)
             if middle is None:  # weights of very different sizes need units of their own in doubles
                 scales = _even_scales(self.limits)
-                exact = None if self.rounding is None else self.rounding.scaled(np.arange(len(scales)), scales)
+                exact = None if self.rounding is None else self.rounding.scaled(scales)
                 middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
                 middle = None if middle is None else middle * scales
             if middle is None:
@@ -307,7 +308,7 @@ class Canonical:
         if len(columns) == self.n_features:
             return self
         features, limits = (np.ascontiguousarray(rows[:, columns]) for rows in (self.features, self.limits))
-        exact = None if self.rounding is None else self.rounding.scaled(columns, np.ones(len(columns)))
+        exact = None if self.rounding is None else self.rounding.scaled(np.ones(len(columns)), columns)
         return replace(self, features=features, limits=limits, rounding=exact)
 
     def folded(self) -> tuple[Canonical, IntArray]:

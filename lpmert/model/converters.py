@@ -76,7 +76,7 @@ def from_classification(
     values = np.unique(column)
     if len(values) != 2 and not any(set(values.tolist()) <= usual for usual in ({0, 1}, {-1, 1})):
         raise DataError(
-            f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest"
+            f"labels must have two values, not {len(values)}; for more classes use one list per case in NBest"
         )
     positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
     names = frame_names(features, names)
@@ -257,7 +257,7 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
     column: NDArray[np.generic] = np.asarray(values)
     if column.shape != (count,):
-        raise DataError(f"{what} must have shape ({count},), one entry a row of features, not {column.shape}")
+        raise DataError(f"{what} must have shape ({count},), one entry per row of features, not {column.shape}")
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise DataError(f"{what} has an entry that is not finite: row {int(np.argmin(np.isfinite(column)))} (from 0)")
     return column
@@ -277,8 +277,8 @@ def measure_texts(
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
     several = checked_references(references, nbest.list_ids, "list")
     rows: list[Sequence[float]] = []
-    for (begin, end), own in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
-        count = settings.counter(own)
+    for (begin, end), references_of_list in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
+        count = settings.counter(references_of_list)
         texts = nbest.texts[begin:end]
         counted = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [counted[text] for text in texts]

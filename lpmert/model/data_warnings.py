@@ -131,7 +131,7 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
     for d in suspects:
         column = features[:, d]
         rows_and_offsets = (rows_of_lists(offsets, lists) for lists in blocks)
-        signs = {_sign_of_slope(column[rows], losses[rows], own) for rows, own in rows_and_offsets}
+        signs = {_sign_of_slope(column[rows], losses[rows], block_offsets) for rows, block_offsets in rows_and_offsets}
         evidence = int(sizes.sum()) - len(varied) - 1
         same = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
         if signs in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
@@ -214,12 +214,12 @@ def _word_in(name: str, words: re.Pattern[str], opposites: re.Pattern[str], *, t
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    for _, rows, own in blocks_of_lists(offsets):
+    for _, rows, block_offsets in blocks_of_lists(offsets):
         block = losses[rows]
-        low, high = (end.reduceat(block, own[:-1]) for end in (np.minimum, np.maximum))
-        best = block == low[list_numbers(own)]
-        single = (np.add.reduceat(best, own[:-1], dtype=np.int64) == 1).all()
-        if not (single and (best | (block == high[list_numbers(own)])).all()):
+        low, high = (end.reduceat(block, block_offsets[:-1]) for end in (np.minimum, np.maximum))
+        best = block == low[list_numbers(block_offsets)]
+        single = (np.add.reduceat(best, block_offsets[:-1], dtype=np.int64) == 1).all()
+        if not (single and (best | (block == high[list_numbers(block_offsets)])).all()):
             return False
     return True
 
@@ -231,7 +231,7 @@ def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
         n_lists >= _FEWEST_LISTS
         and len(losses) >= 3 * n_lists
         and all(((piece == 0) | (piece == 1)).all() for piece in pieces(losses))
-        and bool((of_lists(lambda block, own: np.add.reduceat(block, own[:-1]), losses, offsets) == 1).all())
+        and bool((of_lists(lambda block, offsets: np.add.reduceat(block, offsets[:-1]), losses, offsets) == 1).all())
     )
 
 

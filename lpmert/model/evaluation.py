@@ -112,8 +112,7 @@ class Evaluator:
         return last[1]
 
     def _decode(self, weights: FloatArray) -> Decoded:
-        exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
-        w = np.ldexp(weights, -exponent)  # the factor changes no choice, and products cannot overflow
+        w, exponent = rational.below_one(weights)  # so that products cannot overflow
         blocks = [block[1:] for block in blocks_of_lists(self.offsets)] or [(slice(0), self.offsets)]
         parts = [self._decode_block(weights, w, *block) for block in blocks]
         released(self.features)
@@ -160,8 +159,7 @@ def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArra
 
     blocks: offsets from 0 and features [m, D] of one block of lists after another; selection [S] counts within lists.
     """
-    exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
-    w = np.ldexp(weights, -exponent)
+    w, exponent = rational.below_one(weights)
     first, least = 0, np.inf
     for offsets, features in blocks:
         end = first + len(offsets) - 1

@@ -122,9 +122,8 @@ class WordGraphs:
     def graph(self, number: int) -> Graph:
         """Return one graph, whose arrays are views."""
         links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        arrays = (self.sources, self.seconds, self.targets, self.words)
-        n_nodes, most_links = int(self.n_nodes[number]), int(self.most_links[number])
-        return Graph(n_nodes, most_links, *(array[links] for array in arrays), self.features[links])
+        ends_and_words = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
+        return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *ends_and_words, self.features[links])
 
     @cached_property
     def log10_paths(self) -> FloatArray:
@@ -146,9 +145,9 @@ class WordGraphs:
         """
         largest, whole = np.zeros(rows.shape[1]), np.ones(rows.shape[1], dtype=bool)
         for s in range(self.n_lists):
-            own = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
-            np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(own))), out=largest)
-            whole &= (own == np.rint(own)).all(axis=0)
+            block = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
+            np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(block))), out=largest)
+            whole &= (block == np.rint(block)).all(axis=0)
         # One bit of room for what rounding adds to a sum, even to that of many tiny numbers.
         exponents = np.frexp(largest)[1] + 1 - _EXACT_BITS
         units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1000)))
@@ -234,7 +233,7 @@ def numbered_words(
         return numbers.astype(np.int32), known
     words = checked_sequence(words, "words")
     if len(words) != count:
-        raise DataError(f"words must be a sequence of {count} strings or None, one a link")
+        raise DataError(f"words must be a sequence of {count} strings or None, one per link")
     known_words = [word for word in dict.fromkeys(words) if word is not None]
     for word in known_words:
         if not isinstance(word, str) or not word:
@@ -335,7 +334,8 @@ class Lattices(WordGraphs):
     ) -> None:
         rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
         numbers, known = numbered_words(words, vocabulary, len(rows))
-        both = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
+        left = whole_numbers(sources, len(rows), "sources")
+        entered = whole_numbers(targets, len(rows), "targets")
         firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
         lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
         n_nodes, lengths, chosen = np.empty(len(ids), dtype=np.int64), [0], np.empty(len(rows), dtype=np.int64)
@@ -343,12 +343,12 @@ class Lattices(WordGraphs):
         for s, list_id in enumerate(ids):
             links = slice(int(bounds[s]), int(bounds[s + 1]))
             outer = None if firsts is None else int(firsts[s]), None if lasts is None else int(lasts[s])
-            order, sorted_ends = _sorted_links(both[0][links], both[1][links], *outer, list_id)
+            order, sorted_ends = _sorted_links(left[links], entered[links], *outer, list_id)
             useful = slice(end, end := end + len(order))
             chosen[useful], ends_of_links[:, useful] = order + links.start, sorted_ends
             n_nodes[s] = int(sorted_ends[1][-1]) + 1
             lengths.append(len(order))
-        del both
+        del left, entered
         chosen, link_losses = chosen[:end], checked_losses(losses, len(rows))
         self._set(
             features=rows[chosen],
@@ -426,12 +426,12 @@ def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes
     return np.logical_and(reached, leading)
 
 
-def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
-    """Return the given node, or the only node of `others` that is not in `inner`."""
-    if given is not None:
-        if given >= n_nodes:
-            raise DataError(f"lattice {quoted(list_id)} has no node {given}, its {what}; the largest is {n_nodes - 1}")
-        return given
+def _outer_node(node: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
+    """Return the node if it is not `None`, or else the only node of `others` that is not in `inner`."""
+    if node is not None:
+        if node >= n_nodes:
+            raise DataError(f"lattice {quoted(list_id)} has no node {node}, its {what}; the largest is {n_nodes - 1}")
+        return node
     found = np.setdiff1d(others, inner)
     if len(found) == 1:
         return int(found[0])
@@ -583,11 +583,11 @@ _JOINT = SILENT - 1
 
 def _tails(tails: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
     if len(tails) != count:
-        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one an edge")
-    found = [tuple(own) for own in tails]
-    for k, own in enumerate(found):
-        if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in own):
-            raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(own)}")
+        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one per edge")
+    found = [tuple(nodes) for nodes in tails]
+    for k, nodes in enumerate(found):
+        if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in nodes):
+            raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(nodes)}")
     return found
 
 
@@ -595,16 +595,16 @@ def _outputs(
     outputs: Sequence[Sequence[str | int]], tails: Sequence[Sequence[int]], count: int
 ) -> list[tuple[str | int, ...]]:
     if isinstance(outputs, str) or len(outputs) != count:
-        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one an edge")
+        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one per edge")
     found = []
-    for k, (own, below) in enumerate(zip(outputs, tails, strict=True)):
-        named = sorted(int(word) for word in own if not isinstance(word, str))
-        if isinstance(own, str) or named != list(range(len(below))):
+    for k, (output, edge_tails) in enumerate(zip(outputs, tails, strict=True)):
+        named = sorted(int(word) for word in output if not isinstance(word, str))
+        if isinstance(output, str) or named != list(range(len(edge_tails))):
             raise DataError(
-                f"the output of edge {k} (from 0) must name each of its {len(below)} tails once, from 0; "
-                f"it is {quoted(own)}"
+                f"the output of edge {k} (from 0) must name each of its {len(edge_tails)} tails once, from 0; "
+                f"it is {quoted(output)}"
             )
-        found.append(tuple(word if isinstance(word, str) else int(word) for word in own))
+        found.append(tuple(word if isinstance(word, str) else int(word) for word in output))
     return found
 
 

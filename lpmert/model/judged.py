@@ -82,7 +82,7 @@ class Judged:
             raise DataError(f"relevance must have one grade for each of {len(features)} documents")
         offsets = checked_offsets(self.offsets, len(features), "documents")
         if not np.isfinite(features).all():
-            raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
+            raise DataError("features must be finite; replace missing scores, for example by the least one")
         n_queries = len(offsets) - 1
         unretrieved = tuple(_numbers(own, "unretrieved").ravel() for own in self.unretrieved or [()] * n_queries)
         grades = np.concatenate([relevance, *unretrieved])
@@ -169,13 +169,13 @@ class RankingMetric:
             raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
 
     @classmethod
-    def of(cls, given: RankingMetric | str) -> RankingMetric:
+    def of(cls, metric: RankingMetric | str) -> RankingMetric:
         """Return the metric of a text such as "ndcg@10"; in "recall-l2@10" grades from 2 on are relevant."""
-        if isinstance(given, RankingMetric):
-            return given
-        found = _FORM.fullmatch(given) if isinstance(given, str) else None
+        if isinstance(metric, RankingMetric):
+            return metric
+        found = _FORM.fullmatch(metric) if isinstance(metric, str) else None
         if found is None:
-            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
+            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(metric)}")
         return cls(found["name"], int(found["k"]), int(found["least"] or 0))
 
     def __str__(self) -> str:

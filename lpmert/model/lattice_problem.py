@@ -115,7 +115,7 @@ class Verdict(NamedTuple):
 
     nearby: the winners at the nearest weights that fulfil the equations of the region exactly, empty if these are the
     same weights. strict: whether no tie between unequal statistics, of paths with different features, decides the loss,
-    and the nearby weights have the same one.
+    and the nearby weights are strictly in the region and have the same statistics without such a tie.
     """
 
     loss: int
@@ -144,7 +144,7 @@ class LatticeProblem(BaseProblem):
         self.given_metric = metric
         self.settings: TextMetric = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
-            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or use wer")
+            raise MetricError("metric 'loss' sums the losses of links, and these have none; give them, or use wer")
         if metric != "loss" and not all(lattices.references):
             raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or use loss")
         self.metric = self.settings.metric(source_of(self.settings, lattices.references))
@@ -220,7 +220,7 @@ class LatticeProblem(BaseProblem):
         leader = group_identical(features if rounding is None else rounding.codes, offsets)
         first = np.flatnonzero(leader == np.arange(len(leader)))
         if rounding is not None:
-            rounding = rounding.take(first).scaled(np.arange(len(scales)), scales)
+            rounding = rounding.take(first).scaled(scales)
         return first, times(features[first], scales), rounding
 
     def __getstate__(self) -> dict[str, Any]:

@@ -226,17 +226,17 @@ def possible_winners(
     for begin, end in pairwise(offsets.tolist()):
         block, order = features[begin:end], np.argsort(-scores[begin:end], kind="stable")
         reach = np.abs(block).max(initial=0.0) * len(centre)
-        left = order
+        unbeaten = order
         for best in order.tolist():
             if out_of_time():
                 break  # the search can deal with the others
             if not kept[begin + best]:
                 continue  # the row that beats it beats the same rows
-            differences = block[best] - block[left]
+            differences = block[best] - block[unbeaten]
             lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
             beaten = lead > error * reach + off
-            kept[begin + left[beaten]] = False
-            left = left[~beaten]
+            kept[begin + unbeaten[beaten]] = False
+            unbeaten = unbeaten[~beaten]
     return np.flatnonzero(kept)
 
 
@@ -316,11 +316,11 @@ def _is_combination(
             return False
         if guess:
             column[other] = guess / Fraction(2) ** int(exponents[other])
-    for _, rows, own in blocks_of_lists(offsets):
+    for _, rows, block_offsets in blocks_of_lists(offsets):
         if out_of_time():
             return False
-        codes = sums_of_columns(features[rows], own, column)[1]
-        if (codes != np.repeat(codes[own[:-1]], np.diff(own))).any():
+        codes = sums_of_columns(features[rows], block_offsets, column)[1]
+        if (codes != np.repeat(codes[block_offsets[:-1]], np.diff(block_offsets))).any():
             return False
     return True
 
@@ -490,8 +490,8 @@ def canonicalise(
         spread = None if rounding is None else rounding.spread
         rows = possible_winners(form.features, form.offsets, cap.unit, cap.cosine, spread)
         form = form.take(rows, take_rows(form.offsets, rows))
-    form, kept = form.folded()
-    rows = rows[kept]
+    form, rows_kept = form.folded()
+    rows = rows[rows_kept]
     columns = np.arange(form.n_features)
     scales = np.ones(len(columns))
     if cap is None:
@@ -505,7 +505,7 @@ def canonicalise(
     limits, factors = scaled_limits(form.limits, scales)
     rounding = form.rounding
     if rounding is not None:
-        rounding = rounding.scaled(np.arange(len(scales)), scales)
+        rounding = rounding.scaled(scales)
         off = reduction.rows_off[:, columns] * scales * factors[:, None]
         rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
     form = replace(form, features=times(form.features, scales), limits=limits, rounding=rounding)
@@ -513,10 +513,10 @@ def canonicalise(
         form = form.with_limits()
     unmerged = Unmerged(form.features, form.offsets, rows, Coordinates(columns, scales, reduction))
     target = merge_parallel_pairs(form)
-    unmerged_rows = np.flatnonzero(target == np.arange(len(target)))
+    leaders = np.flatnonzero(target == np.arange(len(target)))
     summed = np.zeros_like(form.values)
     np.add.at(summed, target, form.values)
-    form, _ = form.with_values(summed).take(unmerged_rows, take_rows(form.offsets, unmerged_rows)).folded()
+    form, _ = form.with_values(summed).take(leaders, take_rows(form.offsets, leaders)).folded()
     if cap is None and not len(limits):
         varying = form.varying  # merging can drop a feature's last list
         form, columns, scales = form.of_columns(varying), columns[varying], scales[varying]

@@ -135,7 +135,7 @@ class Problem(BaseProblem):
             self.losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
         elif ties != "first":
             raise MethodError(
-                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
+                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} does not have"
             )
         super().__init__(nbest, region)
         features = nbest.features

@@ -90,26 +90,27 @@ class Reduction:
         found = dict(zip(self.given.labels, inside.tolist(), strict=True))
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
-    def features(self, given: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
-        """Return features [M, D] as features [M, d], and their rounding and that of limits, `None` if all are exact.
+    def features(self, full: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
+        """Return full features [M, D] in reduced coordinates [M, d], and their rounding and that of limits.
 
-        offsets [S + 1]: of the lists. Features are not copied if all stay. Raises `DataError` where sums overflow.
+        offsets [S + 1]: of the lists. The rounding is `None` if all are exact. Features are not copied if all stay.
+        Raises `DataError` where sums overflow.
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            all_stay = len(self.columns) == given.shape[1]
-            features = codes = given if all_stay else np.ascontiguousarray(given[:, self.columns])
+            all_stay = len(self.columns) == full.shape[1]
+            features = codes = full if all_stay else np.ascontiguousarray(full[:, self.columns])
             spread = np.zeros(len(self.columns))
         else:
-            sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
+            sums = [sums_of_columns(full, offsets, column) for column in self.exact_basis]
             features, codes = (np.column_stack(parts) for parts in list(zip(*sums, strict=True))[:2])
             spread = np.array([off for _, _, off in sums])
         if self.off is not None:
-            features, columns = np.ascontiguousarray(given @ self.basis), None
-            spread = np.full(features.shape[1], self.off * np.abs(given).sum(axis=1).max(initial=0.0))
+            features, columns = np.ascontiguousarray(full @ self.basis), None
+            spread = np.full(features.shape[1], self.off * np.abs(full).sum(axis=1).max(initial=0.0))
         if not spread.any() and not self.rows_off.any():
             return features, None
-        return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
+        return features, Rounding(spread, full, codes, columns, np.arange(len(full)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
         """Return the weights [D] whose coordinates are u [d]."""

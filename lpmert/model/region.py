@@ -275,7 +275,7 @@ def _cap(region: Region, builder: _Builder) -> Cap | None:
     cosine = _number(region.cosine, "the cosine")
     if region.wide:
         raise RegionError(
-            "a cosine below 0 leaves weights that are no convex region, which only `solve` and lpmert.minimize search; "
+            "with a cosine below 0 the region is not convex, and only `solve` and lpmert.minimize search it; "
             f"got {cosine:g}, give 0 or more"
         )
     if not 0.0 <= cosine < 1.0:

@@ -39,14 +39,17 @@ class Cap:
 
     def contains(self, weights: FloatArray | Sequence[Fraction], *, strictly: bool = False) -> bool:
         """Whether weights [d] lie in the cap, or strictly inside, in exact arithmetic on its numbers."""
-        w, c = ([Fraction(value) for value in one] for one in (weights, self.centre.tolist()))
+        w, c = ([Fraction(value) for value in vector] for vector in (weights, self.centre.tolist()))
         product = dot(w, c)
         excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
         return bool(product > 0 and (excess > 0 if strictly else excess >= 0))
 
 
 _TOLERANCE = 1e-12
+"""Gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open."""
+
 _STEPS = 50
+"""Halvings of the step inwards that `reach_cap` tries."""
 
 
 def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -90,7 +93,11 @@ _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 _RAY_BITS = 12
 _ROOM = 1.02
+"""Factor by which a simplex around a round cone is larger than needed."""
+
 _LEAST_COSINE = 0.1
+"""Least cosine of a ray with the axis of a round cone."""
+
 _LEAST_TANGENT = 1e-5
 """Least opening of a round cone: a narrower one would be as flat as the cone that it is to enclose."""
 

@@ -166,8 +166,8 @@ def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets:
     figure: takes the values [m] of a block and the offsets of its lists, and returns one row for each list.
     """
     parts = []
-    for _, rows, own in blocks_of_lists(offsets):
-        parts.append(np.asarray(figure(values[rows], own)))
+    for _, rows, block_offsets in blocks_of_lists(offsets):
+        parts.append(np.asarray(figure(values[rows], block_offsets)))
         released(values)
     return joined(parts)
 

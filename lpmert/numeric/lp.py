@@ -183,7 +183,7 @@ class LinOptimizer:
         """
         decision = _Decision(self, chosen)
         verdict = decision.decide(start, rows)
-        return verdict if self.cap is None or verdict.weights is None else decision.reach(self.cap, verdict)
+        return verdict if self.cap is None else decision.reach(self.cap, verdict)
 
     def centre(self, chosen: Chosen, *, start: FloatArray | None = None) -> tuple[FloatArray, float | None]:
         """Return the weights [D] in the box [-1, 1]^D with the largest least margin, and that margin.
@@ -364,7 +364,7 @@ class _Decision:
             core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
             return Verdict(False, verdict.rows, core=core)
         if weights is not None:
-            weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
+            weights, _ = rational.below_one(weights)
         if weights is not None and self.comparisons.confirmed(weights):
             return self._attainable(weights)
         return Verdict(True, verdict.rows)
@@ -390,8 +390,7 @@ class _Decision:
         weights = self.comparisons.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
         if not np.isfinite(weights).all():
             raise ValueError("start must be finite")
-        _, exponent = np.frexp(np.abs(weights).max(initial=0.0))
-        return np.ldexp(weights, -exponent) if weights.any() else np.ones(self.width)
+        return rational.below_one(weights)[0] if weights.any() else np.ones(self.width)
 
     def _unclear(self, weights: FloatArray) -> IntArray:
         margins, bound = self.comparisons.margins(weights)

@@ -84,6 +84,12 @@ def round_to_floats(weights: Sequence[int]) -> FloatArray:
     return np.array([weight / (1 << bits) for weight in weights], dtype=np.float64)
 
 
+def below_one(weights: FloatArray) -> tuple[FloatArray, int]:
+    """Return weights [D] divided by a power of two, so that all are below 1, and its exponent; no choice changes."""
+    exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
+    return np.ldexp(weights, -exponent), exponent
+
+
 def farkas(rows: Rows) -> list[int] | None:
     """Return non-negative integers [R], not all zero, that add the rows up to exactly zero.
 
@@ -151,9 +157,9 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
         point[d] += step
         margins[:] = [margin + a * step for margin, a in zip(margins, columns[d], strict=True)]
 
-    left = sorted(range(len(point)), key=lambda d: abs(weights[d]))
-    while left:
-        for d in left:
+    unrounded = sorted(range(len(point)), key=lambda d: abs(weights[d]))
+    while unrounded:
+        for d in unrounded:
             # margin + a step > 0
             least = max(
                 (-margin // a + 1 for margin, a in zip(margins, columns[d], strict=True) if a > 0), default=None
@@ -163,7 +169,7 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
             )
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
-        d = left.pop()
+        d = unrounded.pop()
         fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # the integers may be beyond the range of doubles
         move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
     return round_to_floats(point)

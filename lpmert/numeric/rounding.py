@@ -75,9 +75,9 @@ def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> Bo
     places = binary_places(features)
     if places is None or not np.isfinite(rays).all():
         return np.zeros(len(rays), dtype=bool)
-    own = _places(rays).max(axis=1, initial=0)
+    ray_places = _places(rays).max(axis=1, initial=0)
     sizes = largest * np.abs(rays).max(axis=1, initial=0.0)
-    return np.asarray((own <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - own)))
+    return np.asarray((ray_places <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - ray_places)))
 
 
 _MOST_DIGITS = 15
@@ -116,11 +116,12 @@ class Decimals(NamedTuple):
 
 
 def decimals_of(features: FloatArray) -> Decimals:
-    """Return what features [M, D] stand for: decimals, or the doubles as given where doubles hold the decimals anyway.
+    """Return what features [M, D] stand for: decimals, or else the doubles as given.
 
-    They stand for decimals if each is the double nearest to one, and 15 digits reach from the first digit of the
-    largest to the last place of any. Times a power of ten and one of two, these decimals are whole but for a power of
-    two, and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
+    They stand for decimals if each is the double nearest to one, 15 digits reach from the first digit of the largest to
+    the last place of any, and doubles do not hold all of them exactly. Times a power of ten and one of two, these
+    decimals are whole numbers times a power of two, and about as large as before. One factor for all columns changes
+    neither choices nor weights.
     """
     as_given = Decimals(None)
     largest = max(max(-piece.min(), piece.max()) for piece in pieces(features)) if features.size else 0.0
@@ -158,16 +159,16 @@ Column = Mapping[int, Fraction]
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """The exact features [m, d] that doubles round: products of vectors `given` [n, D] with `columns` [d].
+    """The exact features [m, d] that doubles round: products of `vectors` [n, D] with `columns` [d].
 
     spread [d]: how far a feature, or a limit, may be from the exact one. columns: `None` where they are unknown. codes
-    [n, d]: equal where the exact features of a column and a list are equal. rows [m]: the given vector of each feature
-    row, or -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces that `with_limits` appends, up to
+    [n, d]: equal where the exact features of a column and a list are equal. rows [m]: the vector of each feature row,
+    or -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces that `with_limits` appends, up to
     positive factors.
     """
 
     spread: FloatArray
-    given: FloatArray
+    vectors: FloatArray
     codes: FloatArray
     columns: Sequence[Column] | None
     rows: IntArray
@@ -186,22 +187,23 @@ class Rounding:
     def take(self, rows: NDArray[np.integer]) -> Rounding:
         return replace(self, rows=self.rows[rows])
 
-    def scaled(self, columns: IntArray, scales: FloatArray) -> Rounding:
-        """Return only these columns [d], multiplied by powers of two [d]."""
+    def scaled(self, scales: FloatArray, columns: IntArray | None = None) -> Rounding:
+        """Return these columns [d], by default all, multiplied by powers of two [d]."""
+        columns = np.arange(len(scales)) if columns is None else columns
         factors = [Fraction(scale) for scale in scales.tolist()]
 
         def scale(vectors: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
             return [[row[d] * f for d, f in zip(columns.tolist(), factors, strict=True)] for row in vectors]
 
-        bases = None
+        scaled_columns = None
         if self.columns is not None:
             pairs = zip(columns.tolist(), factors, strict=True)
-            bases = [{k: value * factor for k, value in self.columns[d].items()} for d, factor in pairs]
+            scaled_columns = [{k: value * factor for k, value in self.columns[d].items()} for d, factor in pairs]
         return Rounding(
             self.spread[columns] * scales,
-            self.given,
+            self.vectors,
             self.codes[:, columns],
-            bases,
+            scaled_columns,
             self.rows,
             scale(self.limits),
             [whole_row(row) for row in scale([[Fraction(value) for value in row] for row in self.others])],
@@ -229,7 +231,7 @@ class Rounding:
         )
 
     def varying(self, offsets: IntArray) -> IntArray:
-        """Return the columns whose exact features differ within a list; offsets [s + 1]: of lists of given vectors."""
+        """Return the columns whose exact features differ within a list; offsets [s + 1]: of lists of `vectors`."""
         codes = self.codes[self.rows]
         first = codes[np.repeat(offsets[:-1], np.diff(offsets))]
         return np.flatnonzero((codes != first).any(axis=0))
@@ -237,11 +239,11 @@ class Rounding:
     def differences(self, chosen: IntArray, other: IntArray) -> list[list[int]]:
         """Return the exact rows chosen - other, each of two rows of one list and up to a positive factor."""
         first, second = self.rows[chosen], self.rows[other]
-        of_given = first >= 0
-        deltas = iter(rational.difference_rows(self.given[first[of_given]], self.given[second[of_given]]))
+        of_vectors = first >= 0
+        deltas = iter(rational.difference_rows(self.vectors[first[of_vectors]], self.vectors[second[of_vectors]]))
         found = []
-        for a, b, is_given in zip(first.tolist(), second.tolist(), of_given.tolist(), strict=True):
-            if is_given:
+        for a, b, is_vector in zip(first.tolist(), second.tolist(), of_vectors.tolist(), strict=True):
+            if is_vector:
                 delta = next(deltas)
                 row = [sum(delta[k] * factor for k, factor in column) for column in self._whole_columns]
             else:
@@ -307,7 +309,7 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     with np.errstate(over="ignore"):
         values = np.ldexp(total + rest, top)
     if not np.isfinite(values).all():
-        raise DataError("a sum of features that an equation asks for overflows; rescale these features")
+        raise DataError("a sum of features that an equation needs overflows; rescale these features")
     if exact and np.array_equal(np.ldexp(values, -top), total):
         return values, values, 0.0
     second_order = 16.0 * (len(used) + 2) ** 2 * EPSILON**2 * float(size.max(initial=0.0))
