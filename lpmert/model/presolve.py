@@ -361,22 +361,17 @@ def merge_parallel_pairs(form: Canonical) -> IntArray:
     rounded = np.round(direction * np.sign(leading), 9) + 0.0
     _, group, count = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     group = group.ravel()
-    seen: dict[tuple[int, ...], int] = {}
+    seen: dict[tuple[int, ...], tuple[int, bool]] = {}
     for k in np.flatnonzero(count[group] > 1):
         if out_of_time():
             break  # unmerged lists are right too, only slower
         first = offsets[pairs[k : k + 1]]
         (row,) = exact_differences(features, rounding, first, first + 1)
-        sign = 1 if next(value for value in row if value) > 0 else -1
-        key = tuple(sign * value for value in row)
-        start = offsets[pairs[k]]
-        if key not in seen:
-            seen[key] = sign * (start + 1)  # never 0, so that the sign is kept
-            continue
-        leader = abs(seen[key]) - 1
-        same = (seen[key] > 0) == (sign > 0)
-        target[start] = leader + (0 if same else 1)
-        target[start + 1] = leader + (1 if same else 0)
+        positive = next(value for value in row if value) > 0
+        key = tuple(row if positive else [-value for value in row])
+        start = int(first[0])
+        leader, leader_positive = seen.setdefault(key, (start, positive))
+        target[start : start + 2] = (leader, leader + 1) if positive == leader_positive else (leader + 1, leader)
     return target
 
 
