@@ -140,7 +140,6 @@ class Problem(BaseProblem):
         super().__init__(nbest, region)
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
-        self._unit = self._decimals.unit
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
         if self.reduced:
             keep_little()
@@ -167,7 +166,7 @@ class Problem(BaseProblem):
         self._on_equations = None
         if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
-        self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._unit)
+        self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._decimals.unit)
         released(dense)
         if self.reduced:
             give_back()
@@ -266,7 +265,7 @@ class Problem(BaseProblem):
         if self.reduced and evaluator is self._evaluator:
             blocks = ((offsets, dense) for _, offsets, dense in self._hypotheses.blocks())
             margin = least_lead(blocks, selection, checked)
-        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._unit)
+        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._decimals.unit)
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
