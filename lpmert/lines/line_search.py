@@ -1,6 +1,4 @@
-"""Exact line searches for additive and ratio metrics: on lists, and on all paths of lattices or derivations of
-hypergraphs.
-"""
+"""Exact line searches for additive and ratio metrics, on lists, lattices and hypergraphs."""
 
 from __future__ import annotations
 
@@ -22,25 +20,25 @@ from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
 
 _PIECE = 1_000_000
-"""Coordinates times hypotheses searched between two looks at the clock."""
+"""Coordinates times hypotheses searched between two checks of the clock."""
 
 
 class Step(NamedTuple):
-    """The level that a line search promises, and the t on the line weights + t direction that has it."""
+    """The least level on a line, and a t that attains it: at weights + t direction."""
 
     level: float
     t: float
 
 
 OnLine = tuple[core.LineSearch, tuple[FloatArray, FloatArray]]
-"""Lists for a line, and what its weights and direction are for these."""
+"""A searchable set of lists, and the weights and direction of the line in its features."""
 
 
 class LossInCore(NamedTuple):
-    """What hypotheses cost, as the core takes it.
+    """The losses of hypotheses in the form that the core takes.
 
-    kind: `ADDITIVE`, where costs [M] add up, or that of a ratio metric of statistics [M, K], a constant [K] and
-    parameters.
+    kind: `ADDITIVE`, with costs [M] that add up; or the kind of a ratio metric, with statistics [M, K], their constant
+    [K] and the parameters of the formula.
     """
 
     kind: int
@@ -54,7 +52,7 @@ ADDITIVE = -1
 
 
 class Space:
-    """Where searches move: how features vary within lists, and where limits and cap end a line."""
+    """The weight space of a search: how features vary within lists, and where limits and cap end a line."""
 
     def __init__(self, canonical: Canonical) -> None:
         self.dimension = canonical.n_features
@@ -62,11 +60,14 @@ class Space:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
+        """Standard deviation [D] of each feature within lists; random weights are drawn in units of its inverse."""
         return units([(self.form.features, self.form.offsets)])
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
-        """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
+        """Return the interval of t, around 0, in which weights + t direction stay within limits and cap.
+
+        Returns the whole line if t = 0 lies outside, or the interval is a point.
+        """
         low, high = -inf, inf
         limits, cap = self.form.limits, self.form.cap
         if len(limits):
@@ -92,7 +93,7 @@ class Space:
 
 
 class LineSearcher(Space):
-    """Line searches in a space: what descents need of them."""
+    """Line searches in a weight space, as descents use them."""
 
     @abstractmethod
     def at(self, weights: FloatArray) -> float:
@@ -108,14 +109,15 @@ class LineSearcher(Space):
     def along(self, weights: FloatArray, direction: FloatArray) -> Step:
         """Return the best step on the line weights + t direction within the limits.
 
-        It leads to the middle, as an angle, of the nearest of the intervals with the least level.
+        The step leads to the middle, measured as an angle, of the nearest interval with the least level.
         """
         lists, line = self._lists_on(weights, direction)
         return Step(*lists.along(*line, *self.range(weights, direction), unit_of(weights, direction)))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
-        """Return which of these coordinates has the best step on its line from weights [D], the first of equals, and
-        that step.
+        """Return the coordinate whose line from weights [D] has the best step, the first of equals, and that step.
+
+        Returns coordinate -1 if none has a finite level.
         """
         best, step = -1, Step(inf, 0.0)
         for coordinate in coordinates.tolist():
@@ -130,8 +132,8 @@ class LineSearcher(Space):
 class LineSearch(LineSearcher):
     """Line searches on lists in canonical form; source: Och, ACL 2003.
 
-    A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
-    Not for use by several threads at a time. Raises `MethodError` for a metric that the core cannot compute.
+    A level is a sum of costs, or the loss of a ratio metric. Lines that start within limits and cap stay there. An
+    object is for one thread at a time. Raises `MethodError` for a metric that the core cannot compute.
     """
 
     def __init__(self, canonical: Canonical) -> None:
@@ -149,8 +151,9 @@ class LineSearch(LineSearcher):
         return self._lists, (weights, direction)
 
     def around(self, weights: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the pieces [3, n], within the limits and the cap, of the circle cos(t) weights + sin(t) direction [D]:
-        where each begins and ends, in radians, and its level.
+        """Return the pieces of the circle cos(t) weights + sin(t) direction that lie within limits and cap.
+
+        Returns [3, n]: the begin and end of each piece, in radians, and its level.
         """
         limits, cap = self.form.limits, self.form.cap
         unit, cosine = (np.empty(0), 0.0) if cap is None else (cap.unit, cap.cosine)
@@ -166,15 +169,15 @@ class LineSearch(LineSearcher):
         for begin in range(0, len(coordinates), piece):
             if begin and out_of_time():
                 break
-            some, scale = coordinates[begin : begin + piece], unit_of(weights, np.ones(1))
-            coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale)
+            block, scale = coordinates[begin : begin + piece], unit_of(weights, np.ones(1))
+            coordinate, *found = self._lists.best_coordinate(weights, block, ranges, scale)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)
         return best, step
 
 
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
-    """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
+    """Return lists for line searches: features [M, D], offsets [S + 1], costs [M]."""
     return core.line_search(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
 
 
@@ -183,13 +186,13 @@ def _sum_of(costs: IntArray) -> LossInCore:
 
 
 def unit_of(weights: FloatArray, direction: FloatArray) -> float:
-    """Return |weights| / |direction|, the natural unit of t on a line, or 1 where one of them is 0."""
+    """Return |weights| / |direction|, the natural unit of t on a line; 1 if either is 0."""
     numerator, denominator = float(np.linalg.norm(weights)), float(np.linalg.norm(direction))
     return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
 
 
 def loss_of_form(canonical: Canonical) -> LossInCore:
-    """Return what hypotheses cost, for the core; raises `MethodError` for a metric that it cannot compute."""
+    """Return the losses of a canonical form for the core; raises `MethodError` for a metric that it cannot compute."""
     if canonical.additive:
         return _sum_of(canonical.costs)
     totals = canonical.totals
@@ -203,14 +206,15 @@ def loss_of_form(canonical: Canonical) -> LossInCore:
 
 
 _INTERCEPT, _SLOPE = np.eye(2)
-"""Weights and direction of lines whose features are their intercepts and slopes."""
+"""Weights and direction for lists whose two features are intercept and slope."""
 
 
 class LatticeLineSearch(LineSearcher):
-    """Line searches on lattices or hypergraphs, whose lists are the hypotheses that are best somewhere on the line.
+    """Line searches on lattices or hypergraphs: the lists of a line are the hypotheses that win somewhere on it.
 
-    A level is a sum of losses, or the ratio metric's loss. Sources: Macherey and others, EMNLP 2008; Kumar and others,
-    ACL 2009. Not for use by several threads at a time. Raises `MethodError` for a metric whose formula is not known.
+    A level is a sum of losses, or the loss of a ratio metric. Sources: Macherey and others, EMNLP 2008; Kumar and
+    others, ACL 2009. An object is for one thread at a time. Raises `MethodError` for a metric that the core cannot
+    compute.
     """
 
     def __init__(self, problem: LatticeProblem) -> None:
@@ -220,7 +224,7 @@ class LatticeLineSearch(LineSearcher):
 
     @cached_property
     def spread(self) -> FloatArray:
-        """How far each feature [D] varies between the paths of a lattice, on average; 1 for one that does not."""
+        """Range [D] of each feature over the paths of a lattice, on average; 1 for a feature that does not vary."""
         width = np.zeros(self.dimension)
         for graph in self._problem.graphs:
             links = graph.links()
@@ -239,13 +243,13 @@ class LatticeLineSearch(LineSearcher):
     def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
         """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
 
-        Returns the t [n] from which on each wins, -inf first, and the links of each.
+        Returns the t [n] from which each wins, -inf first, and the links of each.
         """
         _, _, starts, ways = self._envelope(number, weights, direction)
         return starts, ways
 
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
-        """Return the envelope of each lattice as a list of lines, whose features are intercept and slope."""
+        """Return lists of the hypotheses on the envelope of each lattice; their features are intercept and slope."""
         lines: list[FloatArray] = []
         statistics: list[FloatArray] = []
         offsets = [0]
@@ -255,8 +259,8 @@ class LatticeLineSearch(LineSearcher):
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
         table = np.array(statistics)
-        own = {"costs": table[:, 0].astype(np.int64)} if self.form.additive else {"statistics": table}
-        loss = self._loss._replace(**own)
+        losses = {"costs": table[:, 0].astype(np.int64)} if self.form.additive else {"statistics": table}
+        loss = self._loss._replace(**losses)
         return core.line_search(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
     def _envelope(

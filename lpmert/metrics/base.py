@@ -1,12 +1,12 @@
-"""The contract of a metric, what turns summed statistics into a loss; losses that are sums over lists, and fractions.
+"""The contract of metrics, which turn summed statistics into a loss; losses that are sums over lists, or fractions.
 
-The formulas of ratio metrics that searches know, by `kind`, which `lpmert/core/ratio.hpp` computes and bounds:
+The formulas of ratio metrics by `kind`, which `lpmert/core/ratio.hpp` computes and bounds:
 
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
 FRACTION: a.x / b.x; parameters a [K], b [K]; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
-BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss where second is at most `most`, and never
-above 1/2; beyond it is 1/2 + v * (second - most), and never above 1.
+BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss, at most 1/2, while second is at most
+`most`; beyond that it is 1/2 + v * (second - most), at most 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lpmert.system.mapped import blocks_of_rows
 class Metric(Protocol):
     """A loss on summed statistics; lower losses are better, whatever the direction of the score.
 
-    `name` is what users type, `signature` names every setting that changes the number.
+    `name` is what users type; `signature` names every setting that changes the loss.
     """
 
     @property
@@ -44,7 +44,7 @@ class Metric(Protocol):
         """Return the loss of summed statistics [K]."""
 
     def score(self, total: FloatArray) -> float:
-        """Return the figure users know, in native units, of summed statistics [K]."""
+        """Return the score of summed statistics [K], in the unit that users know."""
 
 
 @runtime_checkable
@@ -52,14 +52,14 @@ class AdditiveMetric(Metric, Protocol):
     """A metric whose loss is a sum over lists."""
 
     def losses(self, statistics: FloatArray) -> FloatArray:
-        """Return the loss [M] that each hypothesis adds, from statistics [M, K]."""
+        """Return the loss [M] of each hypothesis, from statistics [M, K]."""
 
 
 class RatioMetric(ABC):
-    """A metric whose formula the searches know, of summed statistics: one of `lpmert.metrics.ratio`, and no other.
+    """A metric whose formula of summed statistics the core computes and bounds: only those of `lpmert.metrics.ratio`.
 
-    `kind` and `parameters` name the formula, which the core computes and bounds. Statistics are whole numbers of at
-    least 0 with these `columns`, so that their sums are exact in any order.
+    `kind` and `parameters` name the formula. Statistics are whole numbers of at least 0 with these `columns`, so that
+    their sums are exact in any order.
     """
 
     name: str
@@ -82,8 +82,8 @@ class RatioMetric(ABC):
         return float(self.losses_of_totals(np.asarray(total)[None])[0])
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
-        """Return the losses [n] of summed statistics [n, K]: at least 0, and at most 1 but for fractions."""
-        from lpmert import core  # here: the checker of certificates loads no search
+        """Return the losses [n] of summed statistics [n, K]: at least 0, and at most 1 except for fractions."""
+        from lpmert import core  # imported here: the certificate checker loads no search
 
         return core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64))
 
@@ -99,9 +99,9 @@ def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
 
 
 def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) -> None:
-    """Raise `MetricError` unless statistics [M, K] have these columns, all whole numbers of at least 0.
+    """Raise `MetricError` unless statistics [M, K] are whole numbers of at least 0 for these columns.
 
-    Whole numbers whose sums stay below 2**53, so that these are exact.
+    Their sums must stay below 2**53, so that they are exact.
     """
     if statistics.shape[1] != len(columns):
         raise MetricError(
@@ -125,16 +125,17 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
 BLEU, FRACTION, CHRF, BUDGET = range(4)
 
 LARGEST_FACTOR = 10**6
+"""Largest factor of a column in the numerator or denominator of a fraction."""
 
 
 class SumFraction(NamedTuple):
-    """A loss above . x / below . x of summed counts x [K]; 1 where it would be x/0."""
+    """The loss (above . x) / (below . x) of summed counts x [K]; 1 if the denominator is 0."""
 
     above: IntArray
     below: IntArray
 
     def parts(self, statistics: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return what counts [m, K] add to numerator and denominator."""
+        """Return what hypotheses, with counts [m, K], add to numerator [m] and denominator [m]."""
         counts = np.rint(statistics).astype(np.int64)
         return counts @ self.above, counts @ self.below
 
@@ -144,27 +145,27 @@ class SumFraction(NamedTuple):
         return Fraction(above, below) if below else Fraction(1)
 
     def unit(self, statistics: FloatArray) -> float:
-        """Return a power of two of which any two different losses of selections from [M, K] are at least two apart."""
+        """Return a power of two u: different losses of selections from hypotheses [M, K] are at least 2 u apart."""
         most = int(self.parts(statistics)[1].sum())
         return float(np.ldexp(1.0, -2 * most.bit_length() - 1))
 
 
 def fraction_of(metric: Metric) -> SumFraction | None:
-    """Return the fraction that is a metric's loss; `None` for other losses."""
+    """Return the loss of a metric as a fraction of sums, `None` if it is none."""
     if not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
     return SumFraction(*np.split(metric.parameters.astype(np.int64), 2))
 
 
 def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
-    """Return the loss of summed statistics [K], exact for a fraction, or else as searches compute it."""
+    """Return the loss of summed statistics [K]: exact for a fraction, otherwise as searches compute it."""
     fraction = fraction_of(metric)
     return metric.loss(total) if fraction is None else fraction.loss(total)
 
 
 @dataclass(frozen=True)
 class SumOfLosses:
-    """The sum of one statistics column over the chosen hypotheses; source tells in the signature what it counts."""
+    """The sum of one statistics column over the chosen hypotheses; source: what it counts, for the signature."""
 
     name = "loss"
     source: str = ""
@@ -188,7 +189,7 @@ class SumOfLosses:
         return float(total[0])
 
     def score(self, total: FloatArray) -> float:
-        """Return the loss itself: its native unit is that of the column."""
+        """Return the loss itself, in the unit of the column."""
         return float(total[0])
 
 
@@ -212,8 +213,8 @@ class ZeroOne(SumOfLosses):
 class Wer(SumOfLosses):
     """Word errors, from two columns: the errors of a hypothesis and the words of its reference.
 
-    All hypotheses of a list have the same reference. So the word error rate is the sum of the errors over a constant,
-    and the loss is that sum; the score is the rate.
+    All hypotheses of a list have the same reference, so the word error rate is the sum of errors divided by a constant.
+    The loss is that sum; the score is the rate.
     """
 
     name = "wer"
@@ -228,9 +229,9 @@ class Wer(SumOfLosses):
         check_counts(self.name, ("errors", "length"), statistics)
 
     def check_lengths(self, statistics: FloatArray, offsets: IntArray) -> None:
-        """Raise `MetricError` unless the hypotheses of each list, from offsets [S + 1], have references of one length.
+        """Raise `MetricError` unless the hypotheses of each list, offsets [S + 1], have references of one length.
 
-        Otherwise a sum of errors is not a rate times a constant.
+        Otherwise the sum of errors is not proportional to the rate.
         """
         lengths, starts = statistics[:, 1], offsets[:-1]
         least, most = np.minimum.reduceat(lengths, starts), np.maximum.reduceat(lengths, starts)
@@ -249,6 +250,6 @@ class Wer(SumOfLosses):
 
 
 class Cer(Wer):
-    """Character errors: the same, of characters."""
+    """Character errors, from two columns: the errors of a hypothesis and the characters of its reference."""
 
     name = "cer"

@@ -1,6 +1,6 @@
-"""The metric that a name or the columns of statistics tell, and whether it keeps its contract.
+"""Finding a metric by name or by the columns of statistics, and testing that it keeps its contract.
 
-That is tried on selections drawn from the lists that it is to be used on.
+It is tested on selections drawn from the lists on which it will be used.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from lpmert.system.mapped import released
 
 
 def metric_by_name(metric: str | Metric) -> Metric:
-    """Return the metric of this name or at this `module:Class`, or the argument itself if it is a metric.
+    """Return the metric of this name or at this `module:Class`; a metric is returned as it is.
 
     Raises `MetricError` for anything else.
     """
-    given = metric
+    found = metric
     if isinstance(metric, str):
         if metric in TEXT_METRICS and metric not in METRICS.own:
             raise MetricError(
-                f"metric {quoted(metric)} is of texts; give the references (--references), or for lists with counts "
-                f"one of {listed(METRICS.names())}"
+                f"metric {quoted(metric)} is counted from texts; give references (--references), or for lists with "
+                f"counts one of {listed(METRICS.names())}"
             )
-        metric = METRICS.build(metric)
-    if isinstance(metric, type):
-        raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
-    if not isinstance(metric, Metric):
-        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(given)}")
-    return metric
+        found = METRICS.build(metric)
+    if isinstance(found, type):
+        raise MetricError(f"metric is the class {found.__name__}; pass an object of it, such as {found.__name__}()")
+    if not isinstance(found, Metric):
+        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(metric)}")
+    return found
 
 
 def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
-    """Return a metric as `metric_by_name` does, and for `None` the one that the names of the statistics tell.
+    """Return `metric_by_name`, or for `None` the metric that the names of the statistics imply.
 
-    Raises `MetricError` where they tell none.
+    Raises `MetricError` if they imply none.
     """
     if metric is not None:
         return metric_by_name(metric)
@@ -61,16 +61,16 @@ def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
 
 
 def metric_of_columns(names: Sequence[str]) -> Metric | None:
-    """Return the metric that statistics with these names are for; `None` where the names do not tell.
+    """Return the metric that statistics with these names are for; `None` if the names do not tell.
 
-    F of match, predicted and gold is F1. Errors and lengths of references are an error rate, even where lengths are the
-    same within lists: the unit of a loss must not hang on the numbers in a file, the optimum is that of the sum, and it
-    takes as many nodes. Who means the sum has one column, or "wer".
+    F of match, predicted and gold is F1. Errors and lengths of references are an error rate, even if lengths are equal
+    within lists: the unit of a loss must not depend on the numbers in a file, and the optimum, and the nodes it takes,
+    are those of the sum of errors. For that sum itself, give one column, or name "wer".
     """
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    # Here: who checks a certificate of a sum of losses loads none of them.
+    # imported here: checking a certificate of a sum of losses needs none of them
     from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, error_rate, f_beta
 
     known: dict[tuple[str, ...], Callable[[], Metric]] = {
@@ -97,14 +97,14 @@ _MOST_SELECTIONS = 200
 _MOST_NUMBERS = 2_000_000
 
 _ADDING_UP = 1e-9
-"""Share of the losses by which their sum may miss the loss of the sums: far beyond rounding, far below a mistake."""
+"""Relative error allowed between a sum of losses and the loss of the sums: far above rounding, far below a mistake."""
 
 
 def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:
-    """Raise `MetricError` where a metric is seen to break its contract on lists: statistics [M, K], offsets [S + 1].
+    """Raise `MetricError` if a metric breaks its contract on a selection: statistics [M, K], offsets [S + 1].
 
-    A sum over lists has to add up, which proofs take for granted, and every loss must be finite. Those of ratio metrics
-    are formulas of the core.
+    An additive loss must add up, because proofs rely on it, and every loss must be finite. Ratio metrics need no test:
+    the core has their formulas.
     """
     if isinstance(metric, RatioMetric):
         return
@@ -121,12 +121,12 @@ def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> N
 
 
 def _selections(offsets: IntArray, n_columns: int) -> IntArray:
-    """Return rows [n, S]: every list's first and last hypothesis, and others drawn from it.
+    """Return selections as rows [n, S]: all first and all last hypotheses, and random ones.
 
-    Of very many lists, some: sums over these tell as much.
+    If there are very many lists, only a sample of them is used, which tells as much.
     """
-    every = max(1, -(-4 * (len(offsets) - 1) * n_columns // _MOST_NUMBERS))
-    sizes, starts = np.diff(offsets)[::every], offsets[:-1:every]
+    stride = max(1, -(-4 * (len(offsets) - 1) * n_columns // _MOST_NUMBERS))
+    sizes, starts = np.diff(offsets)[::stride], offsets[:-1:stride]
     number = int(np.clip(_MOST_NUMBERS // max(1, len(sizes) * n_columns), 4, _MOST_SELECTIONS))
     drawn = np.random.default_rng(0).integers(1 << 32, size=(number, len(sizes)), dtype=np.uint32).astype(np.int64)
     drawn *= sizes
@@ -137,14 +137,14 @@ def _selections(offsets: IntArray, n_columns: int) -> IntArray:
 
 
 def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, losses: FloatArray) -> None:
-    own = np.asarray(metric.losses(statistics), dtype=np.float64)
-    if own.shape != (len(statistics),) or not np.isfinite(own).all():
+    each = np.asarray(metric.losses(statistics), dtype=np.float64)
+    if each.shape != (len(statistics),) or not np.isfinite(each).all():
         raise MetricError(
             f"metric {quoted(metric.name)}: losses must return one finite number for each of the {len(statistics)} "
             "hypotheses"
         )
     with np.errstate(over="ignore", invalid="ignore"):
-        chosen = own[rows]
+        chosen = each[rows]
         released(statistics)
         sums = chosen.sum(axis=1)
         size = np.abs(chosen, out=chosen).sum(axis=1) + np.abs(losses)

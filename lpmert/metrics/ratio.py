@@ -1,9 +1,9 @@
 """Metrics that are functions of summed statistics: corpus BLEU, corpus chrF, precision, recall, F_beta, budgets.
 
-And losses in the units that users know: rates, where it is known what to divide them by, scores, gains.
+Also losses in the units that users know: rates, scores, gains.
 
-`check` refuses statistics that a formula does not take: the loss of what it lets pass is at least 0, and at most 1
-unless it is a fraction.
+`check` refuses statistics that a formula does not take; the loss of accepted ones is at least 0, and at most 1 except
+for fractions.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from lpmert.system.mapped import blocks_of_rows, pieces
 def _check_matches(
     name: str, statistics: FloatArray, matching: slice, among: Sequence[slice], what: str, remedy: str
 ) -> None:
-    """Raise `MetricError` where hypotheses have more matches, in some columns, than what these are among, in others."""
+    """Raise `MetricError` if a hypothesis has more matches (columns `matching`) than items (columns `among`)."""
     for first, block in blocks_of_rows(statistics):
-        matches, most = block[:, matching], np.minimum.reduce([block[:, one] for one in among])
+        matches, most = block[:, matching], np.minimum.reduce([block[:, columns] for columns in among])
         beyond = np.argwhere(matches > most)
         if len(beyond):
             row, order = beyond[0].tolist()
@@ -53,8 +53,8 @@ def _check_matches(
 class Bleu(RatioMetric):
     """Corpus BLEU from n-gram matches and totals, without smoothing; loss = 1 - score / 100.
 
-    The score is 0 where an order has no match, as in sacrebleu with smooth_method="none". source tells in the signature
-    how the statistics were made. Source: Papineni et al., BLEU, ACL 2002.
+    The score is 0 if an order has no match, as in sacrebleu with smooth_method="none". source: how the statistics were
+    made, for the signature. Source: Papineni et al., BLEU, ACL 2002.
     """
 
     name = "bleu"
@@ -78,8 +78,8 @@ class Bleu(RatioMetric):
 class Chrf(RatioMetric):
     """Corpus chrF from n-grams of hypothesis and reference and their matches, order by order; loss = 1 - score / 100.
 
-    The mean precision and recall of the orders that occur, as in sacrebleu; word_order=2 is chrF++. source tells in the
-    signature how the statistics were made. Source: Popović, chrF, WMT 2015.
+    F of the mean precision and recall over the orders that occur, as in sacrebleu; word_order=2 is chrF++. source: how
+    the statistics were made, for the signature. Source: Popović, chrF, WMT 2015.
     """
 
     name = "chrf"
@@ -98,7 +98,7 @@ class Chrf(RatioMetric):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the statistics, three an order."""
+        """Names of the statistics, three for each order."""
         return chrf_columns(self.char_order, self.word_order)
 
     @property
@@ -121,10 +121,10 @@ class Chrf(RatioMetric):
 
 @dataclass(frozen=True)
 class Budget(RatioMetric):
-    """The sum of a loss while a second sum is at most `most`; beyond that any excess is worse than any loss.
+    """The sum of a loss while a second sum is at most `most`; any excess is worse than any loss.
 
-    unit, beyond: powers of two by which losses and excess are multiplied, so that no loss within the budget is above
-    `WITHIN`, and none at all above 1. Both are whole numbers. `lpmert.budgets` makes it.
+    Losses and excess are whole numbers. unit, beyond: powers of two by which they are multiplied, so that no loss
+    within the budget exceeds `WITHIN`, and no loss at all exceeds 1. `lpmert.budgets` makes it.
     """
 
     name = "budget"
@@ -145,15 +145,15 @@ class Budget(RatioMetric):
 
 
 WITHIN = 2.0**-8
-"""What a loss within the budget is at most: the room up to 1/2 lets bounds charge enough for an excess (R7)."""
+"""Largest loss within the budget: the room up to 1/2 lets bounds charge enough for an excess (R7)."""
 
 
 @dataclass(frozen=True)
 class LinearFraction(RatioMetric):
-    """A loss (numerator . x) / (denominator . x) of summed counts x; 1 where the denominator is 0.
+    """The loss (numerator . x) / (denominator . x) of summed counts x; 1 if the denominator is 0.
 
-    numerator, denominator: one whole number a column; no hypothesis may make either negative. The score is 1 - loss, or
-    with higher_is_better=False the loss itself.
+    numerator, denominator: one whole number for each column; both must be non-negative for every hypothesis. The score
+    is 1 - loss, or with higher_is_better=False the loss itself.
     """
 
     kind = FRACTION
@@ -186,8 +186,8 @@ class LinearFraction(RatioMetric):
         most = np.zeros(statistics.shape[1])
         for _, block in blocks_of_rows(statistics):
             np.maximum(most, block.max(axis=0), out=most)
-        for what, given in (("numerator", self.numerator), ("denominator", self.denominator)):
-            factors = np.array(given, dtype=np.float64)
+        for what, whole in (("numerator", self.numerator), ("denominator", self.denominator)):
+            factors = np.array(whole, dtype=np.float64)
             if float(np.abs(factors) @ most) * len(statistics) > EXACT_INTEGERS:
                 raise MetricError(
                     f"metric {quoted(self.name)}: the counts are so large that the {what} of the loss is not exact; "
@@ -208,7 +208,7 @@ class LinearFraction(RatioMetric):
 
 
 def f_beta(beta: float = 1.0) -> LinearFraction:
-    """Return F_beta of summed matches, predictions and gold items; it is 0 where nothing is predicted or to be found.
+    """Return F_beta of summed matches, predictions and gold items; it is 0 if there are no predictions or no gold.
 
     beta counts as the decimal number that it prints as. Raises `MetricError` unless it is at least 0, and its square a
     fraction of numbers of at most a million. Source: van Rijsbergen, Information Retrieval, 1979.
@@ -222,17 +222,17 @@ def f_beta(beta: float = 1.0) -> LinearFraction:
 
 
 def precision() -> LinearFraction:
-    """Return the share of predictions that match; 0 where there are none."""
+    """Return the share of predictions that match; 0 if there are none."""
     return LinearFraction("precision", F_COLUMNS, (-1, 1, 0), (0, 1, 0))
 
 
 def recall() -> LinearFraction:
-    """Return the share of gold items that are matched; 0 where there are none."""
+    """Return the share of gold items that are matched; 0 if there are none."""
     return LinearFraction("recall", F_COLUMNS, (-1, 0, 1), (0, 0, 1))
 
 
 def error_rate() -> LinearFraction:
-    """Return errors over lengths of references, for lists whose hypotheses have references of several lengths."""
+    """Return errors over lengths of references, which may differ within a list."""
     return LinearFraction("error-rate", ERROR_COLUMNS, (1, 0), (0, 1), higher_is_better=False)
 
 
@@ -245,17 +245,16 @@ ACCURACY, ERROR_RATE = "accuracy", "error_rate"
 
 
 def rates_of(metric: Metric, statistics: FloatArray, offsets: IntArray, loss: float) -> Mapping[str, float]:
-    """Return a loss as shares by name: of right choices where hypotheses are right or wrong, or of errors.
+    """Return a loss as rates by name: accuracy if hypotheses are right or wrong, or an error rate.
 
-    statistics [M, K] are those of all hypotheses, offsets [S + 1] those of the lists. Empty where what to divide by is
-    not known.
+    statistics [M, K]: of all hypotheses; offsets [S + 1]: of the lists. Empty if the divisor is unknown.
     """
     if isinstance(metric, Wer):
         length = float(statistics[offsets[:-1], 1].sum())  # the same for all hypotheses of a list
         return {ERROR_RATE: loss / length} if length else {}
     if isinstance(metric, LinearFraction) and not metric.higher_is_better:
         return {ERROR_RATE: loss}
-    if isinstance(metric, SumOfLosses) and all(((one == 0) | (one == 1)).all() for one in pieces(statistics)):
+    if isinstance(metric, SumOfLosses) and all(((piece == 0) | (piece == 1)).all() for piece in pieces(statistics)):
         return {ACCURACY: 1.0 - loss / (len(offsets) - 1)}
     return {}
 
@@ -265,7 +264,7 @@ _NAMES = {"loss": "loss", "error-rate": "error rate", "ter": "TER", "wer": "WER"
 
 
 def unit_of(metric: Metric, names: Sequence[str], rates: Mapping[str, float], n_lists: int) -> Unit:
-    """Return the unit of a metric's losses; rates: those of the loss 1, see `rates_of`; names: of the statistics."""
+    """Return the unit of a metric's losses; names: of the statistics; rates: `rates_of` the loss 1."""
     known = _NAMES.get(metric.name, metric.name.upper())
     if isinstance(metric, Bleu | Chrf):
         return Unit(known, -100.0, 100.0)

@@ -1,7 +1,7 @@
 """From texts and references to statistics: BLEU, chrF and TER as sacrebleu counts, WER and CER by rapidfuzz.
 
-Each class holds the settings of one metric; `measure_texts` gives lists with its statistics, and the metric to sum
-them. References are prepared once a list, and texts that repeat within a list are counted once.
+Each class holds the settings of one metric; `measure_texts` returns lists with its statistics, and the metric that sums
+them. References are prepared once per list, and texts that repeat within a list are counted once.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import BLEU_COLUMNS
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
-"""Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
+"""Smoothings of sentence BLEU and their default values, those of sacrebleu; `None` for a smoothing without a value."""
 
 _SACREBLEU = "sacrebleu.metrics"
 
 TextCounter = Callable[[str], Sequence[float]]
-"""From a text to its statistics."""
+"""Returns the statistics of a text."""
 
 
 class TextMetric(Protocol):
-    """Settings of a metric on texts; what derives from it sums one loss a hypothesis unless it says otherwise."""
+    """Settings of a metric on texts; by default the metric sums one loss for each hypothesis."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,10 +39,10 @@ class TextMetric(Protocol):
         return ("loss",)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        """Return what counts the statistics of a text against the references of its list."""
+        """Return a function that counts the statistics of a text against these references of its list."""
 
     def metric(self, source: str) -> Metric:
-        """Return the metric that sums the statistics; source is for its signature."""
+        """Return the metric that sums the statistics; source: for its signature."""
         return SumOfLosses(source)
 
     @property
@@ -52,7 +52,7 @@ class TextMetric(Protocol):
 
 @dataclass(frozen=True)
 class BleuTexts:
-    """Corpus BLEU with sacrebleu's tokenizers, by name; reference_length is "closest" (sacrebleu's) or "shortest"."""
+    """Corpus BLEU with a tokenizer of sacrebleu, by name; reference_length is "closest" (sacrebleu's) or "shortest"."""
 
     tokenize: str = "13a"
     lowercase: bool = False
@@ -80,7 +80,7 @@ class BleuTexts:
         shortest = min(prepared["ref_lens"])
 
         def count(text: str) -> list[float]:
-            counts = bleu._compute_segment_statistics(bleu._preprocess_segment(text), prepared)
+            counts = _segment_statistics(bleu, text, prepared)
             length = counts[1] if self.reference_length == "closest" else shortest
             matches_and_totals = zip(counts[2:6], counts[6:10], strict=True)
             return [*(value for pair in matches_and_totals for value in pair), length]
@@ -90,10 +90,10 @@ class BleuTexts:
 
 @dataclass(frozen=True)
 class SentenceBleuTexts(TextMetric):
-    """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
+    """The sum of 1 - sentence BLEU over lists; smoothing and smooth_value are sacrebleu's.
 
-    smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (by
-    default 0.1), "exp" or "none". Raises `MetricError` for others and for values that are not above 0.
+    smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (0.1 by
+    default), "exp" or "none". Raises `MetricError` for others, and for values that are not above 0.
     """
 
     smoothing: str = "add-k"
@@ -125,7 +125,7 @@ class SentenceBleuTexts(TextMetric):
         prepared = _prepared(bleu, references)
 
         def count(text: str) -> list[float]:
-            counts = bleu._compute_segment_statistics(bleu._preprocess_segment(text), prepared)
+            counts = _segment_statistics(bleu, text, prepared)
             score = bleu.compute_bleu(
                 correct=counts[2:6],
                 total=counts[6:10],
@@ -146,7 +146,7 @@ class SentenceBleuTexts(TextMetric):
 
 @dataclass(frozen=True)
 class ChrfTexts:
-    """Corpus chrF, or with per_sentence the sum of 1 - chrF of every list; word_order=2 is chrF++."""
+    """Corpus chrF, or with per_sentence the sum of 1 - chrF over lists; word_order=2 is chrF++."""
 
     char_order: int = 6
     word_order: int = 0
@@ -184,7 +184,7 @@ class ChrfTexts:
         prepared = _prepared(chrf, references)
 
         def count(text: str) -> Any:
-            counts = chrf._compute_segment_statistics(chrf._preprocess_segment(text), prepared)
+            counts = _segment_statistics(chrf, text, prepared)
             return [1.0 - chrf._compute_f_score(counts) / 100.0] if self.per_sentence else counts
 
         return count
@@ -195,7 +195,10 @@ class ChrfTexts:
 
 @dataclass(frozen=True)
 class TerTexts(TextMetric):
-    """Edits of translation edit rate, as sacrebleu counts them; with per_sentence each list's edits over its length."""
+    """Edits of translation edit rate, as sacrebleu counts them.
+
+    With per_sentence each list's edits are divided by the average length of its references.
+    """
 
     normalized: bool = False
     no_punct: bool = False
@@ -219,7 +222,7 @@ class TerTexts(TextMetric):
         prepared = _prepared(ter, references)
 
         def count(text: str) -> list[float]:
-            edits, length = ter._compute_segment_statistics(ter._preprocess_segment(text), prepared)
+            edits, length = _segment_statistics(ter, text, prepared)
             return [_rate(edits, length) if self.per_sentence else float(edits)]
 
         return count
@@ -264,7 +267,7 @@ class EditTexts(TextMetric):
         return lambda text: count(self._units(text))
 
     def unit_counter(self, references: Sequence[Sequence[object]]) -> Callable[[Sequence[object]], Sequence[float]]:
-        """Return what counts statistics of texts in units, or in whatever stands for these in the references, too."""
+        """Return a function that counts the statistics of a text; units of texts and references may have any type."""
         distance = _imported("rapidfuzz.distance").Levenshtein.distance
 
         def count(units: Sequence[object]) -> list[float]:
@@ -295,12 +298,16 @@ TEXT_METRICS: dict[str, TextMetric] = {
 
 
 def _rate(edits: float, length: float) -> float:
-    """Return edits over the length of the reference; against an empty one, 1 for any edits."""
+    """Return edits over the length of the reference; for an empty reference 1, or 0 without edits."""
     return edits / length if length else float(edits > 0)
 
 
 def _prepared(metric: Any, references: Sequence[str]) -> Any:
     return metric._extract_reference_info([metric._preprocess_segment(reference) for reference in references])
+
+
+def _segment_statistics(metric: Any, text: str, prepared: Any) -> Any:
+    return metric._compute_segment_statistics(metric._preprocess_segment(text), prepared)
 
 
 def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
@@ -325,13 +332,13 @@ def _version(package: str) -> str:
 
 
 def source_of(settings: TextMetric, references: Sequence[Sequence[str]]) -> str:
-    """Return how statistics were counted from texts and the references of each list, for the signature of a metric."""
-    numbers = sorted({len(own) for own in references})
+    """Return how statistics are counted from texts and the references of each list, for the signature of a metric."""
+    numbers = sorted({len(texts) for texts in references})
     return f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
 
 
 def text_metric(metric: str | TextMetric) -> TextMetric:
-    """Return settings of a metric on texts, by name or as they are; raises `MetricError` for an unknown name."""
+    """Return the settings of a metric on texts by name; settings are returned as they are. May raise `MetricError`."""
     if not isinstance(metric, str) and hasattr(metric, "counter"):
         return metric
     if metric not in TEXT_METRICS:
@@ -340,7 +347,7 @@ def text_metric(metric: str | TextMetric) -> TextMetric:
 
 
 def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
-    """Return the unit of what a metric on texts counts; rate: that of one edit if known."""
+    """Return the unit of the losses of a metric on texts; rate: the error rate of one edit, if known."""
     if isinstance(settings, SentenceBleuTexts | ChrfTexts):  # sums of 1 - score
         return Unit("mean BLEU" if isinstance(settings, SentenceBleuTexts) else "mean chrF", -100.0 / n_lists, 100.0)
     if not isinstance(settings, EditTexts | TerTexts):
@@ -352,12 +359,12 @@ def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
 
 
 def reference_length(settings: object, references: Sequence[Sequence[str]]) -> float | None:
-    """Return by what edits that a metric on texts counted are divided for a rate; `None` where that is not known.
+    """Return the length by which edits are divided for an error rate; `None` where it is unknown.
 
-    With several references it depends on which are nearest, but for TER.
+    With several references, except for TER, it depends on which of them are nearest.
     """
     if isinstance(settings, TerTexts) and not settings.per_sentence:
         return sum(map(settings.length, references)) or None
-    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
+    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(texts) != 1 for texts in references):
         return None
-    return sum(settings.length(own[0]) for own in references) or None
+    return sum(settings.length(texts[0]) for texts in references) or None

@@ -1,1 +1,1 @@
-"""Lists, region and metric, brought to canonical form, and what weights cost on them."""
+"""Lists, metric and region; their canonical form; and the loss of weights."""

@@ -1,4 +1,4 @@
-"""Arrays and labels as callers give them, checked where they come in."""
+"""Checks of the arrays and labels that callers pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import is_mapped, pieces
 
 MAGNITUDE_LIMIT = 1e150
-"""Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
+"""Largest feature or statistic accepted: products of two, and sums of many, stay finite in double precision."""
 
 BEYOND_DOUBLES = "integers beyond 2**53 that float64 would round; rescale them, or subtract what they have in common"
 
@@ -41,20 +41,20 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
 
 
 def as_ids(values: Any) -> Any:
-    """Return ids as an array in which numbers beside strings stay such, which numpy would make strings."""
-    kind = getattr(values, "dtype", None)  # data frames have kinds of their own
+    """Return ids as an array; in a mix with strings, numbers stay numbers, which numpy would turn into strings."""
+    kind = getattr(values, "dtype", None)  # data frames have dtypes of their own
     return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
 
 
 def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[str] | None:
-    """Return names that are given, or those of the columns of a data frame; `None` for other features."""
+    """Return `names`, or else the columns of a data frame; `None` for features of other types."""
     columns = getattr(features, "columns", None)
     return names if names is not None or columns is None else [str(name) for name in columns]
 
 
 def real_numbers(values: Any, what: str) -> Any:
-    """Return the values as an array of real numbers, of whatever type and shape."""
-    masked = sys.modules.get("numpy.ma")  # who has a masked array has imported it, and others need not
+    """Return values as an array of real numbers, of any type and shape; raises `DataError` for others."""
+    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
     if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
         raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
     try:
@@ -88,9 +88,9 @@ def rounds(cell: object) -> bool:
 
 
 def check_shape(shape: tuple[int, ...], what: str) -> None:
-    """Raise `DataError` unless a shape has rows, and columns."""
+    """Raise `DataError` unless a shape has rows and columns, and none are 0."""
     if len(shape) != 2 or 0 in shape:
-        raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
+        raise DataError(f"{what} must have one row per hypothesis and at least one column, not shape {shape}")
 
 
 def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> str:
@@ -105,7 +105,7 @@ def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> st
 
 
 def is_sparse(values: object) -> bool:
-    # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
+    # scipy.sparse is slow to load, and whoever has a sparse matrix has loaded it
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(values))
 
@@ -119,12 +119,12 @@ def check_magnitudes(
     *,
     of: tuple[str, str] = ("list", "hypothesis"),
 ) -> None:
-    """Raise `DataError`, naming the first such number, unless all of rows [M, D] are finite and not too large.
+    """Raise `DataError`, naming the first wrong number, unless all of rows [M, D] are finite and not too large.
 
-    rows: an array or a `csr_array`; offsets and ids: of the lists; names: of the columns; of: what lists and rows are.
+    rows: an array or a `csr_array`; offsets and ids: of the lists; names: of the columns; of: words for list and row.
     """
     values = rows.data if is_sparse(rows) else rows.reshape(-1)
-    # no array as large as the values; comparisons with NaN are false
+    # in pieces, to bound memory; comparisons with NaN are false
     if all(-MAGNITUDE_LIMIT <= piece.min() <= piece.max() <= MAGNITUDE_LIMIT for piece in pieces(values)):
         return
     entry = int(np.argmin(np.abs(values) <= MAGNITUDE_LIMIT))
@@ -141,9 +141,7 @@ def check_magnitudes(
 
 
 def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
-    """Return where each list begins and the last one ends; raises `DataError` unless they cut `count` of what there is
-    into lists that are not empty.
-    """
+    """Return offsets [S + 1]; raises `DataError` unless they cut `count` rows into lists that are not empty."""
     array = real_numbers(values, "offsets")
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise DataError(f"offsets must be one-dimensional, with at least two integers: 0, ..., number of {what}")
@@ -161,10 +159,12 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
 
 
 def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
-    """Return ordered values as a list; raises `DataError` for a set, which has no order, for a mapping, whose keys
-    or values could be meant, and for one string.
+    """Return ordered values as a list.
+
+    Raises `DataError` for a set, which has no order, for a mapping, of which keys or values could be wanted, and for a
+    string.
     """
-    if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # those of mappings are in order
+    if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # views of mappings have an order
         raise DataError(f"{what} must be a sequence, not a set, which has no order; give a list")
     if isinstance(values, Mapping):
         raise DataError(f"{what} must be a sequence, not a mapping; give a list of its values, or of its keys")
@@ -174,12 +174,12 @@ def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
 
 
 def one_or_more(files: str | Path | Iterable[str | Path], what: str) -> list[str | Path]:
-    """Return files as a list, of one where there is one; raises `DataError` for what is neither."""
+    """Return one file or several as a list; raises `DataError` for anything else."""
     return [files] if isinstance(files, str | Path) else checked_sequence(files, what)
 
 
 def numbered(word: str, count: int) -> tuple[str, ...]:
-    """Return the names word1, word2, ... of what has none."""
+    """Return the default names word1, word2, ..."""
     return tuple(f"{word}{number}" for number in range(1, count + 1))
 
 
@@ -197,26 +197,26 @@ def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[
     return strings
 
 
-def places_of(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
-    """Return the places of names among those that are there; raises `DataError` for others."""
+def places_of(names: Sequence[str], known: Sequence[str], what: str) -> list[int]:
+    """Return the places of names among known ones; raises `DataError` for unknown names."""
     for name in checked_sequence(names, "names"):
-        if name not in there:
-            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
-    return [there.index(name) for name in names]
+        if name not in known:
+            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(known)}")
+    return [known.index(name) for name in names]
 
 
 def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the texts of hypotheses; raises `DataError` unless they are `count` strings."""
     texts = checked_sequence(values, "texts")
     if len(texts) != count:
-        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
+        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one per hypothesis")
     if wrong := [text for text in texts if not isinstance(text, str)]:
         raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
     return tuple(map(str, texts))
 
 
 def whole_numbers(values: ArrayLike, count: int, what: str) -> IntArray:
-    """Return nodes [count]; raises `DataError` unless they are as many whole numbers from 0."""
+    """Return nodes [count]; raises `DataError` unless they are `count` whole numbers of at least 0."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.shape != (count,):
         raise DataError(f"{what} must be a one-dimensional array of {count} whole numbers, not {quoted(values)}")
@@ -226,33 +226,33 @@ def whole_numbers(values: ArrayLike, count: int, what: str) -> IntArray:
 
 
 def checked_losses(losses: ArrayLike | None, count: int) -> FloatArray | None:
-    """Return losses [L] of links; raises `DataError` unless they are as many whole numbers from 0."""
+    """Return losses [count] of links; raises `DataError` unless they are `count` whole numbers of at least 0."""
     if losses is None:
         return None
     found = np.asarray(losses, dtype=np.float64)
     if found.shape != (count,) or not ((found >= 0) & (found <= 2**31) & (found == np.rint(found))).all():
-        raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one a link")
+        raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one per link")
     return found
 
 
 def checked_references(
     references: Sequence[str | Sequence[str]], ids: Sequence[str], what: str
 ) -> list[tuple[str, ...]]:
-    """Return the references of each list, or lattice; raises `DataError` where not each has one."""
+    """Return the references of each list or lattice; raises `DataError` unless each has at least one."""
     references = checked_sequence(references, "references")
     if len(references) != len(ids):
         raise DataError(f"references needs one entry for each of the {len(ids)} {what}s; got {len(references)}")
-    several = [(own,) if isinstance(own, str) else tuple(checked_sequence(own, "references")) for own in references]
-    for list_id, own in zip(ids, several, strict=True):
-        if not own or not all(isinstance(one, str) for one in own):
+    found = [(one,) if isinstance(one, str) else tuple(checked_sequence(one, "references")) for one in references]
+    for list_id, texts in zip(ids, found, strict=True):
+        if not texts or not all(isinstance(text, str) for text in texts):
             raise DataError(
-                f"{what} {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
+                f"{what} {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(texts)}"
             )
-    return several
+    return found
 
 
 def chosen_of(wanted: ArrayLike | slice, count: int, what: str) -> IntArray:
-    """Return which of so many lists, or lattices, are chosen by indices, a mask or a slice; raises `DataError`."""
+    """Return the numbers of the lists or lattices that indices, a mask or a slice choose; raises `DataError`."""
     try:
         chosen = np.arange(count)[wanted if isinstance(wanted, slice) else np.asarray(wanted)]
     except IndexError as error:

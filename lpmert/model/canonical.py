@@ -1,4 +1,4 @@
-"""The canonical form of a problem: all that a search takes, and the way back to the weights of the caller."""
+"""The canonical form of a problem, which is all that a search takes, and the way back to the caller's weights."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ Own = TypeVar("Own", bound=FloatArray)
 
 @dataclass(frozen=True, eq=False)
 class Coordinates(Generic[Own]):
-    """Columns [d] of the reduced features, and the powers of two [d] by which these were multiplied.
+    """From weights of a search to weights of the caller, and back.
 
-    reduction: from the features as given to the reduced ones.
+    columns [d]: those of the reduced features that are left; scales [d]: the powers of two by which they were
+    multiplied; reduction: from the features as given to the reduced ones.
     """
 
     columns: IntArray
@@ -57,17 +58,17 @@ class Coordinates(Generic[Own]):
     reduction: Reduction
 
     def to_caller(self, weights: Own) -> CallerWeights:
-        """Return weights as weights for the features as given, exactly unless equations round."""
+        """Return weights for the features as given, without rounding unless equations need it."""
         full = np.zeros(len(self.reduction.free))
         full[self.columns] = weights * self.scales
         if not len(self.columns):
-            full[:] = 1.0  # all weights serve alike, but they are to fulfil the equations
+            full[:] = 1.0  # all weights choose alike, but they must fulfil the equations
         return CallerWeights(self.reduction.weights(full))
 
     def from_caller(self, weights: CallerWeights) -> Own:
-        """Return weights for the features as given in these coordinates, with the largest entry about 1.
+        """Return weights [d] in these coordinates, with the largest entry about 1.
 
-        Weight on a dropped collinear feature is not carried over, so that this is a starting point, not an equal.
+        The weight of a dropped collinear feature is lost, so the result is a starting point, not an equivalent.
         """
         part = self.reduction.coordinates(weights)[self.columns] / self.scales
         largest = np.abs(part).max(initial=0.0)
@@ -75,18 +76,18 @@ class Coordinates(Generic[Own]):
 
 
 LOSS_UNIT = 2.0**-56
-"""What a unit of cost is worth for a metric that is not additive, at most.
+"""Largest loss that a unit of cost is worth for a metric that is not additive.
 
-1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
+1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that distinguishes any two of them.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What a metric that is not additive sums up: statistics [m, K], and the constant [K] of lists left out.
+    """The statistics [m, K] of a metric that is not additive, and the constant [K] that lists left out add.
 
-    attained: the one question to exact arithmetic, what loss weights have; `None` outside the region, and where a tie
-    that matters decides it.
+    attained: returns the exact loss of weights [d]; `None` outside the region, and if a tie between unequal statistics
+    decides it.
     """
 
     metric: Metric
@@ -96,30 +97,30 @@ class Totals:
 
     @property
     def fraction(self) -> SumFraction | None:
-        """The loss, if it is a fraction of sums."""
+        """The loss as a fraction of sums, `None` if it is none."""
         return fraction_of(self.metric)
 
     @property
     def unit(self) -> float:
-        """What a unit of cost is worth."""
+        """The loss that a unit of cost is worth."""
         fraction = self.fraction
         return LOSS_UNIT if fraction is None else min(LOSS_UNIT, fraction.unit(self.statistics))
 
 
 @dataclass(frozen=True, eq=False)
 class Canonical:
-    """Lists in canonical form: features [m, d], offsets [s + 1], and what the hypotheses lose.
+    """Lists in canonical form: features [m, d], offsets [s + 1], and the losses of hypotheses.
 
     losses: costs [m] int64, the least of every list 0, or `Totals`. loss = unit * (constant + cost), exact unless
-    `rounded`; with totals costs stand for losses in fixed point.
+    `rounded`; with totals, costs are losses in fixed point.
 
-    limits [k, d] demand limits @ w >= 0, and `labels` name them. Where costs add up they are among the lists, {a, 0}
-    for a.w >= 0, and to break one costs more than all other lists together: methods that minimise the cost keep to
-    them. With totals methods have to keep to them themselves. A `cap` is only for methods that support it.
+    limits [k, d] demand limits @ w >= 0, and `labels` name them. If costs add up, the lists include a list {a, 0} for
+    each limit a.w >= 0, and breaking one costs more than all other lists together, so methods that minimise the cost
+    keep the limits. With totals, methods must keep them themselves. A `cap` is only for methods that support it.
 
-    step: what all costs, and that of any incumbent, are multiples of, where that is not told by these costs.
+    step: a number of which the costs of all selections and any incumbent are multiples; `None` if `costs` show it.
 
-    rounding: what features and limits are exactly, if doubles only come near; bounds and proofs are about that.
+    rounding: the exact features and limits where doubles round them; bounds and proofs are about these.
     """
 
     features: FloatArray
@@ -136,7 +137,7 @@ class Canonical:
 
     @property
     def n_lists(self) -> int:
-        """Number of lists on which the weights matter, with those of the limits."""
+        """Number of lists on which weights matter, including those of limits."""
         return len(self.offsets) - 1
 
     @property
@@ -158,13 +159,14 @@ class Canonical:
 
     @property
     def totals(self) -> Totals:
-        """What a metric that is not additive sums up; raises `MethodError` for others."""
+        """The statistics of a metric that is not additive; raises `MethodError` for additive ones."""
         if not isinstance(self.losses, Totals):
             raise MethodError("the metric is additive; this search is for those that are not")
         return self.losses
 
     @property
     def lists(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Features, offsets and costs."""
         return self.features, self.offsets, self.costs
 
     @cached_property
@@ -179,31 +181,32 @@ class Canonical:
 
     @cached_property
     def granularity(self) -> int:
-        """A number of which all costs are multiples: two selections differ by a multiple of it."""
+        """A number of which all costs are multiples, and so the differences of selections."""
         if self.step is not None or not self.additive:
             return self.step or 1
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
 
     def drop_cached(self) -> None:
-        """Forget what is made again where it is needed."""
+        """Free cached arrays; they are made again when needed."""
         self.__dict__.pop("by_cost", None)
 
     @property
     def dearest(self) -> int:
+        """The cost of the dearest selection."""
         return sum(np.maximum.reduceat(self.costs, self.offsets[:-1]).tolist()) if len(self.costs) else 0
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
         """Weights inside the limits and the cap, in the middle of the limits if there is no cap; `None` without either.
 
-        Raises `RegionError`, naming the limits that contradict each other, if no weights do.
+        Raises `RegionError`, naming the limits that contradict each other, if there are no such weights.
         """
         middle = None
         if len(self.limits):
             middle = _middle(self)
-            if middle is None:  # where weights differ much in size, doubles do better with each in a unit of its own
+            if middle is None:  # weights of very different sizes need units of their own in doubles
                 scales = _even_scales(self.limits)
-                exact = None if self.rounding is None else self.rounding.scaled(np.arange(len(scales)), scales)
+                exact = None if self.rounding is None else self.rounding.scaled(scales)
                 middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
                 middle = None if middle is None else middle * scales
             if middle is None:
@@ -217,19 +220,20 @@ class Canonical:
         return (self.constant + cost) * self.unit
 
     def cost_of_loss(self, loss: float | Fraction) -> int:
-        """Return a loss in fixed point, rounded down: what stands for a cost where the metric is not additive."""
+        """Return a loss in fixed point, rounded down: the cost of weights if the metric is not additive."""
         above, below = loss.as_integer_ratio()
-        whole, part = self.unit.as_integer_ratio()
-        return above * part // (below * whole) - self.constant
+        unit_above, unit_below = self.unit.as_integer_ratio()
+        return above * unit_below // (below * unit_above) - self.constant
 
     def inside(self, weights: FloatArray) -> bool:
-        """Whether weights [d] keep to the limits and the cap, in floating point."""
+        """Whether weights [d] lie within limits and cap, in floating point."""
         within_cap = self.cap is None or self.cap.cosine_of(weights) >= self.cap.cosine
         return within_cap and not (self.limits @ weights < 0.0).any()
 
     def loss_at(self, weights: FloatArray) -> float:
-        """Return the loss of decoding with weights [d] in floating point, the first hypothesis winning on ties;
-        infinite outside of the region.
+        """Return the loss of decoding with weights [d] in floating point, infinite outside the region.
+
+        The first hypothesis wins a tie.
         """
         if not self.inside(weights):
             return inf
@@ -239,9 +243,9 @@ class Canonical:
         return self.loss_of(int(self.losses[selection].sum()))
 
     def attained_cost(self, weights: CanonicalWeights) -> int | None:
-        """Return the cost of weights [d] of the region, `None` where it hangs on ties.
+        """Return the exact cost of weights [d]; `None` outside the region, or if a tie between unequal costs decides.
 
-        Sums that doubles cannot tell apart, as those of the same terms in another order, are told apart exactly.
+        Scores within rounding of each other are compared in exact arithmetic.
         """
         if isinstance(self.losses, Totals):
             loss = self.losses.attained(weights)
@@ -252,35 +256,35 @@ class Canonical:
         return cost if clear else self.strict_cost(weights)
 
     def worst_cost(self, weights: CanonicalWeights) -> int:
-        """Return a cost that weights beside these [d] attain: that of their ties at worst, for a ratio that of loss 1.
+        """Return an upper bound on the least cost near weights [d]: their cost with ties at worst.
 
-        No loss that is not a fraction of sums exceeds 1.
+        For a ratio metric, the cost of loss 1, which no loss but that of a fraction of sums exceeds.
         """
         return self.clear_cost(weights)[0] if self.additive else self.cost_of_loss(1.0)
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
-        """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""
+        """Return the cost of weights [d] and True, or their cost at worst and False if rounding leaves it open."""
         spread = None if self.rounding is None else self.rounding.spread
         return worst_cost(*self.lists, weights, rounding_bound(weights, self.reach, spread))
 
     def strict_cost(self, weights: FloatArray) -> int | None:
-        """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""
-        nothing = np.empty((len(self.costs), 0))
-        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, self.rounding).decode(weights)
+        """Return the cost of weights [d] in exact arithmetic; `None` if a tie between unequal costs decides it."""
+        no_statistics = np.empty((len(self.costs), 0))
+        decoded = Evaluator(self.features, self.offsets, no_statistics, self.costs, self.rounding).decode(weights)
         return int(self.costs[decoded.selection].sum()) if decoded.strict else None
 
     def bare(self) -> Canonical:
-        """Return the form without lists: the scale of the loss is left."""
+        """Return a form without lists or limits that keeps the scale of the loss."""
         none = np.empty((0, self.n_features))
         return Canonical(none, np.zeros(1, np.int64), np.empty(0, np.int64), none, (), None, self.unit, self.constant)
 
     @property
     def values(self) -> Any:
-        """What hypotheses add to the loss: costs [m], or statistics [m, K]."""
+        """The costs [m] or statistics [m, K] of hypotheses."""
         return self.losses.statistics if isinstance(self.losses, Totals) else self.losses
 
     def with_values(self, values: Any, more: Any = 0) -> Canonical:
-        """Return the lists with other costs [m] or statistics [m, K], and so much more that all selections share."""
+        """Return the lists with other costs [m] or statistics [m, K]; more: what is added to every selection."""
         if isinstance(self.losses, Totals):
             constant = self.losses.constant + more
             return replace(self, losses=replace(self.losses, statistics=values, constant=constant))
@@ -288,27 +292,27 @@ class Canonical:
 
     @property
     def varying(self) -> IntArray:
-        """The columns whose exact features differ within some list; ask before limits are lists if some are rounded."""
+        """The columns whose exact features differ within a list; with rounding, only before limits are lists."""
         exact = self.rounding
         return varying_columns(self.features, self.offsets) if exact is None else exact.varying(self.offsets)
 
     def take(self, rows: NDArray[np.integer], offsets: IntArray) -> Canonical:
-        """Return these rows in lists with these offsets; features are not copied where the rows are all, in order."""
-        every = len(rows) == len(self.features) and bool((rows[1:] > rows[:-1]).all())
-        features = self.features if every else self.features[rows]
+        """Return these rows in lists with these offsets; features are not copied if the rows are all, in order."""
+        unchanged = len(rows) == len(self.features) and bool((rows[1:] > rows[:-1]).all())
+        features = self.features if unchanged else self.features[rows]
         exact = None if self.rounding is None else self.rounding.take(rows)
         return replace(self.with_values(self.values[rows]), features=features, offsets=offsets, rounding=exact)
 
     def of_columns(self, columns: IntArray) -> Canonical:
-        """Return these ascending columns of features and limits; a cap stays as it is."""
+        """Return the form with only these ascending columns of features and limits; a cap stays as it is."""
         if len(columns) == self.n_features:
             return self
         features, limits = (np.ascontiguousarray(rows[:, columns]) for rows in (self.features, self.limits))
-        exact = None if self.rounding is None else self.rounding.scaled(columns, np.ones(len(columns)))
+        exact = None if self.rounding is None else self.rounding.scaled(np.ones(len(columns)), columns)
         return replace(self, features=features, limits=limits, rounding=exact)
 
     def folded(self) -> tuple[Canonical, IntArray]:
-        """Return the lists on which weights matter, and their rows: what selections of the others add is constant."""
+        """Return the lists on which weights matter, and their rows; the others become part of the constant."""
         values, more = self.values, 0
         if self.additive:
             values, more = least_costs(values, self.offsets)
@@ -318,10 +322,10 @@ class Canonical:
         return self.with_values(values, more).take(rows, offsets), rows
 
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
-        """Return some of the lists, and the columns that vary within them, to which their features are cut down.
+        """Return some of the lists, with only the columns that vary within them, and these columns.
 
-        The loss of a cost counts the other lists with nothing; limits on other columns too are left out. Where features
-        are rounded all columns are kept.
+        Other lists count as cost 0; limits that involve other columns are left out. If features are rounded, all
+        columns are kept.
         """
         part = self.take(*rows_of_lists(self.offsets, lists))
         columns = part.varying if self.rounding is None else np.arange(self.n_features)
@@ -330,16 +334,14 @@ class Canonical:
         return part.of_columns(columns), columns
 
     def within(self, normals: FloatArray) -> Canonical:
-        """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
+        """Return the lists followed by a list {a, 0} for each row a of normals [k, d], whose 0 may not win."""
         exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
         return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
 
     def with_limits(self) -> Canonical:
-        """Return the lists with one {a, 0} after them for every limit a.w >= 0, whose 0 costs more than all selections.
+        """Return the lists followed by a list {a, 0} for every limit a.w >= 0, whose 0 costs more than any selection.
 
-        Where costs do not add up, the statistics of both are 0.
-
-        Raises `MethodError` where searches could not add up all of these costs.
+        If costs do not add up, both have statistics 0. Raises `MethodError` if the costs need more than 64 bits.
         """
         if not len(self.limits):
             return self
@@ -352,21 +354,21 @@ class Canonical:
         return self._followed_by(self.limits, beyond, exact)
 
     def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:
-        """Return the lists with {a, 0} after them for every row a of normals [k, d], whose values are 0 and `beyond`.
+        """Return the lists followed by {a, 0} for every row a of normals [k, d], with the values 0 and `beyond`.
 
-        exact: what all rows are then exactly.
+        exact: the rounding of all rows together.
         """
         pairs = np.zeros((2 * len(normals), self.n_features))
         pairs[::2] = normals
-        own = np.zeros((len(pairs), *self.values.shape[1:]), dtype=self.values.dtype)
-        own[1::2] = beyond
+        pair_values = np.zeros((len(pairs), *self.values.shape[1:]), dtype=self.values.dtype)
+        pair_values[1::2] = beyond
         ends = self.offsets[-1] + 2 * np.arange(1, len(normals) + 1)
         features, offsets = np.concatenate([self.features, pairs]), np.concatenate([self.offsets, ends])
-        form = self.with_values(np.concatenate([self.values, own]))
+        form = self.with_values(np.concatenate([self.values, pair_values]))
         return replace(form, features=features, offsets=offsets, rounding=exact)
 
     def with_costs(self, costs: IntArray) -> Canonical:
-        """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
+        """Return a form with costs [m] instead of totals, and limits as lists; lists of constant cost are left out."""
         form = replace(self, losses=costs, unit=1.0, constant=0, rounded=False).with_limits()
         return form.take(*informative_rows(form.costs, form.offsets))
 
@@ -375,11 +377,11 @@ _STEPS = 60
 
 
 class NoInsideError(RegionError):
-    """No open set of weights lies within the limits: exact arithmetic says so."""
+    """No open set of weights lies within the limits, by exact arithmetic."""
 
 
 def _middle(form: Canonical) -> FloatArray | None:
-    """Return weights in the middle of the limits, `None` where these are none that doubles hold."""
+    """Return weights in the middle of the limits, `None` if doubles hold none."""
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
     none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
@@ -399,23 +401,26 @@ def _middle(form: Canonical) -> FloatArray | None:
 
 
 def _even_scales(rows: FloatArray) -> FloatArray:
-    """Return powers of two [d]: times these columns of rows [k, d] have numbers of about the same size in each row.
+    """Return powers of two [d] for the columns of rows [k, d] that bring the numbers of each row to about one size.
 
-    In turn, rows and columns are divided by the geometric mean of their numbers other than 0.
+    Rows and columns are divided in turn by the geometric mean of their nonzero numbers.
     """
-    there = rows != 0.0
-    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=there)
+    nonzero = rows != 0.0
+    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=nonzero)
     scales = np.zeros(rows.shape[1])
     for _ in range(_STEPS):
-        of_rows = ((logs + scales) * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-        scales = -((logs - of_rows[:, None]) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        of_rows = ((logs + scales) * nonzero).sum(axis=1) / np.maximum(nonzero.sum(axis=1), 1)
+        scales = -((logs - of_rows[:, None]) * nonzero).sum(axis=0) / np.maximum(nonzero.sum(axis=0), 1)
     return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
 
 
 def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
-    """Return weights [d] inside the cap and the limits [k, d], from some inside the limits; raises `RegionError`."""
+    """Return weights [d] inside the cap and the limits [k, d]; inside [d]: weights inside the limits.
+
+    Raises `RegionError` if there are none, or none that doubles hold.
+    """
     nearest, multipliers = project(limits, cap.unit)
-    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
+    reached = float(np.linalg.norm(nearest))  # the largest cosine; near 0 only rounding is left of it
     if reached <= cap.cosine:
         against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
         raise RegionError(

@@ -1,4 +1,4 @@
-"""The hypotheses that may win of those lattices that have few of them, as lists: each kept once for all cones."""
+"""The possible winners of lattices that have few of them, as lists; each hypothesis is stored once for all cones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 
 Way = NDArray[np.int32]
+"""The links of a path."""
 
 
 class Catalogue:
-    """Hypotheses of all lattices, by numbers that stay: features [n, e], statistics [n, K], ways, their links, and
-    numbers, whose they are.
+    """Hypotheses of all lattices, by permanent numbers: features [n, e], statistics [n, K], and `ways`, their links.
 
-    Of those of a lattice with the same features the first stands for all.
+    numbers: the lattice of each hypothesis. Of the hypotheses of a lattice with the same features, the first link by
+    link represents all.
     """
 
     def __init__(self, problem: LatticeProblem) -> None:
@@ -33,18 +34,18 @@ class Catalogue:
         self.numbers: list[int] = []
 
     def add(self, number: int, way: NDArray[np.integer], row: FloatArray | None = None) -> int:
-        """Return the number of a hypothesis of lattice `number`; row [e]: its features, where they are known."""
-        own: Way = way.astype(np.int32, copy=False)
+        """Return the number of a hypothesis of lattice `number`, added if new; row [e]: its features, if known."""
+        links: Way = way.astype(np.int32, copy=False)
         row = self._problem.exact_graphs[number].features[way].sum(axis=0) + 0.0 if row is None else row
         known = self._ids[number].get(row.tobytes())
         if known is not None:
             earlier = self.ways[known]
-            if earlier.tobytes() == own.tobytes() or earlier.tolist() <= own.tolist():
+            if earlier.tobytes() == links.tobytes() or earlier.tolist() <= links.tolist():
                 return known
-        return self.append(number, own, row, self._problem.statistics(number, own))
+        return self.append(number, links, row, self._problem.statistics(number, links))
 
     def append(self, number: int, way: Way, features: FloatArray, statistics: FloatArray) -> int:
-        """Return the number of a hypothesis of lattice `number` that is new, features [e] and statistics [K]."""
+        """Add a new hypothesis of lattice `number`, with features [e] and statistics [K], and return its number."""
         new = len(self.ways)
         if new == len(self.features):
             self.features = np.concatenate([self.features, np.empty_like(self.features)])
@@ -56,7 +57,7 @@ class Catalogue:
         return new
 
     def add_winners(self, verdict: Verdict) -> bool:
-        """Add the winners of a verdict; return whether one of them is new."""
+        """Add the winners of a verdict, and return whether one of them is new."""
         before = len(self)
         for number in range(len(verdict.winners)):
             for way in verdict.ways(number):
@@ -64,13 +65,13 @@ class Catalogue:
         return len(self) > before
 
     def as_lists(self) -> Problem:
-        """Return the problem on N-best lists of all hypotheses, in the order in which they stand for each other."""
+        """Return the problem on N-best lists of all hypotheses, ordered link by link."""
         problem, lattices = self._problem, self._problem.lattices
-        own = [sorted(known.values(), key=lambda one: self.ways[one].tolist()) for known in self._ids]
-        ids = np.array([known for some in own for known in some], dtype=np.int64)
+        lists = [sorted(ids.values(), key=self._links) for ids in self._ids]
+        ids = np.array([known for list_ids in lists for known in list_ids], dtype=np.int64)
         nbest = NBest(
             problem.features_of([(self.numbers[known], self.ways[known]) for known in ids.tolist()]),
-            np.cumsum([0, *map(len, own)]),
+            np.cumsum([0, *map(len, lists)]),
             self.statistics[ids],
             lattices.names,
             lattices.list_ids,
@@ -78,13 +79,19 @@ class Catalogue:
         )
         return Problem(nbest, problem.metric, region=problem.region)
 
+    def _links(self, known: int) -> list[int]:
+        """Return the links of a hypothesis by its number: hypotheses are in order of these."""
+        links: list[int] = self.ways[known].tolist()
+        return links
+
     def state(self) -> Mapping[str, Any]:
+        """Return all hypotheses for `restore`."""
         size = len(self.ways)
-        found = {"features": self.features[:size], "statistics": self.statistics[:size]}
-        return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **found}
+        arrays = {"features": self.features[:size], "statistics": self.statistics[:size]}
+        return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **arrays}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Append the hypotheses of a state to none: they have their numbers again; `ValueError` for what are none."""
+        """Add the hypotheses of a state, with their numbers, to an empty catalogue; `ValueError` if it is malformed."""
         size, graphs = len(state["ways"]), self._problem.exact_graphs
         numbers = checked_array(state["numbers"], np.int64, (size,), len(graphs))
         features = checked_array(state["features"], np.float64, (size, self.features.shape[1]))
@@ -94,7 +101,7 @@ class Catalogue:
             self.append(number, checked_array(way, np.int32, (len(way),), links), row, values)
 
     def lists_of(self, state: Mapping[str, Any]) -> Lists:
-        """Return lists of a state; `ValueError` for what are none of these hypotheses."""
+        """Return the lists of a state; `ValueError` if they are not lists of these hypotheses."""
         size, ids = len(state["numbers"]), checked_array(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
         numbers = checked_array(state["numbers"], np.int64, (size,), len(self._ids))
         ends = checked_array(state["ends"], np.int64, (size + 1,), len(ids) + 1)
@@ -106,29 +113,29 @@ class Catalogue:
         return Lists(numbers, ends, ids)
 
     def in_order(self, lists: Lists) -> Lists:
-        """Return lists with the hypotheses of each in the order in which they stand for each other."""
+        """Return lists with the hypotheses of each ordered link by link."""
         bounds = pairwise(lists.ends.tolist())
-        ordered = [sorted(lists.ids[a:b].tolist(), key=lambda known: self.ways[known].tolist()) for a, b in bounds]
-        return lists._replace(ids=np.array([known for own in ordered for known in own], dtype=np.int64))
+        ordered = [sorted(lists.ids[a:b].tolist(), key=self._links) for a, b in bounds]
+        return lists._replace(ids=np.array([known for ids in ordered for known in ids], dtype=np.int64))
 
     def losses(self, ids: IntArray) -> IntArray:
-        """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""
+        """Return the losses [n] of hypotheses, or 0 for each if the metric is not additive."""
         return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
 
     def __len__(self) -> int:
-        """Return how many there are, of paths with the same features one."""
+        """Return the number of hypotheses, counting those with the same features once."""
         return sum(map(len, self._ids))
 
 
 class Lists(NamedTuple):
-    """The hypotheses ids[ends[a]] .. ids[ends[a + 1] - 1] of lattice numbers[a], by their numbers in a catalogue."""
+    """List a holds the hypotheses ids[ends[a]] .. ids[ends[a + 1] - 1] of a catalogue, all of lattice numbers[a]."""
 
     numbers: IntArray
     ends: IntArray
     ids: IntArray
 
     def joined(self, others: dict[int, IntArray]) -> Lists:
-        """Return these lists with those of other lattices after them."""
+        """Append the lists of other lattices; others: their hypotheses by lattice."""
         lengths = [len(ids) for ids in others.values()]
         return Lists(
             np.concatenate([self.numbers, np.array(list(others), dtype=np.int64)]),
@@ -137,18 +144,18 @@ class Lists(NamedTuple):
         )
 
     def split(self) -> dict[int, IntArray]:
-        """Return the hypotheses by the number of their lattice, in the order of these numbers."""
+        """Return the hypotheses by lattice, in ascending order."""
         ids = [self.ids[begin:end] for begin, end in pairwise(self.ends.tolist())]
-        own = dict(zip(self.numbers.tolist(), ids, strict=True))
-        return dict(sorted(own.items()))
+        by_lattice = dict(zip(self.numbers.tolist(), ids, strict=True))
+        return dict(sorted(by_lattice.items()))
 
 
 def checked_array(
     value: Any, dtype: type[np.generic], shape: tuple[int, ...], below: int | None = None
 ) -> NDArray[Any]:
-    """Return an array of a state that has this type and shape, and is finite, or whose entries lie in 0 .. below - 1.
+    """Return an array of a state if it has this type and shape, and entries from 0 to below - 1, or finite ones.
 
-    Raises `ValueError` for anything else: kernels do not look where the numbers lead.
+    Raises `ValueError` otherwise, because the core follows these numbers unchecked.
     """
     if not (isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape):
         raise ValueError(f"not an array of {np.dtype(dtype)} {shape}")

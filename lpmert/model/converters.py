@@ -32,7 +32,7 @@ from lpmert.system.deadline import checked
 logger = logging.getLogger(__name__)
 
 _MUCH = 0.1
-"""Share of the references' words from which their spelling is worth a warning."""
+"""Share of the references' words whose spelling must differ for a warning."""
 _PARTS = 16
 _MATCHES_4 = BLEU_COLUMNS.index("match_4")
 
@@ -40,7 +40,7 @@ _MATCHES_4 = BLEU_COLUMNS.index("match_4")
 def from_classification(
     features: ArrayLike, labels: ArrayLike, *, intercept: bool = True, names: Sequence[str] | None = None
 ) -> NBest:
-    """Return classified cases as lists of two hypotheses, one list a case, with the 0/1 loss of a linear classifier.
+    """Return classified cases as lists of two hypotheses, one list per case, with the 0/1 loss of a linear classifier.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ def from_classification(
     labels : array [n]
         True and False, 1 and 0, 1 and -1, or any two values; the larger one is positive.
     intercept : bool
-        Whether there is a constant feature.
+        Whether to add a constant feature.
     names : sequence of str, optional
         Of the features; by default those of the data frame's columns.
 
     Returns
     -------
     NBest
-        In each list the first hypothesis says negative and has all features 0, the second says positive and has
-        features (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The
-        loss is 1 for the wrong hypothesis.
+        In each list the first hypothesis is "negative", with all features 0, and the second "positive", with features
+        (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The loss is 1
+        for the wrong hypothesis.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def from_classification(
     values = np.unique(column)
     if len(values) != 2 and not any(set(values.tolist()) <= usual for usual in ({0, 1}, {-1, 1})):
         raise DataError(
-            f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest"
+            f"labels must have two values, not {len(values)}; for more classes use one list per case in NBest"
         )
     positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
     names = frame_names(features, names)
@@ -97,7 +97,7 @@ def from_classification(
 def from_choices(
     features: ArrayLike, cases: ArrayLike, chosen: ArrayLike, *, names: Sequence[str] | None = None
 ) -> NBest:
-    """Return discrete choices as lists of alternatives, one list a case, with the 0/1 loss of predicting them.
+    """Return discrete choices as lists of alternatives, one list per case, with the 0/1 loss of predicting them.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def from_groups(
     texts: Sequence[str] | None = None,
     gather: bool = False,
 ) -> NBest:
-    """Return lists from the group of each row, as rankers have them (`qid`), instead of offsets.
+    """Return lists from the group of each row (like `qid` of rankers) instead of offsets.
 
     Parameters
     ----------
@@ -170,14 +170,14 @@ def from_groups(
     groups : array [M]
         Which list a hypothesis belongs to: strings or whole numbers.
     names, statistic_names, texts : optional
-        As for `NBest`; without names, a data frame gives those of its columns.
+        As for `NBest`; the default names are the columns of a data frame.
     gather : bool
-        Gather the hypotheses of a list in order of appearance; otherwise they must be adjacent.
+        Whether to gather the hypotheses of a list, in order of appearance; otherwise they must be adjacent.
 
     Returns
     -------
     NBest
-        The lists, in the order in which they first come.
+        The lists, in order of their first hypotheses.
 
     Raises
     ------
@@ -194,20 +194,18 @@ def from_groups(
     names = frame_names(features, names)
     rows = real_matrix(features, "features")
     owners = _column(as_ids(groups), len(rows), "groups")
-    for one in owners.tolist():
-        if type(one) not in (str, int):
-            raise DataError(f"groups must be strings or whole numbers, not {quoted(one)}")
+    for group in owners.tolist():
+        if type(group) not in (str, int):
+            raise DataError(f"groups must be strings or whole numbers, not {quoted(group)}")
     owner, ids = _owners(owners, "groups", "list", None if gather else "sort the rows, or gather=True")
     order, offsets = gathered(owner)
-    numbers_of_rows = np.asarray(statistics)
-    if len(numbers_of_rows) != len(rows):
-        raise DataError(
-            f"statistics has {len(numbers_of_rows)} rows, features has {len(rows)}; give one per hypothesis"
-        )
+    statistic_rows = np.asarray(statistics)
+    if len(statistic_rows) != len(rows):
+        raise DataError(f"statistics has {len(statistic_rows)} rows, features has {len(rows)}; give one per hypothesis")
     return NBest(
         rows[order],
         offsets,
-        numbers_of_rows[order],
+        statistic_rows[order],
         names,
         ids,
         statistic_names,
@@ -218,12 +216,12 @@ def from_groups(
 def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | None) -> tuple[IntArray, list[str]]:
     """Return for each row [M] the number of its list, by first appearance, and the ids of the lists as strings.
 
-    Raises `DataError` with this remedy where the rows of a list are not adjacent; any order will do without one.
+    Raises `DataError` with this remedy if the rows of a list are not adjacent; without a remedy, they need not be.
     """
     kinds: dict[str, type] = {}
     names = list(map(str, ids.tolist()))
-    for name, one in zip(names, ids.tolist(), strict=True):
-        if kinds.setdefault(name, type(one)) is not type(one):
+    for name, value in zip(names, ids.tolist(), strict=True):
+        if kinds.setdefault(name, type(value)) is not type(value):
             raise DataError(f"{argument} has {quoted(name)} as a string and as a number; write all ids alike")
     numbers = {name: number for number, name in enumerate(kinds)}
     owner = np.array([numbers[name] for name in names], dtype=np.int64)
@@ -236,14 +234,14 @@ def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | No
 
 
 def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]], settings: Any) -> None:
-    """Warn where many words of the references come in the texts, but only in another case or with other punctuation."""
+    """Warn if many words of the references are in the texts only in another case or with other punctuation."""
     if not hasattr(settings, "lowercase"):
         return
-    marks = string.punctuation if isinstance(settings, EditTexts) else ""  # which others split off, or hardly count
+    marks = string.punctuation if isinstance(settings, EditTexts) else ""  # others split it off, or hardly count it
     cased = str.lower if settings.lowercase else str
-    wanted = Counter(cased(word) for own in references for text in own for word in text.split())
+    wanted = Counter(cased(word) for texts_of_list in references for text in texts_of_list for word in text.split())
     known: set[str] = set()
-    for first in range(_PARTS):  # a part of the texts mostly has enough of the words
+    for first in range(_PARTS):  # part of the texts mostly has enough of the words
         known |= {cased(word) for text in texts[first::_PARTS] for word in text.split()}
         if sum(count for word, count in wanted.items() if word not in known) <= _MUCH * wanted.total():
             return
@@ -259,7 +257,7 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
     column: NDArray[np.generic] = np.asarray(values)
     if column.shape != (count,):
-        raise DataError(f"{what} must have shape ({count},), one entry a row of features, not {column.shape}")
+        raise DataError(f"{what} must have shape ({count},), one entry per row of features, not {column.shape}")
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise DataError(f"{what} has an entry that is not finite: row {int(np.argmin(np.isfinite(column)))} (from 0)")
     return column
@@ -279,11 +277,11 @@ def measure_texts(
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
     several = checked_references(references, nbest.list_ids, "list")
     rows: list[Sequence[float]] = []
-    for (begin, end), own in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
-        count = settings.counter(own)
+    for (begin, end), references_of_list in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
+        count = settings.counter(references_of_list)
         texts = nbest.texts[begin:end]
-        known = {text: count(text) for text in checked(dict.fromkeys(texts))}
-        rows += [known[text] for text in texts]
+        counted = {text: count(text) for text in checked(dict.fromkeys(texts))}
+        rows += [counted[text] for text in texts]
     _warn_of_spelling(nbest.texts, several, settings)
     if settings.columns == BLEU_COLUMNS and not any(row[_MATCHES_4] for row in rows):
         remedy = "if no spaces part words, set metric.tokenize, such as zh, ja-mecab or char"

@@ -1,8 +1,7 @@
-"""Suspicious lists and losses: the search would answer a question that the user did not mean.
+"""Warnings about lists and losses with which the search would answer a question that the user did not ask.
 
-Each warning is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders put their best
-hypothesis first, so the order of a list tells which way losses point; signs of features do not, as costs are features
-too.
+Each warning states a fact about the data that is rarely an accident, and a remedy. Decoders put their best hypothesis
+first, so the order of lists shows which losses are better; the signs of features do not, because features may be costs.
 """
 
 from __future__ import annotations
@@ -34,57 +33,58 @@ _GAINS = re.compile(
     "ndcg|mrr|quality|rating|preference|preferred|passed|success|hits?|wins?|chosen|choice|scores?"
 )
 _LOSSES = re.compile("loss|losses|errors?|err|wer|cer|ter|mer|edits|costs?|penalty|wrong|risk|regret")
-"""Words in names of columns that say which way is better."""
+"""Words in column names that say whether higher is better (`_GAINS`) or lower."""
 
 _WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+(?![a-z])[0-9]*")
 _TURNED = re.compile(r"\s*(1\s*-|-|(1_?)?minus|neg|negative|inverse)[ _-]*")
 
 _EVIDENCE = 20
-"""Coincidences before a feature is called a function of the loss."""
+"""Coincidences from which on a feature is called a function of the loss."""
 _TRIED_LISTS = 200
 _SAME = 1e-9
+"""Relative rounding allowed in that function."""
 
 _FEWEST_LISTS = 5
 _POSITIONS = 20
 _FEWEST_POSITIONS = 8
 _TABLE = 1 << 16
-"""Lists whose first places are looked at together."""
+"""Lists whose first places are compared at a time, to bound memory."""
 
 _DEVIATIONS = 6.0
 _TREND = -0.7
 _EFFECT = 0.5
-"""Standard deviations within lists; runs pooled in a tuning reach a quarter, since the first had the worst weights."""
+"""In standard deviations within lists. Pooled runs of a tuning reach a quarter, because early runs had bad weights."""
 _PERFECT_LISTS = 20
 _PERFECT_SHARE = 0.1
 
 
 def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Diagnostic, ...]:
-    """Return what is odd about lists and their losses [M], `None` if the metric is not additive.
+    """Return warnings about lists and their losses [M], which are `None` if the metric is not additive.
 
-    n_lists: how many of the lists there are on which weights matter.
+    n_lists: number of lists on which weights matter.
     """
-    found = None if n_lists else _nothing_to_choose(nbest, losses)
-    if found is not None:
-        return (found,)
+    nothing = None if n_lists else _nothing_to_choose(nbest, losses)
+    if nothing is not None:
+        return (nothing,)
     if losses is None:
         return ()
     return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
 
 
 def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnostic | None:
-    """Return the doubt about a selection [S] that gives every list its least loss, though lists have much worse ones.
+    """Return a warning if a selection [S] gives every list its least loss, though lists have much greater ones.
 
-    Classes that can be told apart are no such case: there one hypothesis of each list is right.
+    Separable classes, where one hypothesis of each list is right, cause no warning.
     """
     low, high = least_and_most(losses, nbest.offsets)
     chosen = losses[nbest.rows_of(selection)]
     released(losses)
     varied = high > low
-    chance = of_lists(lambda some, own: np.add.reduceat(some, own[:-1]) / np.diff(own), losses, nbest.offsets)
+    mean = of_lists(lambda block, own: np.add.reduceat(block, own[:-1]) / np.diff(own), losses, nbest.offsets)
     if (
         (chosen > low).any()
         or varied.sum() < _PERFECT_LISTS
-        or (chance - low).sum() < _PERFECT_SHARE * (high - low).sum()
+        or (mean - low).sum() < _PERFECT_SHARE * (high - low).sum()
         or _one_right(losses, nbest.offsets)
     ):
         return None
@@ -96,41 +96,45 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
 
 
 def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Diagnostic | None:
-    worth = nbest.statistics if losses is None else losses[:, None]
+    """Return a warning that says why no choice changes the loss, `None` if that is not due to the lists alone."""
+    values = nbest.statistics if losses is None else losses[:, None]
     starts = nbest.offsets[:-1]
     if not len(starts):
         return None
-    sames = (np.maximum.reduceat(worth, starts) == np.minimum.reduceat(worth, starts)).all(axis=1)
+    same_loss = (np.maximum.reduceat(values, starts) == np.minimum.reduceat(values, starts)).all(axis=1)
     leader = group_identical(nbest.dense_features(), nbest.offsets)
-    alike = np.maximum.reduceat(leader, starts) == np.minimum.reduceat(leader, starts)
+    same_features = np.maximum.reduceat(leader, starts) == np.minimum.reduceat(leader, starts)
     if (np.diff(nbest.offsets) == 1).all():
         reason = "every list has one hypothesis only: give lists with several, told apart by the column of the list"
-    elif sames.all():
+    elif same_loss.all():
         reason = "within every list all hypotheses have the same loss: is this the column that tells good from bad?"
-    elif alike.all():
+    elif same_features.all():
         reason = "within every list all hypotheses have the same features: give features that tell them apart"
-    elif (sames | alike).all():
+    elif (same_loss | same_features).all():
         reason = "in every list the hypotheses have either the same loss or the same features"
     else:
-        return None  # a region leaves nothing, or parts cancel each other
+        return None  # the region leaves no choice, or lists cancel each other
     return Diagnostic("nothing-to-choose", f"there is nothing to choose: {reason}")
 
 
 def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
-    """Yield a doubt for each feature that is, in every list, a * loss + b, with a of one sign for all lists."""
+    """Yield a warning for each feature that is a * loss + b in every list, with a of one sign for all lists."""
     features, offsets = nbest.dense_features(), nbest.offsets
     low, high = least_and_most(losses, offsets)
     varied = np.flatnonzero(high > low)
     sizes = np.diff(offsets)[varied]
-    parts = [varied[lists] for lists, _, _ in blocks_of_lists(from_sizes(sizes))]
-    some, few = rows_of_lists(offsets, varied[:_TRIED_LISTS])
-    for d in [d for d in range(features.shape[1]) if _follows(features[some, d], losses[some], few)]:
+    blocks = [varied[lists] for lists, _, _ in blocks_of_lists(from_sizes(sizes))]
+    sample, sample_offsets = rows_of_lists(offsets, varied[:_TRIED_LISTS])
+    suspects = [
+        d for d in range(features.shape[1]) if _sign_of_slope(features[sample, d], losses[sample], sample_offsets)
+    ]
+    for d in suspects:
         column = features[:, d]
-        blocks = (rows_of_lists(offsets, lists) for lists in parts)
-        ways = {_follows(column[rows], losses[rows], own) for rows, own in blocks}
+        rows_and_offsets = (rows_of_lists(offsets, lists) for lists in blocks)
+        signs = {_sign_of_slope(column[rows], losses[rows], block_offsets) for rows, block_offsets in rows_and_offsets}
         evidence = int(sizes.sum()) - len(varied) - 1
         same = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
-        if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
+        if signs in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
             yield Diagnostic(
                 "leak",
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
@@ -139,16 +143,17 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
     released(features)
 
 
-def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
-    """Return the sign of a where a feature [m] is a * loss + b in each list, with numbers of the list, and a of one
-    sign for all; 0 elsewhere.
+def _sign_of_slope(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
+    """Return the sign of a if a feature [m] is a * loss + b in each list, else 0.
+
+    Each list has its own a and b; the sign of a must be the same for all.
     """
     starts, lists = offsets[:-1], list_numbers(offsets)
     if not len(starts):
         return 0
     at_low, at_high = first_best(-losses, starts), first_best(losses, starts)
     low, high = losses[at_low], losses[at_high]
-    with np.errstate(over="ignore", invalid="ignore"):  # a multiple that overflows is of no use
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are no evidence
         slopes = (feature[at_high] - feature[at_low]) / (high - low)
         if not ((slopes > 0).all() or (slopes < 0).all()):
             return 0
@@ -160,7 +165,7 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
 
 
 def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Diagnostic]:
-    """Yield a doubt where the loss looks like a gain."""
+    """Yield a warning if the loss looks like a gain."""
     name = nbest.statistic_names[0] if isinstance(metric, SumOfLosses) else None
     shown = "the loss" if name is None else f"the loss {quoted(name)}"
     remedy = "if higher is better, pass it as --gain (gain=)"
@@ -189,51 +194,51 @@ def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[D
 
 
 def gain_in(name: str) -> str | None:
-    """Return the word in the name of a loss that says that higher is better, unless another word turns it round."""
-    return _said(name, _GAINS, _LOSSES, turned=False)
+    """Return the word in the name of a loss that says that higher is better, unless another word reverses it."""
+    return _word_in(name, _GAINS, _LOSSES, turned=False)
 
 
 def loss_in(name: str) -> str | None:
     """Return the word in the name of a loss made of a gain (1 - errors) that says that lower is better."""
-    return _said(name, _LOSSES, _GAINS, turned=True)
+    return _word_in(name, _LOSSES, _GAINS, turned=True)
 
 
-def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned: bool) -> str | None:
+def _word_in(name: str, words: re.Pattern[str], opposites: re.Pattern[str], *, turned: bool) -> str | None:
+    """Return the first of words in a name without opposites; turned: whether the name has a prefix such as "1 -"."""
     if bool(_TURNED.match(name)) is not turned:
         return None
-    found = [word.lower() for word in _WORD.findall(name)]
-    said = list(filter(words.fullmatch, found))
-    return said[0] if said and not any(map(others.fullmatch, found)) else None
+    parts = [part.lower() for part in _WORD.findall(name)]
+    found = list(filter(words.fullmatch, parts))
+    return found[0] if found and not any(map(opposites.fullmatch, parts)) else None
 
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    for _, rows, own in blocks_of_lists(offsets):
-        some = losses[rows]
-        low, high = (ends.reduceat(some, own[:-1]) for ends in (np.minimum, np.maximum))
-        best = some == low[list_numbers(own)]
-        single = (np.add.reduceat(best, own[:-1], dtype=np.int64) == 1).all()
-        if not (single and (best | (some == high[list_numbers(own)])).all()):
+    for _, rows, block_offsets in blocks_of_lists(offsets):
+        block = losses[rows]
+        low, high = (end.reduceat(block, block_offsets[:-1]) for end in (np.minimum, np.maximum))
+        best = block == low[list_numbers(block_offsets)]
+        single = (np.add.reduceat(best, block_offsets[:-1], dtype=np.int64) == 1).all()
+        if not (single and (best | (block == high[list_numbers(block_offsets)])).all()):
             return False
     return True
 
 
 def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
-    """Whether every list has one hypothesis of loss 1 and others, at least two in the mean, of loss 0."""
+    """Whether every list has one hypothesis of loss 1 and others, at least two on average, of loss 0."""
     n_lists = len(offsets) - 1
     return (
         n_lists >= _FEWEST_LISTS
         and len(losses) >= 3 * n_lists
-        and all(((one == 0) | (one == 1)).all() for one in pieces(losses))
-        and bool((of_lists(lambda some, own: np.add.reduceat(some, own[:-1]), losses, offsets) == 1).all())
+        and all(((piece == 0) | (piece == 1)).all() for piece in pieces(losses))
+        and bool((of_lists(lambda block, offsets: np.add.reduceat(block, offsets[:-1]), losses, offsets) == 1).all())
     )
 
 
 def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
-    """Whether the mean loss at the first places of lists is greatest at the first place, falls with the place, and is
-    there far above that of hypotheses drawn from the same lists.
+    """Whether the loss is greatest at the first place of lists, far above their mean, and falls with the place.
 
-    Where lists hold the same systems in a fixed order, the order may be any: few places say nothing.
+    Lists of a few systems in a fixed order may be in any order, so short lists are not judged.
     """
     sizes = np.diff(offsets)
     places = min(_POSITIONS, int(np.median(sizes)) if len(sizes) else 0)
@@ -242,8 +247,8 @@ def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
         return False
     excess = variance = 0.0
     by_place = np.zeros(places)
-    for some in np.array_split(lists, -(-len(lists) // _TABLE)):
-        table = losses[offsets[some][:, None] + np.arange(places)]
+    for block in np.array_split(lists, -(-len(lists) // _TABLE)):
+        table = losses[offsets[block][:, None] + np.arange(places)]
         released(losses)
         excess += float((table[:, 0] - table.mean(axis=1)).sum())
         variance += float(table.var(axis=1).sum())

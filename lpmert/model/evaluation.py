@@ -1,4 +1,4 @@
-"""What given weights cost: decoding with ties found and broken in exact arithmetic."""
+"""The loss of weights: decoding with ties found and broken in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lpmert.system.mapped import released
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What weights cost: decoding with ties broken as the problem says, and the same with ties at their best and worst.
+    """The loss of weights with ties broken as the problem says, and with ties at their best and worst.
 
-    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
-    is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
-    counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
-    metric that is not additive. `inside`: whether the weights lie in the region, where one was asked for. `rates`: the
-    loss as shares (`accuracy`, `error_rate`), where the divisor is known.
+    selection [S] counts hypotheses from 0 within their list. `tied_lists` counts lists in which hypotheses with other
+    features come within rounding of the best score; `margin` is the least lead of a winner over hypotheses with other
+    features, `None` if no list has any. `loss_best_ties` and `loss_worst_ties` are `None` if lists are tied and the
+    metric is not additive. `inside`: whether the weights lie in the region, if there is one. `rates`: the loss as rates
+    (`accuracy`, `error_rate`), if the divisor is known.
     """
 
     loss: float
@@ -42,9 +42,9 @@ class Evaluation:
 
 
 class Decoded(NamedTuple):
-    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values.
+    """Chosen rows [S]: selection with ties broken by the rule, low and high with ties at best and worst.
 
-    margin: infinite where no list has others.
+    strict: no tie between unequal values decides. margin: infinite if no list has other hypotheses.
     """
 
     selection: IntArray
@@ -56,11 +56,11 @@ class Decoded(NamedTuple):
 
 
 class Evaluator:
-    """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
+    """Decodes lists without identical feature vectors: features [M, D], offsets [S + 1].
 
-    statistics [M, K] are what the metric sums; losses [M] order tied hypotheses, `None` for a metric that is not
-    additive: losses, or else statistics, must agree for a tie not to matter. rounding: what features are exactly, if
-    these are rounded; where the exact features are unknown, ties that depend on them count as ties.
+    statistics [M, K]: the metric sums them; losses [M]: `None` for a metric that is not additive. A tie matters unless
+    the losses, or without them the statistics, are equal. rounding: the exact features where doubles round them; if
+    they are unknown, ties that depend on them count as ties.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Evaluator:
         return np.array([fsum(column) for column in self.statistics[selection].T.tolist()])
 
     def alike(self, first: IntArray, second: IntArray) -> bool:
-        """Whether rows chosen [S] and others have the same values."""
+        """Whether two selections, rows [S] each, have the same losses or statistics in every list."""
         return bool((self._values[first] == self._values[second]).all())
 
     def evaluate(self, weights: FloatArray, metric: Metric) -> Evaluation:
-        """Return what weights [D] cost; the selection [S] holds rows of the features."""
+        """Return the evaluation of weights [D]; its selection [S] holds rows of the features."""
         decoded = self.decode(weights)
         total = self.total(decoded.selection)
         loss = metric.loss(total)
@@ -104,27 +104,29 @@ class Evaluator:
             margin=decoded.margin if np.isfinite(decoded.margin) else None,
         )
 
-    def decode(self, given: FloatArray) -> Decoded:
-        """Return the winners at weights [D], the first one on ties in exact arithmetic."""
-        last = self._last  # of any thread
-        if last is None or not np.array_equal(given, last[0]):  # a report asks several times
-            last = self._last = given.copy(), self._decode(given)
+    def decode(self, weights: FloatArray) -> Decoded:
+        """Return the winners at weights [D]; on exact ties the first one wins."""
+        last = self._last  # read once: other threads may replace it
+        if last is None or not np.array_equal(weights, last[0]):  # reports ask several times
+            last = self._last = weights.copy(), self._decode(weights)
         return last[1]
 
-    def _decode(self, given: FloatArray) -> Decoded:
-        exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
-        w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
+    def _decode(self, weights: FloatArray) -> Decoded:
+        w, exponent = rational.below_one(weights)  # so that products cannot overflow
         blocks = [block[1:] for block in blocks_of_lists(self.offsets)] or [(slice(0), self.offsets)]
-        parts = [self._decode_some(given, w, *block) for block in blocks]
+        parts = [self._decode_block(weights, w, *block) for block in blocks]
         released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
         margin = float(np.ldexp(max(0.0, min(part.margin for part in parts)), exponent))
         tied_lists, strict = sum(part.tied_lists for part in parts), all(part.strict for part in parts)
         return Decoded(selection, low, high, tied_lists, strict, margin)
 
-    def _decode_some(self, given: FloatArray, w: FloatArray, some: slice, offsets: IntArray) -> Decoded:
-        """Return what the lists of some rows choose at weights [D]; w: times a power of two; offsets from 0."""
-        features, begin = self.features[some], some.start or 0
+    def _decode_block(self, weights: FloatArray, w: FloatArray, block: slice, offsets: IntArray) -> Decoded:
+        """Return the winners of the lists of a block of rows, offsets from 0.
+
+        weights [D]: for exact arithmetic; w [D]: these times a power of two, rounded if tiny, for doubles.
+        """
+        features, begin = self.features[block], block.start or 0
         lists = list_numbers(offsets)
         scores = features @ w
         error = 2 * (len(w) + 3) * rational.EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
@@ -140,7 +142,7 @@ class Evaluator:
         strict = True
         for s in np.flatnonzero(tied):
             rows = begin + offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            winners = rows[_best(given, self.features, rows, self._rounding)]
+            winners = rows[_best(weights, self.features, rows, self._rounding)]
             selection[s] = low[s] = high[s] = winners[0]
             strict = strict and bool((self._values[winners] == self._values[winners[0]]).all())
             if self.losses is not None:
@@ -152,23 +154,21 @@ class Evaluator:
         return Decoded(selection, low, high, int(tied.sum()), strict, float(lead.min(initial=np.inf)))
 
 
-def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:
-    """Return the least lead of the chosen hypotheses over others of their list that have other features.
+def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, weights: FloatArray) -> float | None:
+    """Return the least lead of chosen hypotheses over hypotheses of their list with other features, `None` without any.
 
-    blocks: offsets and features [m, D] of some lists, one after the other; selection [S] counts within the lists.
-    `None` where no list has others.
+    blocks: offsets from 0 and features [m, D] of one block of lists after another; selection [S] counts within lists.
     """
-    exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
-    w = np.ldexp(given, -exponent)
+    w, exponent = rational.below_one(weights)
     first, least = 0, np.inf
     for offsets, features in blocks:
         end = first + len(offsets) - 1
         chosen = offsets[:-1] + selection[first:end]
-        own = chosen[list_numbers(offsets)]
+        winner = chosen[list_numbers(offsets)]
         scores = features @ w
         same = np.ones(len(features), dtype=np.bool_)
         for column in features.T:
-            same &= column == column[own]
+            same &= column == column[winner]
         best = scores[chosen]
         scores[same] = -np.inf
         lead = best - np.maximum.reduceat(scores, offsets[:-1])
@@ -178,16 +178,16 @@ def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArra
 
 
 def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
-    """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its choice.
+    """Return for each weight the open interval [D, 2] in which it alone may move without changing a choice.
 
     features [M, D], offsets [S + 1].
     """
     ranges = np.column_stack([np.full(len(weights), -np.inf), np.full(len(weights), np.inf)])
-    for _, rows, own in blocks_of_lists(offsets):
-        some = features[rows]
-        chosen = np.repeat(decode(some, own, weights), np.diff(own))
-        leads = np.empty((len(weights), len(some)))  # of the chosen: 0 over itself
-        for lead, column in zip(leads, some.T, strict=True):
+    for _, rows, block_offsets in blocks_of_lists(offsets):
+        block = features[rows]
+        chosen = np.repeat(decode(block, block_offsets, weights), np.diff(block_offsets))
+        leads = np.empty((len(weights), len(block)))  # chosen minus other, feature by feature
+        for lead, column in zip(leads, block.T, strict=True):
             np.subtract(column[chosen], column, out=lead)
         margins = weights @ leads
         for d, lead in enumerate(leads):
@@ -200,7 +200,7 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
 
 
 def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: Rounding | None) -> IntArray:
-    """Return which of these rows [n] have the largest score in exact arithmetic, the first one first."""
+    """Return which of these rows [n] have the largest score in exact arithmetic, in order; all if that is unknown."""
     if not weights.any() or not (rounding is None or rounding.known):
         return np.arange(len(rows))
     (whole,) = rational.to_integers(weights[None])

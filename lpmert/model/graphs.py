@@ -1,7 +1,4 @@
-"""Graphs of words whose paths are hypotheses, as arrays checked once: lattices, and hypergraphs of parsers.
-
-What `NBest` is for lists.
-"""
+"""Graphs of words whose paths are hypotheses, as arrays checked once: lattices, and hypergraphs of parsers."""
 
 from __future__ import annotations
 
@@ -33,23 +30,23 @@ from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 
 SILENT = -1
-"""In place of the number of a word: the link has none."""
+"""The word number of a link without a word."""
 
 Texts = tuple[tuple[int, ...], ...]
-"""Texts, each of words by their numbers."""
+"""Texts as numbers of words."""
 
 _EXACT_BITS = 51
 """The features of a path are whole multiples of their unit below 2**51: sums and differences of two are exact."""
 
 _MOST_LINKS = 1_000_000
-"""Of one hypothesis."""
+"""Most links of one hypothesis."""
 
 
 class Graph(NamedTuple):
-    """One lattice or hypergraph: links sorted by target, from node 0 to node n_nodes - 1, each to a larger node.
+    """One lattice or hypergraph from node 0 to node n_nodes - 1: links sorted by target, each to a larger node.
 
-    sources, seconds [L]: the nodes that a link leaves; 0 stands for none, and is the start of a lattice. targets, words
-    [L]: nodes, and numbers of words or `SILENT`; features [L, D]. most_links: no path has more.
+    sources, seconds [L]: the nodes that a link leaves; 0 stands for none, and is the start of a lattice. targets [L]:
+    nodes; words [L]: numbers of words, or `SILENT`; features [L, D]. most_links: the length of the longest path.
     """
 
     n_nodes: int
@@ -61,17 +58,18 @@ class Graph(NamedTuple):
     features: FloatArray
 
     def links(self, chosen: NDArray[np.integer] | None = None) -> core.Links:
-        own = slice(None) if chosen is None else chosen
-        return core.Links(self.sources[own], self.seconds[own], self.targets[own], self.n_nodes)
+        """Return the chosen links, by default all, for the core."""
+        rows = slice(None) if chosen is None else chosen
+        return core.Links(self.sources[rows], self.seconds[rows], self.targets[rows], self.n_nodes)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class WordGraphs:
     """S graphs with L links in all, each with D features; immutable.
 
-    A hypothesis is a path, or in a hypergraph a derivation: a tree of links. It is written as its links in the order of
-    a walk through that tree from its root, first sources first; those of a path stand in it from the last to the first.
-    losses [L]: what links lose, if that is what counts. most_links [S]: of a hypothesis.
+    A hypothesis is a path, or in a hypergraph a derivation: a tree of links. It is stored as its links in preorder from
+    the root, first sources first; for a path that is from the last link to the first. losses [L]: of the links, for
+    metric "loss". most_links [S]: of a hypothesis. Features are whole multiples of units [D].
     """
 
     features: FloatArray
@@ -90,9 +88,9 @@ class WordGraphs:
     units: FloatArray
 
     def _set(self, **values: Any) -> None:
-        """Set the fields but for units; the features, of this object alone, are rounded in their place.
+        """Set all fields except `most_links` and `units`, and compute these; the features are rounded in place.
 
-        Raises `DataError` for too long paths.
+        Raises `DataError` for paths that are too long.
         """
         vars(self).update(values)
         vars(self).update(most_links=self._longest())
@@ -122,13 +120,14 @@ class WordGraphs:
         return len(self.names)
 
     def graph(self, number: int) -> Graph:
+        """Return one graph, whose arrays are views."""
         links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        own = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
-        return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *own, self.features[links])
+        ends_and_words = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
+        return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *ends_and_words, self.features[links])
 
     @cached_property
     def log10_paths(self) -> FloatArray:
-        """For each lattice [S] the decimal logarithm of its number of paths."""
+        """The decimal logarithm of the number of paths of each lattice [S]."""
         return np.array([self.graph(number).links().log10_paths() for number in range(self.n_lists)])
 
     @cached_property
@@ -136,20 +135,20 @@ class WordGraphs:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report."""
         labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
         arrays = [self.offsets, self.n_nodes, self.sources, self.seconds, self.targets, self.features, *self._said()]
-        lost = [] if self.losses is None else [self.losses]
-        return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *lost])
+        losses = [] if self.losses is None else [self.losses]
+        return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *losses])
 
     def exact_sums(self, rows: FloatArray, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d].
+        """Return features [L, d] of links, rounded to multiples of units [d] so that sums along paths are exact.
 
-        out: where these go, perhaps the rows themselves.
+        out: an array for the result, which may be `rows`. Returns the rounded features and the units.
         """
         largest, whole = np.zeros(rows.shape[1]), np.ones(rows.shape[1], dtype=bool)
         for s in range(self.n_lists):
-            own = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
-            np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(own))), out=largest)
-            whole &= (own == np.rint(own)).all(axis=0)
-        # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
+            block = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
+            np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(block))), out=largest)
+            whole &= (block == np.rint(block)).all(axis=0)
+        # One bit of room for what rounding adds to a sum, even to that of many tiny numbers.
         exponents = np.frexp(largest)[1] + 1 - _EXACT_BITS
         units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1000)))
         found = np.divide(rows, units, out=out)
@@ -159,11 +158,11 @@ class WordGraphs:
         return found, units
 
     def _said(self) -> tuple[NDArray[np.int32], ...]:
-        """Return what tells the words of hypotheses."""
+        """Return the arrays that determine the words of hypotheses."""
         return (self.words,)
 
     def say(self, link: int, texts: Texts) -> Texts:
-        """Return the text that a link, counted from 0 through all graphs, makes of the texts of the nodes it leaves."""
+        """Return the text of a link, counted from 0 over all graphs, from the texts of the nodes that it leaves."""
         before, word = texts[0] if texts else (), int(self.words[link])
         return (before if word == SILENT else (*before, word),)
 
@@ -173,8 +172,8 @@ class WordGraphs:
         return np.asarray(words[words != SILENT])
 
     def _longest(self) -> IntArray:
-        """Return the most links of a hypothesis of each graph; raises `DataError` where these are too many."""
-        vars(self).update(most_links=np.zeros(self.n_lists, dtype=np.int64))
+        """Return the most links [S] of a hypothesis of each graph; raises `DataError` if they are too many."""
+        vars(self).update(most_links=np.zeros(self.n_lists, dtype=np.int64))  # for `graph`
         found = []
         for number in range(self.n_lists):
             graph = self.graph(number)
@@ -197,11 +196,11 @@ def checked_rows(
     names: Sequence[str] | None,
     list_ids: Sequence[str | int] | None,
 ) -> tuple[FloatArray, IntArray, tuple[str, ...], tuple[str, ...]]:
-    """Return features, offsets, names and ids, which are counted where there are none.
+    """Return checked features, offsets, names and ids, with default names and ids for `None`.
 
-    Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
+    Raises `DataError` if sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
-    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # graphs keep rows that they have chosen
+    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # not copied: callers take a part of them
     check_shape(rows.shape, "features")
     n_links, n_features = rows.shape
     bounds = checked_offsets(offsets, n_links, "links")
@@ -223,9 +222,10 @@ def _references(
 def numbered_words(
     words: Any, vocabulary: Sequence[str] | None, count: int
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Return words as numbers, and the vocabulary; raises `DataError` for what is none."""
+    """Return words as numbers, `SILENT` for `None`, and the vocabulary; raises `DataError` for anything else."""
     if vocabulary is not None:
-        known = checked_labels(given := checked_sequence(vocabulary, "vocabulary"), len(given), "vocabulary")
+        labels = checked_sequence(vocabulary, "vocabulary")
+        known = checked_labels(labels, len(labels), "vocabulary")
         numbers = np.asarray(words)
         right = numbers.dtype.kind in "iu" and numbers.shape == (count,)
         if not right or (count and not (numbers.min() >= SILENT and numbers.max() < len(known))):
@@ -233,17 +233,17 @@ def numbered_words(
         return numbers.astype(np.int32), known
     words = checked_sequence(words, "words")
     if len(words) != count:
-        raise DataError(f"words must be a sequence of {count} strings or None, one a link")
+        raise DataError(f"words must be a sequence of {count} strings or None, one per link")
     known_words = [word for word in dict.fromkeys(words) if word is not None]
     for word in known_words:
         if not isinstance(word, str) or not word:
             raise DataError(f"words must be strings that are not empty, or None; got {quoted(word)}")
-    place = {None: SILENT, **{word: number for number, word in enumerate(known_words)}}
-    return np.array([place[word] for word in words], dtype=np.int32), tuple(known_words)
+    number_of = {None: SILENT, **{word: number for number, word in enumerate(known_words)}}
+    return np.array([number_of[word] for word in words], dtype=np.int32), tuple(known_words)
 
 
 def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -> IntArray:
-    """Return for each node a number such that links lead to larger ones; raises `DataError` that names a cycle."""
+    """Return a topological rank of each node; raises `DataError`, naming the nodes, if there is a cycle."""
     import networkx as nx
 
     graph: Any = nx.DiGraph()
@@ -267,34 +267,34 @@ class Lattices(WordGraphs):
     """S word lattices with L links in all, each link with D features and perhaps a word; immutable.
 
     A lattice is a graph without cycles; its hypotheses are its paths from a start to an end. The features of a
-    hypothesis are the sums of those of its links, its text their words, and its loss is counted from that text against
-    the references. Paths with the same words are one hypothesis with the score of the best of them; of paths that no
-    weights distinguish, the first represents all: they are compared link by link from their ends, in the order in which
-    links are given.
+    hypothesis are the sums of those of its links, its text consists of their words, and its loss is counted from that
+    text against the references. Paths with the same words are one hypothesis, with the score of the best path. Of paths
+    that no weights distinguish, the first represents all: paths are compared link by link from their ends, in the order
+    in which links are given.
 
-    Links on no path from start to end are dropped. The features are rounded to multiples of a power of two, one for
-    each feature and all lattices, below 2**-50 of the largest sum along a path, so that sums are exact; numbers with
-    few digits before and after the point, once read, move by less than 1e-9, whole numbers not at all.
+    Links on no path from start to end are dropped. Features are rounded to multiples of a power of two, so that sums
+    are exact; each feature has one power for all lattices, below 2**-50 of its largest sum along a path. Numbers with
+    few digits before and after the point move by less than 1e-9, whole numbers not at all.
 
     Parameters
     ----------
     features : array [L, D]
-        Of the links.
+        Features of the links.
     offsets : array [S + 1]
         Lattice s has the links offsets[s] to offsets[s + 1] - 1.
     sources, targets : array [L]
-        Node that a link leaves and node that it leads to, whole numbers from 0 within each lattice.
+        The node that a link leaves and the node that it leads to, whole numbers from 0 within each lattice.
     words : sequence of str or None [L], or array [L]
-        `None` for a link that adds no word; with a vocabulary the numbers of words in it, -1 for none.
+        `None` for a link without a word; with a vocabulary, the numbers of words in it, -1 for none.
     references : sequence [S]
         For each lattice a string, or several. Not needed with `losses`.
     losses : array [L], optional
         The loss of each link, whole numbers: with metric "loss" that of a path is their sum.
     vocabulary : sequence of str, optional
-        The words, if `words` has their numbers.
+        The words, if `words` holds their numbers.
     starts, ends : array [S], optional
-        First and last node of each lattice; by default the only node that no link leads to and the only one that none
-        leaves.
+        First and last node of each lattice; by default the only node that no link leads to, and the only one that no
+        link leaves.
     names : sequence of str, optional
         Of the features; feature1, ... by default.
     list_ids : sequence of str or int, optional
@@ -334,31 +334,32 @@ class Lattices(WordGraphs):
     ) -> None:
         rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
         numbers, known = numbered_words(words, vocabulary, len(rows))
-        both = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
+        left = whole_numbers(sources, len(rows), "sources")
+        entered = whole_numbers(targets, len(rows), "targets")
         firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
         lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
         n_nodes, lengths, chosen = np.empty(len(ids), dtype=np.int64), [0], np.empty(len(rows), dtype=np.int64)
-        ordered, end = np.empty((2, len(rows)), dtype=np.int32), 0
+        ends_of_links, end = np.empty((2, len(rows)), dtype=np.int32), 0
         for s, list_id in enumerate(ids):
             links = slice(int(bounds[s]), int(bounds[s + 1]))
             outer = None if firsts is None else int(firsts[s]), None if lasts is None else int(lasts[s])
-            order, found = _sorted_links(both[0][links], both[1][links], *outer, list_id)
-            own = slice(end, end := end + len(order))
-            chosen[own], ordered[:, own] = order + links.start, found
-            n_nodes[s] = int(found[1][-1]) + 1
+            order, sorted_ends = _sorted_links(left[links], entered[links], *outer, list_id)
+            useful = slice(end, end := end + len(order))
+            chosen[useful], ends_of_links[:, useful] = order + links.start, sorted_ends
+            n_nodes[s] = int(sorted_ends[1][-1]) + 1
             lengths.append(len(order))
-        del both
-        chosen, lost = chosen[:end], checked_losses(losses, len(rows))
+        del left, entered
+        chosen, link_losses = chosen[:end], checked_losses(losses, len(rows))
         self._set(
             features=rows[chosen],
             offsets=np.cumsum(lengths),
-            sources=ordered[0, :end],
+            sources=ends_of_links[0, :end],
             seconds=np.zeros(end, dtype=np.int32),
-            targets=ordered[1, :end],
+            targets=ends_of_links[1, :end],
             words=numbers[chosen],
-            losses=None if lost is None else lost[chosen],
+            losses=None if link_losses is None else link_losses[chosen],
             n_nodes=n_nodes,
-            references=_references(references, ids, lost),
+            references=_references(references, ids, link_losses),
             vocabulary=known,
             names=own_names,
             list_ids=ids,
@@ -390,9 +391,9 @@ class Lattices(WordGraphs):
 def _sorted_links(
     sources: IntArray, targets: IntArray, start: int | None, end: int | None, list_id: str
 ) -> tuple[IntArray, tuple[IntArray, IntArray]]:
-    """Return the links on paths, sorted by target, and their sources and targets, numbered from 0 in topological order.
+    """Return the links on paths from start to end, sorted by target, and their sources and targets.
 
-    Links into one node keep their order.
+    Nodes are renumbered from 0 in topological order. Links into one node keep their order.
     """
     n_nodes = int(max(sources.max(), targets.max())) + 1
     start = _outer_node(start, n_nodes, targets, sources, "start", list_id)
@@ -411,10 +412,10 @@ def _sorted_links(
 
 
 def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes: int) -> NDArray[np.bool_]:
-    """Return which nodes are on ways from start to end, along links that are sorted by target."""
+    """Return which nodes are on paths from start to end; the links are sorted by target."""
     entered, left = (np.bincount(nodes, minlength=n_nodes) > 0 for nodes in (targets, sources))
     entered[start] = left[end] = True
-    if entered.all() and left.all():  # every way goes on, back to the start and on to the end
+    if entered.all() and left.all():  # from every node, paths go back to the start and on to the end
         return entered
     reached, leading = ([node == outer for node in range(n_nodes)] for outer in (start, end))
     links = list(zip(sources.tolist(), targets.tolist(), strict=True))
@@ -425,12 +426,12 @@ def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes
     return np.logical_and(reached, leading)
 
 
-def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
-    """Return the given node, or the only one of `others` that is not inner."""
-    if given is not None:
-        if given >= n_nodes:
-            raise DataError(f"lattice {quoted(list_id)} has no node {given}, its {what}; the largest is {n_nodes - 1}")
-        return given
+def _outer_node(node: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
+    """Return the node if it is not `None`, or else the only node of `others` that is not in `inner`."""
+    if node is not None:
+        if node >= n_nodes:
+            raise DataError(f"lattice {quoted(list_id)} has no node {node}, its {what}; the largest is {n_nodes - 1}")
+        return node
     found = np.setdiff1d(others, inner)
     if len(found) == 1:
         return int(found[0])
@@ -446,22 +447,23 @@ class Hypergraphs(WordGraphs):
     """S hypergraphs with L edges in all, each with D features; immutable.
 
     An edge derives its head from its tails; a hypothesis is a derivation of the goal. Its features are the sums of
-    those of its edges, an edge that is used twice counting twice; its text is put together from the outputs of the
-    edges. Its loss is counted from that text, and features are rounded, as for `Lattices`.
+    those of its edges, where an edge that is used twice counts twice; its text is composed of the outputs of the edges.
+    Its loss is counted from that text, and features are rounded, as for `Lattices`.
 
-    Of derivations that no weights distinguish, the first represents all: they are compared edge by edge, from the goal
-    on, first tails first, in the order in which edges are given. Edges in no derivation of the goal are dropped.
+    Of derivations that no weights distinguish, the first represents all: derivations are compared edge by edge, from
+    the goal on, first tails first, in the order in which edges are given. Edges in no derivation of the goal are
+    dropped.
 
     Parameters
     ----------
     features : array [L, D]
-        Of the edges.
+        Features of the edges.
     offsets : array [S + 1]
         Hypergraph s has the edges offsets[s] to offsets[s + 1] - 1.
     heads : array [L]
         The node that an edge derives, whole numbers from 0 within each hypergraph.
     tails : sequence [L] of sequences
-        Nodes that an edge needs, possibly none. A node may occur twice.
+        Nodes from which an edge derives its head, possibly none. A node may occur twice.
     outputs : sequence [L] of sequences
         A string is a word, a number k the text of the edge's tail k, counted from 0; every tail occurs once.
     references : sequence [S]
@@ -511,37 +513,40 @@ class Hypergraphs(WordGraphs):
         rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
         derived = whole_numbers(heads, len(rows), "heads")
         wanted = None if goals is None else whole_numbers(goals, len(ids), "goals")
-        lost = checked_losses(losses, len(rows))
-        needed, said = _tails(tails, len(rows)), _outputs(outputs, tails, len(rows))
+        edge_losses = checked_losses(losses, len(rows))
+        checked_tails, checked_outputs = _tails(tails, len(rows)), _outputs(outputs, tails, len(rows))
         links: list[tuple[int, int, int, int]] = []
-        places, counts = [0], []
+        ends, counts = [0], []
         for s, list_id in enumerate(ids):
-            own = range(int(bounds[s]), int(bounds[s + 1]))
+            own_edges = range(int(bounds[s]), int(bounds[s + 1]))
             goal = None if wanted is None else int(wanted[s])
-            found, n_nodes = _sorted_edges(derived, needed, own, goal, list_id)
+            found, n_nodes = _sorted_edges(derived, checked_tails, own_edges, goal, list_id)
             links += found
-            places.append(len(links))
+            ends.append(len(links))
             counts.append(n_nodes)
         table = np.array(links, dtype=np.int64)
         edges = table[:, 3]
-        real = edges >= 0
-        spoken = [word for output in said for word in output if isinstance(word, str)]
-        numbers, vocabulary = numbered_words(spoken, None, len(spoken))
-        each = iter(numbers.tolist())
-        coded = [[next(each) if isinstance(word, str) else SILENT - 1 - word for word in output] for output in said]
+        is_edge = edges >= 0  # other links only join tails
+        words = [word for output in checked_outputs for word in output if isinstance(word, str)]
+        numbers, vocabulary = numbered_words(words, None, len(words))
+        number = iter(numbers.tolist())
+        coded = [
+            [next(number) if isinstance(item, str) else SILENT - 1 - item for item in output]
+            for output in checked_outputs
+        ]
         texts: list[list[int]] = [coded[edge] if edge >= 0 else [] for edge in edges.tolist()]
         self._set(
-            features=np.where(real[:, None], rows[edges], 0.0),
-            offsets=np.array(places, dtype=np.int64),
+            features=np.where(is_edge[:, None], rows[edges], 0.0),
+            offsets=np.array(ends, dtype=np.int64),
             sources=table[:, 0].astype(np.int32),
             seconds=table[:, 1].astype(np.int32),
             targets=table[:, 2].astype(np.int32),
-            words=np.where(real, SILENT, _JOINT).astype(np.int32),
-            losses=None if lost is None else np.where(real, lost[edges], 0.0),
+            words=np.where(is_edge, SILENT, _JOINT).astype(np.int32),
+            losses=None if edge_losses is None else np.where(is_edge, edge_losses[edges], 0.0),
             outputs=np.array([word for text in texts for word in text], dtype=np.int32),
             output_offsets=np.cumsum([0, *map(len, texts)], dtype=np.int64),
             n_nodes=np.array(counts, dtype=np.int64),
-            references=_references(references, ids, lost),
+            references=_references(references, ids, edge_losses),
             vocabulary=vocabulary,
             names=own_names,
             list_ids=ids,
@@ -552,15 +557,15 @@ class Hypergraphs(WordGraphs):
         return int((self.words != _JOINT).sum())
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
-        waiting: list[Texts] = []  # texts of tails, those of a link's source last
+        stack: list[Texts] = []  # texts of tails, those of a link's source on top
         first = int(self.offsets[number])
         for link in (first + way[::-1]).tolist():
             tails = [node for node in (self.sources[link], self.seconds[link]) if node > 0]
-            waiting.append(self.say(link, tuple(text for _ in tails for text in waiting.pop())))
-        return np.array(waiting[0][0], dtype=np.int32)
+            stack.append(self.say(link, tuple(text for _ in tails for text in stack.pop())))
+        return np.array(stack[0][0], dtype=np.int32)
 
     def say(self, link: int, texts: Texts) -> Texts:
-        """Return what `WordGraphs.say` does: several texts where a link does no more than join tails."""
+        """Return the text of a link, see `WordGraphs.say`; several texts if it only joins tails."""
         if self.words[link] == _JOINT:
             return texts
         words: list[int] = []
@@ -573,16 +578,16 @@ class Hypergraphs(WordGraphs):
 
 
 _JOINT = SILENT - 1
-"""In place of the word of a link that does no more than join two tails of an edge that has more than two."""
+"""The word number of a link that only joins two tails of an edge with more than two."""
 
 
 def _tails(tails: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
     if len(tails) != count:
-        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one an edge")
-    found = [tuple(own) for own in tails]
-    for k, own in enumerate(found):
-        if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in own):
-            raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(own)}")
+        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one per edge")
+    found = [tuple(nodes) for nodes in tails]
+    for k, nodes in enumerate(found):
+        if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in nodes):
+            raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(nodes)}")
     return found
 
 
@@ -590,16 +595,16 @@ def _outputs(
     outputs: Sequence[Sequence[str | int]], tails: Sequence[Sequence[int]], count: int
 ) -> list[tuple[str | int, ...]]:
     if isinstance(outputs, str) or len(outputs) != count:
-        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one an edge")
+        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one per edge")
     found = []
-    for k, (own, below) in enumerate(zip(outputs, tails, strict=True)):
-        named = sorted(int(word) for word in own if not isinstance(word, str))
-        if isinstance(own, str) or named != list(range(len(below))):
+    for k, (output, edge_tails) in enumerate(zip(outputs, tails, strict=True)):
+        named = sorted(int(word) for word in output if not isinstance(word, str))
+        if isinstance(output, str) or named != list(range(len(edge_tails))):
             raise DataError(
-                f"the output of edge {k} (from 0) must name each of its {len(below)} tails once, from 0; "
-                f"it is {quoted(own)}"
+                f"the output of edge {k} (from 0) must name each of its {len(edge_tails)} tails once, from 0; "
+                f"it is {quoted(output)}"
             )
-        found.append(tuple(word if isinstance(word, str) else int(word) for word in own))
+        found.append(tuple(word if isinstance(word, str) else int(word) for word in output))
     return found
 
 
@@ -608,7 +613,7 @@ def _sorted_edges(
 ) -> tuple[list[tuple[int, int, int, int]], int]:
     """Return links (source, second, target, edge) sorted by target, and the number of nodes.
 
-    Node 0 stands for no tail; of edges with more than two tails all but the last are joined, by links with edge -1.
+    Node 0 stands for no tail. Of an edge with more than two tails, all but the last are joined by links with edge -1.
     """
     own_heads = [int(heads[edge]) for edge in edges]
     if goal is None:
@@ -640,15 +645,15 @@ def _sorted_edges(
     new: dict[int, int] = {}
     last = 0
     for node in sorted(used, key=lambda node: int(rank[node])):  # the goal is last: all others are below it
-        own = []
+        entering = []
         for edge in into[node]:
             sides = [new[tail] for tail in tails[edge]]
             while len(sides) > 2:
                 last += 1
                 links.append((sides[0], sides[1], last, -1))
                 sides[:2] = [last]
-            own.append((*[*sides, 0, 0][:2], edge))
+            entering.append((*[*sides, 0, 0][:2], edge))
         last += 1
         new[node] = last
-        links += [(source, second, last, edge) for source, second, edge in own]
+        links += [(source, second, last, edge) for source, second, edge in entering]
     return links, last + 1

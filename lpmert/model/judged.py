@@ -1,6 +1,6 @@
-"""Judged documents of queries, and what their rankings are worth at k: NDCG, MRR, average precision, recall and others.
+"""Judged documents of queries, and the value of their rankings at k: NDCG, MRR, average precision, recall and others.
 
-Metrics are stated once and exactly; searches round them, and certificates are checked with them.
+Metrics are stated once, exactly: searches round them, and certificates are checked with them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ MOST_POSITIONS = 4096
 NAMES = ("ndcg", "ndcg-exp", "mrr", "map", "recall", "precision", "success")
 _FORM = re.compile(r"(?P<name>.+?)(-l(?P<least>\d+))?@(?P<k>\d{1,9})", re.ASCII)
 _LARGEST = 1e100
-"""Of grades."""
+"""Largest grade."""
 
 _LEAST_EXPONENT, _MOST_EXPONENT = Fraction(1, 10**9), 50
-"""Of 2, where grades are exponents."""
+"""Range of grades other than 0 that are exponents of 2."""
 
 _DIGITS = 60
 _ALMOST = Decimal(10) ** -50
-"""By what share a logarithm or power of `_DIGITS` digits may be off."""
+"""Bound on the relative error of a logarithm or power of `_DIGITS` digits."""
 
 Enclosed = tuple[Fraction, Fraction]
-"""A number that is at least the first and at most the second."""
+"""Lower and upper bound of a number."""
 
 _NOTHING: Enclosed = Fraction(0), Fraction(0)
 
@@ -50,20 +50,20 @@ class Judged:
     Parameters
     ----------
     features : array [M, D]
-        Finite numbers; what prints as decimals means these.
+        Finite numbers; those that print as decimals stand for these.
     offsets : array [Q + 1]
         Where the documents of each query begin and end.
     relevance : array [M]
-        Grades; 0 is not relevant.
+        Grades; 0 means not relevant.
     names : tuple of str
         Of the features.
     queries : tuple of str
-        Their names.
+        Names of the queries.
     unretrieved : sequence of Q arrays
-        Grades of the relevant documents of each query that are not among its documents: no weights reach them, but NDCG
-        and recall count them. By default there are none.
+        Grades of the relevant documents of each query that were not retrieved: no weights rank them, but NDCG and
+        recall count them. By default there are none.
     notes : tuple of str
-        What reading these changed or left out.
+        What the reader changed or left out.
     """
 
     features: FloatArray
@@ -82,13 +82,13 @@ class Judged:
             raise DataError(f"relevance must have one grade for each of {len(features)} documents")
         offsets = checked_offsets(self.offsets, len(features), "documents")
         if not np.isfinite(features).all():
-            raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
+            raise DataError("features must be finite; replace missing scores, for example by the least one")
         n_queries = len(offsets) - 1
-        unretrieved = tuple(_numbers(one, "unretrieved").ravel() for one in self.unretrieved or [()] * n_queries)
-        every = np.concatenate([relevance, *unretrieved])
-        if not np.isfinite(every).all() or (every < 0).any():
+        unretrieved = tuple(_numbers(own, "unretrieved").ravel() for own in self.unretrieved or [()] * n_queries)
+        grades = np.concatenate([relevance, *unretrieved])
+        if not np.isfinite(grades).all() or (grades < 0).any():
             raise DataError("relevance must be finite and not negative")
-        if (every[every > 0] < 1.0 / _LARGEST).any() or (every > _LARGEST).any():
+        if (grades[grades > 0] < 1.0 / _LARGEST).any() or (grades > _LARGEST).any():
             raise DataError(
                 f"relevance must be 0, or from {1.0 / _LARGEST:g} to {_LARGEST:g}, so that gains can be summed"
             )
@@ -105,8 +105,8 @@ class Judged:
         """SHA-256 (hexadecimal) of everything that can change an optimum, and of the names."""
         labels = [self.names, self.queries, self.features.shape]
         values = [self.offsets, self.features, self.relevance, *self.unretrieved]
-        sized = [part for one in values for part in (np.array([len(one)]), one)]
-        return fingerprint_of("lpmert judged documents 1\n", labels, sized)
+        with_sizes = [part for array in values for part in (np.array([len(array)]), array)]
+        return fingerprint_of("lpmert judged documents 1\n", labels, with_sizes)
 
     def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
         """Return the documents of these queries, by their numbers from 0."""
@@ -129,12 +129,13 @@ def _numbers(values: Any, what: str) -> FloatArray:
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
+    """Yield the rows of each query."""
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))
 
 
 @dataclass(frozen=True)
 class RankingMetric:
-    """What a ranking is worth at k: the mean over all queries that have a relevant document.
+    """The value of a ranking at k: the mean over all queries that have a relevant document.
 
     Documents with equal scores count in the worst order.
 
@@ -144,9 +145,9 @@ class RankingMetric:
         "ndcg", "ndcg-exp", "mrr" (the inverse rank of the first relevant document), "map" (average precision),
         "recall", "precision" or "success" (whether there is a relevant document).
     k : int
-        How many places count.
+        Number of places that count.
     relevant_from : int
-        The least grade that is relevant; 0 stands for all above 0. NDCG has none but 0.
+        The least relevant grade; 0 means all grades above 0, the only choice for NDCG.
 
     Notes
     -----
@@ -168,13 +169,13 @@ class RankingMetric:
             raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
 
     @classmethod
-    def of(cls, given: RankingMetric | str) -> RankingMetric:
-        """Return the metric that a text such as "ndcg@10" means; in "recall-l2@10" grades from 2 on are relevant."""
-        if isinstance(given, RankingMetric):
-            return given
-        found = _FORM.fullmatch(given) if isinstance(given, str) else None
+    def of(cls, metric: RankingMetric | str) -> RankingMetric:
+        """Return the metric of a text such as "ndcg@10"; in "recall-l2@10" grades from 2 on are relevant."""
+        if isinstance(metric, RankingMetric):
+            return metric
+        found = _FORM.fullmatch(metric) if isinstance(metric, str) else None
         if found is None:
-            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
+            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(metric)}")
         return cls(found["name"], int(found["k"]), int(found["least"] or 0))
 
     def __str__(self) -> str:
@@ -185,7 +186,7 @@ class RankingMetric:
         return self.name.startswith("ndcg")
 
     def parts(self, lists: Judged) -> Parts:
-        """Return gains, discounts and factors on these lists; raises `DataError` where no query counts."""
+        """Return the gains, discounts and factors on these lists; raises `DataError` if no query counts."""
         retrieved = np.flatnonzero(lists.relevance)
         grades = np.unique(np.concatenate([lists.relevance[retrieved], *lists.unretrieved]))
         gains = {grade: self._gain(Fraction(grade)) for grade in grades.tolist()}
@@ -196,20 +197,19 @@ class RankingMetric:
         discounts = [self._discount(place) for place in range(self.k)]
 
         @cache
-        def factor(every: tuple[int, ...]) -> Enclosed:
+        def factor(relevant: tuple[int, ...]) -> Enclosed:
+            """Return the factor of a query from the levels of its relevant documents, best first."""
             if not self._graded:
-                whole = {"recall": len(every), "map": len(every), "precision": self.k}.get(self.name, 1)
+                whole = {"recall": len(relevant), "map": len(relevant), "precision": self.k}.get(self.name, 1)
                 return Fraction(1, whole), Fraction(1, whole)
-            low, high = (
-                sum((exact[level][i] * place[i] for level, place in zip(every, discounts, strict=False)), Fraction(0))
-                for i in (0, 1)
-            )
+            pairs = list(zip(relevant, discounts, strict=False))
+            low, high = (sum((exact[level][end] * place[end] for level, place in pairs), Fraction(0)) for end in (0, 1))
             return 1 / high, 1 / low
 
         factors = {}
-        for query, own in enumerate(rows_by_query(lists.offsets)):
-            found, elsewhere = levels[own], lists.unretrieved[query].tolist()
-            relevant = [*found[found > 0].tolist(), *(level_of[grade] for grade in elsewhere if level_of[grade])]
+        for query, rows in enumerate(rows_by_query(lists.offsets)):
+            of_rows, unretrieved = levels[rows], lists.unretrieved[query].tolist()
+            relevant = [*of_rows[of_rows > 0].tolist(), *(level_of[grade] for grade in unretrieved if level_of[grade])]
             if relevant:
                 factors[query] = factor(tuple(sorted(relevant, reverse=True)))
         if not factors:
@@ -222,7 +222,7 @@ class RankingMetric:
             merits[1:] = 0.0
         scales = np.zeros(len(lists.offsets) - 1)
         scales[list(factors)] = [float(low) for low, _ in factors.values()]
-        rounded, places = (np.array([float(low) for low, _ in some]) for some in (exact, discounts))
+        rounded, places = (np.array([float(low) for low, _ in bounds]) for bounds in (exact, discounts))
         return Parts(rounded[levels], places, merits, scales, levels, exact, discounts, factors)
 
     def _gain(self, grade: Fraction) -> Enclosed:
@@ -248,17 +248,18 @@ class RankingMetric:
 
 
 def _around(value: Decimal) -> Enclosed:
-    exact, off = Fraction(value), Fraction(_ALMOST)
-    return exact * (1 - off), exact * (1 + off)
+    exact, error = Fraction(value), Fraction(_ALMOST)
+    return exact * (1 - error), exact * (1 + error)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A metric on lists: the sum of products of gain, discount, and merit, times a factor of the query.
+    """A metric on lists: for each query, the sum of gain times discount times merit, times a factor.
 
-    gains [M] of documents, discounts [k] of places, merits [k] of the first, second, ... document with a gain, scales
-    [Q]: 0 for queries that do not count; all rounded. Exactly: documents have the gains at their levels [M], which rise
-    from 0; factors are of the queries that count. Where merits differ, gains are 0 or 1.
+    Rounded: gains [M] of documents, discounts [k] of places, merits [k] of the first, second, ... document with a gain,
+    scales [Q], the factors of queries, 0 for queries that do not count. Exact: `exact_gains` rise from 0, and `levels`
+    [M] are the places of the documents' gains in them; `factors` are those of the queries that count. If merits differ,
+    gains are 0 or 1.
     """
 
     gains: FloatArray

@@ -1,4 +1,4 @@
-"""The problem on lattices: metric and region, what hypotheses lose, and which paths win at given weights."""
+"""The problem on lattices: metric and region, the losses of hypotheses, and the paths that win at given weights."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
 
 MOST_TIED = 64
-"""Tied paths of a lattice that are looked at."""
+"""Most tied paths of a lattice that are listed."""
 
 
 class Winners(NamedTuple):
-    """The paths of a lattice that have the best score in exact arithmetic, as links from the last to the first.
+    """The paths of a lattice with the best score in exact arithmetic, each as its links from the last to the first.
 
     all: whether these are all such paths, or only the first ones.
     """
@@ -46,25 +46,24 @@ class Winners(NamedTuple):
 def best_paths(
     graph: Graph, units: FloatArray, weights: FloatArray, exact: Sequence[Fraction] | None = None
 ) -> Winners:
-    """Return the paths with the best score at weights [d], in exact arithmetic, and those first that stand for others.
+    """Return the paths with the best score at weights [d] in exact arithmetic, in order of their links.
 
-    units [d]: of which the features are whole multiples. exact [d]: what the weights are where doubles only come near,
-    each to half a unit in its last place. Links that rounding surely rules out are left out first; those
-    that are left make up whole paths.
+    units [d]: features are whole multiples of these. exact [d]: the exact weights, if `weights` are these rounded to
+    nearest. Links that cannot be on a best path, even with rounding, are left out first; the others form whole paths.
     """
     share = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links
     through = graph.links().best_through(graph.features @ weights)
     largest = float((np.abs(graph.features) @ np.abs(weights)).max())
     links = np.flatnonzero(through >= through.max() - share * largest)
     targets = graph.targets[links]
-    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
+    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one link into each node, so one path
         return Winners([links[::-1]], True)
     scores_of_links = exact_scores(graph.features[links] / units, weights if exact is None else exact, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
-    for link, own in zip(links.tolist(), scores_of_links, strict=True):
+    for link, score_of_link in zip(links.tolist(), scores_of_links, strict=True):
         target = int(graph.targets[link])
-        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
+        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + score_of_link
         if target not in best or score > best[target]:
             best[target], leading[target] = score, [link]
         elif score == best[target]:
@@ -93,17 +92,17 @@ def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction]
 _LARGEST_LOSS = 2**40
 
 _TIMES = 3
-"""How many times as much memory as the features the canonical form, a search and its report take for a while."""
+"""Peak memory of the canonical form, a search and its report, relative to that of the features."""
 
 _REMEMBERED = 4
-"""Weights whose paths are remembered: searches and reports ask about the last ones again."""
+"""Number of weights whose verdicts are cached: searches and reports ask about the last ones again."""
 
 _LINKS_OF_UNIT = 200_000
-"""Links that a unit decodes, in some milliseconds."""
+"""Links that a unit of work decodes, which takes some milliseconds."""
 
 
 class SumOfLinks(TextMetric):
-    """Losses of links, summed along paths: what stands for settings of a metric on texts."""
+    """Losses of links, summed along paths, in place of the settings of a metric on texts."""
 
     signature = "links"
 
@@ -112,11 +111,11 @@ class SumOfLinks(TextMetric):
 
 
 class Verdict(NamedTuple):
-    """What weights lose on all lattices, as a cost, from summed statistics [K], with the winners [S] of each.
+    """The loss of weights on all lattices, as a cost, the summed statistics [K], and the winners [S] of each lattice.
 
-    strict: whether no tie between unequal statistics, of paths with different features, decides it, and these weights
-    lose the same where they fulfil the equations of the region exactly. nearby: the winners there, none if no equation
-    can round.
+    nearby: the winners at the nearest weights that fulfil the equations of the region exactly, empty if these are the
+    same weights. strict: whether no tie between unequal statistics, of paths with different features, decides the loss,
+    and the nearby weights are strictly in the region and have the same statistics without such a tie.
     """
 
     loss: int
@@ -126,18 +125,18 @@ class Verdict(NamedTuple):
     nearby: list[Winners]
 
     def ways(self, number: int) -> list[IntArray]:
-        """Return the paths of lattice `number` that win, here or where the equations hold exactly."""
+        """Return the paths of lattice `number` that win, at these weights or nearby."""
         return [way for winners in (self.winners, self.nearby) if winners for way in winners[number].ways]
 
 
 class LatticeProblem(BaseProblem):
     """Lattices, a metric on texts, and a region.
 
-    graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
-    in these, without lists; costs are losses where these are additive, and else losses in fixed point.
-    exact_graphs [S]: with features [L, e] whose sums are exact: the same, but where equations make doubles round the
-    features as given. Raises `MetricError` for a metric that is neither a ratio that searches know nor a sum of whole
-    numbers.
+    graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region in
+    these coordinates, without lists; costs are losses if these are additive, otherwise losses in fixed point.
+    exact_graphs [S]: the lattices with features [L, e] whose sums are exact: those of `graphs`, or the features as
+    given if equations make doubles round them. Raises `MetricError` for a metric that is neither a ratio metric nor a
+    sum of whole numbers.
     """
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
@@ -145,7 +144,7 @@ class LatticeProblem(BaseProblem):
         self.given_metric = metric
         self.settings: TextMetric = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
-            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or use wer")
+            raise MetricError("metric 'loss' sums the losses of links, and these have none; give them, or use wer")
         if metric != "loss" and not all(lattices.references):
             raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or use loss")
         self.metric = self.settings.metric(source_of(self.settings, lattices.references))
@@ -175,29 +174,29 @@ class LatticeProblem(BaseProblem):
             totals = Totals(self.metric, np.empty((0, width)), np.zeros(width), self._attained)
             self.canonical = replace(self.canonical, losses=totals, unit=LOSS_UNIT, rounded=True)
         scaled = times(features, scales)
-        given = [lattices.graph(s) for s in range(lattices.n_lists)]
+        unscaled = [lattices.graph(s) for s in range(lattices.n_lists)]
         self.graphs = [
             graph._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
-            for s, graph in enumerate(given)
+            for s, graph in enumerate(unscaled)
         ]
         self._exact_columns = self._columns_as_given() if rounded_features else None
-        self.exact_graphs = given if rounded_features else self.graphs
+        self.exact_graphs = unscaled if rounded_features else self.graphs
         self._counters: list[Callable[[NDArray[np.int32]], Sequence[float]] | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
-        self._references = self._word_numbers()
+        self._numbered = self._word_numbers()
         self._decoded: dict[bytes, Verdict] = {}
 
     def _columns_as_given(self) -> list[list[tuple[int, Fraction]]]:
-        """Return for each weight [D] of the caller what it is in those of a search: places and factors, exactly.
+        """Return each weight [D] of the caller as an exact sum of weights of a search: places and factors.
 
-        Orthonormal coordinates count by the weights that are coordinates without them, so that equations hold exactly.
+        With an orthonormal basis, the exact basis of the free weights is used, so that equations hold exactly.
         """
         reduction = self._reduction
         rows = [[Fraction(0)] * self.canonical.n_features for _ in range(self.lattices.n_features)]
         for column, k in zip(reduction.exact_basis, reduction.free.tolist(), strict=True):
-            own = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
+            free_weight = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
             for d, factor in column.items():
-                rows[d] = [value + factor * more for value, more in zip(rows[d], own, strict=True)]
+                rows[d] = [value + factor * more for value, more in zip(rows[d], free_weight, strict=True)]
         return [[(place, value) for place, value in enumerate(row) if value] for row in rows]
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
@@ -206,13 +205,13 @@ class LatticeProblem(BaseProblem):
             return rays
         exact = [[Fraction(value) for value in ray] for ray in rays.tolist()]
         columns = self._exact_columns
-        return np.array([[float(sum(f * ray[k] for k, f in own)) for own in columns] for ray in exact])
+        return np.array([[float(sum(f * ray[k] for k, f in column)) for column in columns] for ray in exact])
 
     def as_lists(self, rows: FloatArray, offsets: IntArray) -> tuple[IntArray, FloatArray, Rounding | None]:
-        """Return which of some hypotheses stand for those that no weights of the region tell apart, the first of each
-        list [s + 1]; the features [m, d] of these in a search, and what is rounded of them.
+        """Return the first of each group of hypotheses that no weights of the region distinguish, and their features.
 
-        rows [n, e]: sums of features of `exact_graphs`.
+        rows [n, e]: sums of features of `exact_graphs`, in lists with offsets [s + 1]. Returns the numbers [m] of rows,
+        features [m, d] for weights of a search, and their rounding.
         """
         if self._exact_columns is None:
             return np.arange(len(rows)), np.ascontiguousarray(relative_to_first(rows, offsets)), None
@@ -221,26 +220,26 @@ class LatticeProblem(BaseProblem):
         leader = group_identical(features if rounding is None else rounding.codes, offsets)
         first = np.flatnonzero(leader == np.arange(len(leader)))
         if rounding is not None:
-            rounding = rounding.take(first).scaled(np.arange(len(scales)), scales)
+            rounding = rounding.take(first).scaled(scales)
         return first, times(features[first], scales), rounding
 
     def __getstate__(self) -> dict[str, Any]:
-        """What counts statistics is a function that is made where it is needed."""
-        forgotten = {"_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs], "_decoded": {}}
-        return {**self.__dict__, **forgotten}
+        """Leave out caches and the functions that count statistics, which are made again when needed."""
+        emptied = {"_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs], "_decoded": {}}
+        return {**self.__dict__, **emptied}
 
     @property
     def _setting(self) -> str:
         return "lattices"
 
     def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as a share of the length of the references, where each lattice has one."""
+        """Return a loss as a share of the length of the references, if that is known; see `reference_length`."""
         length = reference_length(self.settings, self.lattices.references)
         return {} if length is None else {ERROR_RATE: loss / length}
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the loss."""
+        """The unit in which losses are shown."""
         if not self.additive:
             return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
@@ -251,14 +250,14 @@ class LatticeProblem(BaseProblem):
     def statistics(self, number: int, way: NDArray[np.integer]) -> FloatArray:
         """Return the statistics [K] of a path of lattice `number`.
 
-        Raises `MetricError` where the metric is additive and this is no whole number.
+        Raises `MetricError` if the metric is additive and the loss is no whole number.
         """
         settings = self.settings
         if isinstance(settings, SumOfLinks):
             return np.asarray(self._lost(number, way).sum(keepdims=True))
         words = self.lattices.words_of(number, way)
-        known, key = self._counted[number], words.tobytes()
-        if key not in known:
+        counted, key = self._counted[number], words.tobytes()
+        if key not in counted:
             counter = self._counters[number] = self._counters[number] or self._counter(number)
             values = np.array(counter(words), dtype=np.float64)
             if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
@@ -266,44 +265,44 @@ class LatticeProblem(BaseProblem):
                     f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}; on lattices "
                     "losses that add up must be whole numbers: use wer, cer, ter, bleu or chrf, and none per sentence"
                 )
-            known[key] = values
-        return known[key]
+            counted[key] = values
+        return counted[key]
 
     def _counter(self, number: int) -> Callable[[NDArray[np.int32]], Sequence[float]]:
-        """Return what counts the statistics of words, given by their numbers, for lattice `number`."""
+        """Return a function that counts the statistics of words, by number, for lattice `number`."""
         settings = self.settings
-        if isinstance(settings, EditTexts) and self._references:
-            lowered, references = self._references[number]
-            edits = settings.unit_counter([reference.tolist() for reference in references])
-            return lambda words: edits(lowered[words].tolist())
+        if isinstance(settings, EditTexts) and self._numbered:
+            numbers, references = self._numbered
+            edits = settings.unit_counter([reference.tolist() for reference in references[number]])
+            return lambda words: edits(numbers[words].tolist())
         count = settings.counter(self.lattices.references[number])
         return lambda words: count(self.lattices.text(words.tolist()))
 
     def loss(self, number: int, way: NDArray[np.integer]) -> int:
-        """Return what a path of lattice `number` loses, for an additive metric; raises `MetricError` if not whole."""
+        """Return the loss of a path of lattice `number` for an additive metric, see `statistics`."""
         return int(self.statistics(number, way)[0])
 
     def cost(self, total: FloatArray) -> int:
         return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
     def features_of(self, paths: Sequence[tuple[int, NDArray[np.integer]]]) -> FloatArray:
-        """Return the features [P, D] of paths of lattices, by their numbers, as given, which are exact."""
+        """Return the features as given [P, D] of paths, each with the number of its lattice; the sums are exact."""
         links = np.concatenate([self.lattices.offsets[number] + way for number, way in paths])
         begins = np.cumsum([0, *(len(way) for _, way in paths)])[:-1]
         return np.asarray(np.add.reduceat(self.lattices.features[links], begins))
 
     def least_loss(self, number: int, links: NDArray[np.integer] | None = None) -> int:
-        """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
+        """Return a lower bound on the losses of paths of lattice `number` through only these links, by default any."""
         graph = self.graphs[number]
         if isinstance(self.settings, SumOfLinks):
             lost = self._lost(number, np.arange(len(graph.sources)) if links is None else links)
             return -int(graph.links(links).largest_sums(-lost[:, None])[0])
-        if not self._references:
+        if not self._numbered:
             return 0
-        lowered, references = self._references[number]
-        words = lowered[graph.words if links is None else graph.words[links]]
+        numbers, references = self._numbered
+        words = numbers[graph.words if links is None else graph.words[links]]
         chosen = graph.links(links)
-        return min(_LARGEST_LOSS, *(chosen.least_edits(words, reference) for reference in references))
+        return min(_LARGEST_LOSS, *(chosen.least_edits(words, reference) for reference in references[number]))
 
     def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
         losses = self.lattices.losses
@@ -313,39 +312,40 @@ class LatticeProblem(BaseProblem):
 
     @property
     def most_loss(self) -> int:
-        """More than any hypothesis of all lattices together can lose, for all that is known."""
+        """An upper bound on the cost of all lattices together."""
         return _LARGEST_LOSS * len(self.graphs) if self.additive else self.canonical.cost_of_loss(1.0)
 
     def decode(self, weights: CallerWeights) -> Verdict:
         """Return the best paths at weights [D] of the caller, in exact arithmetic."""
         key = weights.tobytes()
         if key not in self._decoded:
-            last = list(self._decoded.items())[1 - _REMEMBERED :]
-            self._decoded = {**dict(last), key: self._verdict(weights)}
+            recent = list(self._decoded.items())[1 - _REMEMBERED :]
+            self._decoded = {**dict(recent), key: self._verdict(weights)}
         return self._decoded[key]
 
     def _winners(self, weights: CallerWeights, exact: Sequence[Fraction] | None = None) -> list[Winners]:
-        """Return the best paths of all lattices; threads share them."""
+        """Return the best paths of all lattices, with the work shared by threads."""
         workers, lattices = current_workers(), self.lattices
         units = 1 if workers.remote else min(workers.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
         if units == 1:
             return _best_of_lattices(lattices, 0, lattices.n_lists, weights, exact)
         shares = np.searchsorted(lattices.offsets, np.linspace(0, lattices.n_links, units + 1)).tolist()
         parts = [(begin, end, weights, exact) for begin, end in pairwise(shares)]
-        return [won for own in workers.map(_best_of_lattices, workers.share(lattices), parts) for won in own]
+        found = workers.map(_best_of_lattices, workers.share(lattices), parts)
+        return [winners for part in found for winners in part]
 
     def _verdict(self, weights: CallerWeights) -> Verdict:
         winners, nearby = self._winners(weights), []
         total, strict = self._total(winners)
         reduction = self._reduction
         if reduction.columns is None:
-            # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
+            # Weights in doubles may miss equations on several weights; the nearest that fulfil them must do as well.
             nearest = weights[reduction.free]
             exact = [Fraction(0)] * len(weights)
             for value, column in zip(nearest.tolist(), reduction.exact_basis, strict=True):
                 for d, factor in column.items():
                     exact[d] += factor * Fraction(value)
-            if any(value != given for value, given in zip(exact, weights.tolist(), strict=True)):
+            if any(value != weight for value, weight in zip(exact, weights.tolist(), strict=True)):
                 nearby = self._winners(CallerWeights(np.array([float(value) for value in exact])), exact)
                 there, clear = self._total(nearby)
                 strict = strict and clear and np.array_equal(there, total)
@@ -357,84 +357,88 @@ class LatticeProblem(BaseProblem):
         total, strict = np.zeros(len(self.settings.columns)), True
         for number, found in enumerate(winners):
             first = found.ways[0]
-            own = self.statistics(number, first)
-            total += own
+            statistics = self.statistics(number, first)
+            total += statistics
             if len(found.ways) > 1 or not found.all:
-                # Of paths that no weights of the region tell apart the first counts.
+                # Of paths that no weights of the region distinguish, the first counts.
                 same = all(
-                    np.array_equal(self.statistics(number, way), own) or self._alike(number, way, first)
+                    np.array_equal(self.statistics(number, way), statistics) or self._alike(number, way, first)
                     for way in found.ways[1:]
                 )
                 strict = strict and same and found.all
         return total, strict
 
     def _alike(self, number: int, way: NDArray[np.integer], other: NDArray[np.integer]) -> bool:
-        """Whether no weights of the region tell two paths of lattice `number` apart."""
+        """Whether no weights of the region distinguish two paths of lattice `number`."""
         links = self.exact_graphs[number].features
-        rows = np.stack([links[one].sum(axis=0) for one in (way, other)])
+        rows = np.stack([links[path].sum(axis=0) for path in (way, other)])
         return len(self.as_lists(rows, np.array([0, 2]))[0]) == 1 or np.array_equal(*rows)
 
     def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
         """Return the loss of weights [d] of a search on all lattices; see `Totals`."""
-        given = self.to_caller(weights)
-        verdict = self.decode(given)
-        if not (verdict.strict and self.inside(given, strictly=True)):
+        full = self.to_caller(weights)
+        verdict = self.decode(full)
+        if not (verdict.strict and self.inside(full, strictly=True)):
             return None
         return exact_loss(self.metric, verdict.total)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights; the selection [S] is 0, the best path of each lattice, the margin not known.
+        """Return the evaluation of weights, with selection [S] 0, the best path of each lattice, and no margin.
 
-        `loss_best_ties` and `loss_worst_ties` are `None` where more than `MOST_TIED` paths of a lattice tie.
+        `loss_best_ties` and `loss_worst_ties` are `None` if more than `MOST_TIED` paths of a lattice tie.
         """
-        given = self.checked_weights(weights)
-        verdict = self.decode(given)
+        checked = self.checked_weights(weights)
+        verdict = self.decode(checked)
         rows = [
-            {self.features_of([(number, way)]).tobytes() for way in won.ways}
-            for number, won in enumerate(verdict.winners)
+            {self.features_of([(number, way)]).tobytes() for way in winners.ways}
+            for number, winners in enumerate(verdict.winners)
         ]
         best = worst = None
-        if self.additive and all(won.all for won in verdict.winners):
-            losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
+        if self.additive and all(winners.all for winners in verdict.winners):
+            losses = [
+                [self.loss(number, way) for way in winners.ways] for number, winners in enumerate(verdict.winners)
+            ]
             best, worst = float(sum(map(min, losses))), float(sum(map(max, losses)))
         return Evaluation(
             loss=self.metric.loss(verdict.total),
             score=self.metric.score(verdict.total),
             statistics=verdict.total.copy(),
             selection=np.zeros(len(rows), dtype=np.int64),
-            tied_lists=sum(len(own) > 1 or not won.all for own, won in zip(rows, verdict.winners, strict=True)),
+            tied_lists=sum(len(of_list) > 1 or not w.all for of_list, w in zip(rows, verdict.winners, strict=True)),
             loss_best_ties=best,
             loss_worst_ties=worst,
             margin=None,
-            inside=self.inside(given),
+            inside=self.inside(checked),
         )
 
-    def _word_numbers(self) -> list[tuple[NDArray[np.int32], list[NDArray[np.int32]]]]:
-        """Return for each lattice the words of its links and of its references by common numbers, for word edits.
+    def _word_numbers(self) -> tuple[NDArray[np.int32], list[list[NDArray[np.int32]]]] | None:
+        """Return common numbers for the words of the vocabulary and of the references [S] of each lattice.
 
-        Nothing for other metrics, and where words hold white space, so that one counts as several.
+        `None` unless the metric counts word edits, and if words hold white space and so count as several.
         """
         settings, lattices = self.settings, self.lattices
         if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
-            return []
+            return None
         if not isinstance(lattices, Lattices):
-            return []
+            return None
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
-        names = [cased(word) for word in lattices.vocabulary]
-        if any(name.split() != [name] for name in names):
-            return []
-        place: dict[str, int] = {}
-        own = [place.setdefault(name, len(place)) for name in names]
-        numbers = np.array([*own, SILENT], dtype=np.int32)  # a silent word, -1, is the last one
-        found = []
-        for references in lattices.references:
-            spoken = [[place.setdefault(word, len(place)) for word in cased(text).split()] for text in references]
-            found.append((numbers, [np.array(words, dtype=np.int32) for words in spoken]))
-        return found
+        vocabulary = [cased(word) for word in lattices.vocabulary]
+        if any(word.split() != [word] for word in vocabulary):
+            return None
+        number_of: dict[str, int] = {}
+
+        def numbered(words: list[str]) -> list[int]:
+            return [number_of.setdefault(word, len(number_of)) for word in words]
+
+        numbers = np.array([*numbered(vocabulary), SILENT], dtype=np.int32)  # index -1 is the silent word
+        references = [
+            [np.array(numbered(cased(text).split()), dtype=np.int32) for text in texts] for texts in lattices.references
+        ]
+        return numbers, references
 
 
 AnyProblem = Problem | LatticeProblem
-"""On N-best lists or on lattices."""
+"""A problem on N-best lists or on lattices."""
 
 
 def _best_of_lattices(

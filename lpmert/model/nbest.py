@@ -1,4 +1,4 @@
-"""N-best lists as arrays, checked once: the data that every metric and method works on."""
+"""N-best lists as arrays, checked once: the data of every metric and method."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class NBest:
         return list_numbers(self.offsets)
 
     def rows_of(self, selection: IntArray) -> IntArray:
-        """Return the numbers [S] of chosen hypotheses that a selection [S] counts from 0 within their lists."""
+        """Return the rows [S] of the hypotheses that a selection [S] counts from 0 within their lists."""
         return np.asarray(self.offsets[:-1] + selection)
 
     def dense_features(self) -> FloatArray:
@@ -162,11 +162,11 @@ class NBest:
         return dense
 
     def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
-        """Yield dense features [m, D] of some lists after those of others, and their offsets, from 0."""
-        rows: Any = self.features
-        for _, some, offsets in blocks_of_lists(self.offsets):
-            yield rows[some].toarray() if is_sparse(rows) else rows[some], offsets
-            released(rows)
+        """Yield the dense features [m, D] of one block of lists after another, and their offsets from 0."""
+        features: Any = self.features
+        for _, rows, offsets in blocks_of_lists(self.offsets):
+            yield features[rows].toarray() if is_sparse(features) else features[rows], offsets
+            released(features)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -201,9 +201,9 @@ class NBest:
         )
 
     def changed(self, **changes: Any) -> NBest:
-        """Return lists with other fields; the arrays are taken over, not copied."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return NBest(**(own | changes), copy=False)
+        """Return the lists with some fields replaced; arrays are taken over, not copied."""
+        current = {field.name: getattr(self, field.name) for field in fields(self)}
+        return NBest(**(current | changes), copy=False)
 
     def merge(self, other: NBest) -> NBest:
         """Return the lists of both; lists with equal ids are pooled, own hypotheses first, and new ids are appended.
@@ -211,20 +211,20 @@ class NBest:
         Nothing is dropped; `deduplicate` does that. Raises `DataError` unless feature and statistic names agree, and
         both or neither have texts.
         """
-        for mine, others, what in (
+        for ours, theirs, what in (
             (self.names, other.names, "feature names"),
             (self.statistic_names, other.statistic_names, "statistic names"),
         ):
-            if mine != others:
+            if ours != theirs:
                 raise DataError(
-                    f"cannot merge: {what} differ ({listed(mine)} against {listed(others)}); use select_features"
+                    f"cannot merge: {what} differ ({listed(ours)} against {listed(theirs)}); use select_features"
                 )
         if (self.texts is None) != (other.texts is None):
             raise DataError("cannot merge: one has texts, the other none; read both with or both without texts")
         ids = tuple(dict.fromkeys((*self.list_ids, *other.list_ids)))
-        place = {list_id: number for number, list_id in enumerate(ids)}
-        places = np.array([place[list_id] for list_id in other.list_ids])
-        order, offsets = gathered(np.concatenate([self.list_index, places[other.list_index]]))
+        number_of = {list_id: number for number, list_id in enumerate(ids)}
+        numbers = np.array([number_of[list_id] for list_id in other.list_ids])
+        order, offsets = gathered(np.concatenate([self.list_index, numbers[other.list_index]]))
         both = None if self.texts is None or other.texts is None else self.texts + other.texts
         return self.changed(
             features=_stack(self.features, other.features)[order],
@@ -235,17 +235,15 @@ class NBest:
         )
 
     def deduplicate(self) -> NBest:
-        """Drop each hypothesis that repeats features, statistics and text (if any) of an earlier one of its list."""
-        seen: set[tuple[object, ...]] = set()
-        kept = []
+        """Drop each hypothesis with the features, statistics and text (if any) of an earlier one of its list."""
         texts = self.texts or [""] * self.n_hypotheses
-        rows = zip(self.list_index.tolist(), _row_keys(self.features), _row_keys(self.statistics), texts, strict=True)
-        for hypothesis, key in enumerate(rows):
-            if key not in seen:
-                seen.add(key)
-                kept.append(hypothesis)
-        sizes = np.bincount(self.list_index[kept], minlength=self.n_lists)
-        return self._take(np.array(kept), from_sizes(sizes), self.list_ids)
+        keys = zip(self.list_index.tolist(), _row_keys(self.features), _row_keys(self.statistics), texts, strict=True)
+        first: dict[tuple[object, ...], int] = {}
+        for hypothesis, key in enumerate(keys):
+            first.setdefault(key, hypothesis)
+        rows = np.array(list(first.values()))
+        sizes = np.bincount(self.list_index[rows], minlength=self.n_lists)
+        return self._take(rows, from_sizes(sizes), self.list_ids)
 
     def _take(self, hypotheses: IntArray, offsets: IntArray, list_ids: Sequence[str]) -> NBest:
         texts = self.texts
@@ -282,7 +280,7 @@ def _stack(first: Any, second: Any) -> Any:
 
 
 def _row_keys(rows: Any) -> list[bytes]:
-    """Return for each row bytes that are equal exactly where rows are."""
+    """Return bytes for each row that are equal exactly if the rows are."""
     if is_sparse(rows):
         ends = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
         return [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends]
@@ -291,17 +289,17 @@ def _row_keys(rows: Any) -> list[bytes]:
 
 
 def taken_rows(rows: Any, chosen: IntArray) -> Any:
-    """Return a copy of chosen rows [M, D], dense or sparse, as `lpmert.system.mapped.taken` does."""
+    """Return a copy of chosen rows [M, D], dense or sparse; see `lpmert.system.mapped.taken`."""
     return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
 
 
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows list by list, and offsets, from the list that each row [M] belongs to, of which none is empty."""
+    """Return the rows list by list, and the offsets; owners [M]: the list of each row, and no list is empty."""
     return np.argsort(owners, kind="stable"), from_sizes(np.bincount(owners))
 
 
 def checked_lists(lists: object) -> NBest:
-    """Return the first argument of a function that takes N-best lists; raises `DataError` if it is anything else."""
+    """Return the argument if it is an `NBest`; raises `DataError` for anything else."""
     if not isinstance(lists, NBest):
         raise DataError(
             f"the first argument must be an NBest, not {type(lists).__name__}; make one with lpmert.read(...) of files "
@@ -311,7 +309,7 @@ def checked_lists(lists: object) -> NBest:
 
 
 def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
-    """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
+    """Return held-out lists with features in the order of the training lists; raises `DataError` if they lack one."""
     if held_out.statistic_names != nbest.statistic_names:
         raise DataError(
             f"the held-out lists have statistics {listed(held_out.statistic_names)}, the others "
@@ -321,9 +319,9 @@ def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
 
 
 def column_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
-    """Return the name of a second sum and its numbers [M]: a feature, a statistic, or numbers with this name.
+    """Return the name and the numbers [M] of a second sum.
 
-    Raises `DataError` where there are none.
+    second: the name of a feature or statistic, or numbers [M], which get this `name`. Raises `DataError` for others.
     """
     if isinstance(second, str):
         if second in nbest.names:

@@ -1,4 +1,4 @@
-"""The problem: N-best lists, a metric and a region, what given weights cost on them, and their canonical form."""
+"""The problem: N-best lists, a metric and a region; the cost of weights, and the canonical form."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from lpmert.values import weights_array
 TIES = ("first", "best", "worst")
 
 _TIMES = 4
-"""How many times as much memory as features, statistics and a number for each hypothesis take all that needs no search.
-2.4 to 3.7 times were measured, with 1 to 30 features, lists of 2 to 1,000 hypotheses, sums and ratios.
+"""Memory of everything but the search, relative to that of features, statistics and a number for each hypothesis.
+2.4 to 3.7 were measured, with 1 to 30 features, lists of 2 to 1,000 hypotheses, sums and ratios.
 """
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
-"""Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
+"""Powers of two, relative to the largest weight, by which weights are moved off ties of lists that cancel out."""
 
 
 class Distinct(NamedTuple):
-    """Hypotheses of lists, one for those with identical features.
+    """Distinct hypotheses of lists: one for each group with identical features.
 
     features [m, D]; offsets [s + 1]; statistics [m, K].
     """
@@ -55,9 +55,9 @@ class Distinct(NamedTuple):
 
 
 class BaseProblem(ABC):
-    """What problems on lists and on lattices share: the region, and the way from weights of the caller and back.
+    """The common part of problems on lists and on lattices: the region, and the caller's weights.
 
-    names [D]: of the features. canonical: what a search takes; coordinates: from its weights to those of the caller.
+    names [D]: of the features. canonical: the input of a search; coordinates: from its weights to the caller's.
     """
 
     metric: Metric
@@ -71,27 +71,27 @@ class BaseProblem(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """That of the lists or lattices."""
+        """The fingerprint of the lists or lattices."""
         return self._data.fingerprint
 
     @property
     def signature(self) -> str:
-        """Every setting of the problem that changes the number."""
+        """Every setting of the problem that changes the loss."""
         region = "" if self.region is None else f"|{self.region.signature}"
         return f"{self.metric.signature}|{self._setting}{region}"
 
     @property
     @abstractmethod
     def _setting(self) -> str:
-        """What the signature says of the kind of problem."""
+        """The part of the signature for this kind of problem."""
 
     @property
     def inexact(self) -> bool:
-        """Whether a cap and equations leave features that no doubles hold."""
+        """Whether a cap and equations together make features that doubles cannot hold."""
         return self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
-        """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
+        """Return canonical weights [d] as weights [D] for the features as given, see `Coordinates.to_caller`."""
         return self.coordinates.to_caller(weights)
 
     def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
@@ -99,25 +99,25 @@ class BaseProblem(ABC):
         return self.coordinates.from_caller(weights)
 
     def checked_weights(self, weights: object) -> CallerWeights:
-        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
+        """Return weights, by name or in order, as an array [D]; raises `DataError` unless each feature has a number."""
         return CallerWeights(weights_array(weights, self.names))
 
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
-        """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
+        """Whether weights [D] lie in the region, see `Reduction.inside`."""
         return self.region is None or self._reduction.inside(weights, strictly=strictly)
 
     def distances(self, weights: CallerWeights) -> dict[str, float]:
-        """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
+        """Return how far weights [D] lie inside each limit of the region, see `Reduction.distances`."""
         return self._reduction.distances(weights)
 
 
 class Problem(BaseProblem):
-    """N-best lists, a metric and a region, with weights as the caller gives them: one for each feature.
+    """N-best lists, a metric and a region; weights are the caller's, one for each feature.
 
-    `ties` names which hypothesis represents those with identical features. `canonical` is what methods take, `unmerged`
-    the same lists before parallel ones were merged, `losses` [M] those of the hypotheses, `None` for a metric that is
-    not additive. reduced: of many hypotheses, the canonical form has only those that may win for some weights. Raises
-    `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    ties: which hypothesis represents those with identical features, "first", "best" or "worst". canonical: the input of
+    methods; unmerged: the same lists before parallel ones were merged; losses [M]: of the hypotheses, `None` for a
+    metric that is not additive; reduced: whether hypotheses that cannot win for any weights were dropped, which is done
+    if there are very many. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
     def __init__(
@@ -135,20 +135,19 @@ class Problem(BaseProblem):
             self.losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
         elif ties != "first":
             raise MethodError(
-                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
+                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} does not have"
             )
         super().__init__(nbest, region)
-        given = nbest.features
-        self._decimals = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
-        self._unit = self._decimals.unit
+        features = nbest.features
+        self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
         if self.reduced:
             keep_little()
         self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, self.losses, ties)
-        chosen = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
-        dense, features, statistics, self._rows, rounding = chosen
-        numbers = dense.nbytes + statistics.nbytes + self._rows.nbytes
-        room_for(_TIMES * numbers, "the canonical form, first weights and a report")
+        hypotheses = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
+        dense, features, statistics, self._rows, rounding = hypotheses
+        size = dense.nbytes + statistics.nbytes + self._rows.nbytes
+        room_for(_TIMES * size, "the canonical form, first weights and a report")
         offsets = take_rows(nbest.offsets, self._rows)
         losses, self._costs = None, None
         limits = self._reduction.rows, self._reduction.given.labels, self._reduction.cap
@@ -161,20 +160,20 @@ class Problem(BaseProblem):
             costs = self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
             scale = costs.unit, costs.constant, costs.rounded
             form = Canonical(features, offsets, costs.costs, *limits, *scale, rounding=rounding)
-        # Losses, not costs: a tie between those that are one in fixed point matters to where weights are put.
+        # Losses, not costs: a tie matters even between losses that are equal in fixed point.
         self._evaluator = Evaluator(dense, offsets, statistics, losses)
-        # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
+        # Weights in doubles may miss equations on several weights; the nearest that fulfil them must do as well.
         self._on_equations = None
         if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
-        self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._unit)
+        self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._decimals.unit)
         released(dense)
         if self.reduced:
             give_back()
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
+        """Features that the canonical form dropped: their weight is 0, and no other weight is better."""
         if self._reduction.columns is None:
             return ()
         kept = self._reduction.columns[self.coordinates.columns]
@@ -183,8 +182,9 @@ class Problem(BaseProblem):
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
 
     def blocks(self) -> Iterator[Distinct]:
-        """Yield all hypotheses, one for those with identical features, as given times one factor: some lists after the
-        other, cut where the size of the lists says so. None is merged with another.
+        """Yield the distinct hypotheses of one block of lists after another, with features as given times one factor.
+
+        Blocks depend only on the sizes of the lists as given. No lists are merged, and no hypotheses dropped.
         """
         if self.reduced:
             for begin, offsets, dense, rows in self._hypotheses.distinct_blocks():
@@ -192,15 +192,19 @@ class Problem(BaseProblem):
             return
         features, offsets, statistics = self.as_given()
         for lists, _, _ in blocks_of_lists(self.nbest.offsets):
-            own = offsets[lists.start : lists.stop + 1]
-            some = slice(own[0], own[-1])
-            yield Distinct(features[some], own - own[0], statistics[some])
+            block = offsets[lists.start : lists.stop + 1]
+            rows_of_block = slice(block[0], block[-1])
+            yield Distinct(features[rows_of_block], block - block[0], statistics[rows_of_block])
 
     def as_given(self) -> Distinct:
-        """Return all lists with the features of what may win, as given times one factor; none is merged."""
+        """Return all lists with their distinct hypotheses, only those that may win if `reduced`; none is merged.
+
+        Features are as given, times one factor.
+        """
         return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
 
     def scaled(self, lists: Distinct) -> Distinct:
+        """Return lists of `blocks` or `as_given` with the features of the canonical form."""
         features, offsets, statistics = lists
         reduced, _ = self._reduction.features(features, offsets)
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
@@ -212,11 +216,11 @@ class Problem(BaseProblem):
 
     @cached_property
     def data_warnings(self) -> tuple[Diagnostic, ...]:
-        """What is odd about the lists and their losses."""
+        """Doubts about the lists and their losses, see `lpmert.model.data_warnings`."""
         return data_warnings(self.nbest, self.metric, self.losses, self.canonical.n_lists)
 
     def unseen(self, loss: float) -> float:
-        """What a selection may cost less than this loss without a difference in fixed point."""
+        """Return by how much a selection may undercut this loss without a difference in fixed point."""
         losses = self._evaluator.losses
         if losses is None or not self.canonical.rounded:
             return 0.0
@@ -225,9 +229,10 @@ class Problem(BaseProblem):
 
     @property
     def dearest(self) -> int:
-        """What no selection within the limits costs more than in canonical form; all others do. Without a cap.
+        """The greatest cost, in canonical form, of a selection within the limits; all other selections cost more.
 
-        Lists of limits do not tell: they may be merged with lists that are parallel.
+        Not for problems with a cap. Costs of the lists of limits do not tell it, because these may be merged with
+        parallel lists.
         """
         if self._costs is None:
             raise MethodError(f"metric {quoted(self.metric.name)} is not additive; only sums have a dearest selection")
@@ -235,44 +240,46 @@ class Problem(BaseProblem):
         return int(most) + self._costs.constant - self.canonical.constant
 
     def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
+        """Return `rates_of` a loss; empty if there is doubt that less is better."""
         found = rates_of(self.metric, self.nbest.statistics, self.nbest.offsets, loss)
         doubtful = found and any(doubt.code == "orientation" for doubt in self.data_warnings)
         return {} if doubtful else found
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the loss."""
+        """The unit in which losses are shown."""
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
+        """Return the evaluation of weights, by name or in order, with ties found and broken in exact arithmetic.
 
         Raises `DataError` if the weights do not fit the features.
         """
-        given = self.checked_weights(weights)
+        checked = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
-        if not self._reduction.holds(given):
+        if not self._reduction.holds(checked):
             evaluator, rows = self._unreduced
-        evaluation = evaluator.evaluate(given, self.metric)
+        evaluation = evaluator.evaluate(checked, self.metric)
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
         margin = evaluation.margin
         if self.reduced and evaluator is self._evaluator:
-            margin = least_lead(((own, dense) for _, own, dense in self._hypotheses.blocks()), selection, given)
-        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._unit)
+            blocks = ((offsets, dense) for _, offsets, dense in self._hypotheses.blocks())
+            margin = least_lead(blocks, selection, checked)
+        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._decimals.unit)
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
-        """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
+        """The evaluator of weights that break the equations, and its rows.
+
+        Such weights can distinguish hypotheses that have the same features within the region.
+        """
         dense = self._decimals.of(self.nbest.dense_features())
         rows = self._hypotheses.representatives(dense, self.nbest.offsets)
         losses = None if self.losses is None else self.losses[rows]
         return Evaluator(dense[rows], take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows], losses), rows
 
     def attains(self, weights: CallerWeights, cost: int) -> bool:
-        """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
-        matters decides it.
-        """
+        """Whether weights [D] lie in the region and have this cost in exact arithmetic, without a tie that matters."""
         if self._costs is None:
             loss = self.attained_loss(weights)
             return loss is not None and self.canonical.cost_of_loss(loss) <= cost
@@ -283,7 +290,7 @@ class Problem(BaseProblem):
         return bool(found == self.canonical.constant + cost)
 
     def far_from_rounding(self, weights: CallerWeights) -> bool:
-        """Whether weights [D] choose alike whichever of them is moved so that equations hold exactly."""
+        """Whether weights [D] keep their choices whichever weight is moved to make the equations hold exactly."""
         if self._on_equations is None:
             return True
         margin, offsets = self._evaluator.decode(weights).margin, self._evaluator.offsets[:-1]
@@ -292,30 +299,32 @@ class Problem(BaseProblem):
         return margin > float((spreads * steps).max(initial=0.0))
 
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
-        """Return the loss of weights [D] of the caller under a metric that is not additive, exact for a fraction.
+        """Return the loss of weights [D] under a metric that is not additive, exact for a fraction.
 
-        `None` outside the region, and where a tie that matters decides it.
+        `None` outside the region, and if a tie between unequal statistics decides it.
         """
         selection = self._attained(weights)
         return None if selection is None else exact_loss(self.metric, self._evaluator.total(selection))
 
     def _attained_loss(self, weights: CanonicalWeights) -> float | Fraction | None:
-        given = self.to_caller(weights)
-        loss = self.attained_loss(given)
+        """Return the loss of weights [d], or of weights beside them, see `Totals`."""
+        full = self.to_caller(weights)
+        loss = self.attained_loss(full)
         if loss is not None:
             return loss
-        # Lists that cancel each other are tied where their features have no weight; any little one will do.
+        # Lists that cancel each other in the merge are tied if their features have weight 0; any tiny weight will do.
         unmerged = self.unmerged.coordinates
         merged_away = ~np.isin(unmerged.columns, self.coordinates.columns)
         if not merged_away.any():
             return None
         draws = np.random.default_rng(0).normal(size=len(merged_away))
         step = unmerged.to_caller(UnmergedWeights(np.where(merged_away, draws, 0.0)))
-        sizes = np.ldexp(np.abs(given).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
-        beside = (self.attained_loss(CallerWeights(given + size * step)) for size in sizes.tolist())
-        return next((one for one in beside if one is not None), None)
+        sizes = np.ldexp(np.abs(full).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
+        beside = (self.attained_loss(CallerWeights(full + size * step)) for size in sizes.tolist())
+        return next((loss for loss in beside if loss is not None), None)
 
     def _attained(self, weights: CallerWeights) -> IntArray | None:
+        """Return the rows [S] that weights [D] of the region choose, `None` if a tie that matters decides."""
         decoded = self._evaluator.decode(weights)
         if not decoded.strict or not self.inside(weights, strictly=True):
             return None
@@ -328,7 +337,7 @@ class Problem(BaseProblem):
         return decoded.selection
 
     def weight_ranges(self, weights: CallerWeights) -> FloatArray:
-        """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""
+        """Return `ranges_of_weights` for the lists whose hypotheses differ in cost."""
         rows, offsets = self.unmerged.rows, self.unmerged.offsets
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features

@@ -1,4 +1,4 @@
-"""A region in fewer coordinates: equations on the weights lower their dimension."""
+"""A region in fewer coordinates: equations on the weights reduce the dimension."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Column, Rounding, sums_of_columns, whole_row
 
 _ROUNDING = 1e-9
-"""Relative to the size of the terms of an equation."""
+"""Error allowed in an equation, relative to the size of its terms."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """Weights w [D] = basis [D, d] u; limits rows [k, d] on u, and the cap on u.
+    """Weights w [D] that fulfil the equations, as w = basis [D, d] @ u; limits rows [k, d] and the cap are on u.
 
-    exact_basis [d] and exact_rows [k][d]: what basis and rows are in exact arithmetic. Only with a cap beside equations
-    on several weights, the basis is orthonormal instead, and within `off` of an exact one that no doubles hold.
-    rows_off [k, d]: what rows are off at most.
+    exact_basis [d] and exact_rows [k][d]: basis and rows in exact arithmetic. Only if there are a cap and equations on
+    several weights, the basis is orthonormal instead, and within `off` of an exact basis that doubles cannot hold.
+    rows_off [k, d]: bounds on the rounding of rows.
 
-    columns [d]: the features themselves where equations do no more than leave out the others, and then the basis is
-    empty; else `None`. free [d]: the weights that are coordinates. given: the region on w, without limits that its
-    equations make trivial.
+    columns [d]: if equations only fix weights to 0, the other features, and the basis is empty; else `None`. free [d]:
+    the weights that are coordinates. given: the region on w, without limits that its equations make trivial.
     """
 
     basis: FloatArray
@@ -47,16 +46,16 @@ class Reduction:
 
     @cached_property
     def _whole_rows(self) -> list[dict[int, int]]:
-        """The limits on w in whole numbers by weight, up to positive factors."""
+        """The limits on w up to positive factors: a whole number for each weight."""
         return [{d: a for d, a in enumerate(whole_row(row)) if a} for row in self.given.exact_rows]
 
     def holds(self, weights: FloatArray) -> bool:
-        """Whether weights [D] fulfil the equations, those on a single weight exactly, others but for rounding."""
+        """Whether weights [D] fulfil the equations: those on a single weight exactly, others up to rounding."""
         equations = self.given.equations
         return bool((np.abs(equations @ weights) <= _ROUNDING * (np.abs(equations) @ np.abs(weights))).all())
 
     def rounding(self, weights: FloatArray) -> FloatArray:
-        """Return how far any of weights [D] alone may have to move so that an equation holds exactly."""
+        """Return for each weight [D] a bound on how far it alone has to move for an equation to hold exactly."""
         sizes = np.abs(self.given.equations)
         off = len(weights) * EPSILON * (sizes @ np.abs(weights))
         each = np.divide(off[:, None], sizes, out=np.zeros(sizes.shape), where=sizes > 0.0)
@@ -65,7 +64,7 @@ class Reduction:
     def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
         """Whether weights [D] fulfil the limits and the cosine of the region, in exact arithmetic.
 
-        Equations on more than one weight need to hold up to rounding only. strictly: not on the edge of a limit.
+        Equations on more than one weight only need to hold up to rounding. strictly: not on the edge of a limit.
         """
         if not self.holds(weights) or not weights.any():
             return False
@@ -77,12 +76,12 @@ class Reduction:
         return self.given.cap is None or self.given.cap.contains(weights)
 
     def strictly_inside(self, reduced: FloatArray) -> bool:
-        """Whether weights u [d] are inside all limits and not on the edge of one, in exact arithmetic."""
+        """Whether weights u [d] are inside all limits, and on the edge of none, in exact arithmetic."""
         (whole,) = rational.to_integers(reduced[None])
         return all(rational.dot(whole, row) > 0 for row in self.exact_rows)
 
     def distances(self, weights: FloatArray) -> dict[str, float]:
-        """Return how far weights [D] lie inside each limit of the region, and their cosine if it counts.
+        """Return how far weights [D] lie inside each limit of the region, and above its cosine, if any.
 
         Distances are Euclidean, in the scale of the weights given; negative outside.
         """
@@ -91,26 +90,27 @@ class Reduction:
         found = dict(zip(self.given.labels, inside.tolist(), strict=True))
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
-    def features(self, given: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
-        """Return features [M, D] as features [M, d], and what is rounded of them or of the limits; `None` if nothing.
+    def features(self, full: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
+        """Return full features [M, D] in reduced coordinates [M, d], and their rounding and that of limits.
 
-        offsets [S + 1]: of the lists. Raises `DataError` where sums overflow.
+        offsets [S + 1]: of the lists. The rounding is `None` if all are exact. Features are not copied if all stay.
+        Raises `DataError` where sums overflow.
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            every = len(self.columns) == given.shape[1]  # then without a copy
-            features = codes = given if every else np.ascontiguousarray(given[:, self.columns])
+            all_stay = len(self.columns) == full.shape[1]
+            features = codes = full if all_stay else np.ascontiguousarray(full[:, self.columns])
             spread = np.zeros(len(self.columns))
         else:
-            sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
+            sums = [sums_of_columns(full, offsets, column) for column in self.exact_basis]
             features, codes = (np.column_stack(parts) for parts in list(zip(*sums, strict=True))[:2])
             spread = np.array([off for _, _, off in sums])
         if self.off is not None:
-            features, columns = np.ascontiguousarray(given @ self.basis), None
-            spread = np.full(features.shape[1], self.off * np.abs(given).sum(axis=1).max(initial=0.0))
+            features, columns = np.ascontiguousarray(full @ self.basis), None
+            spread = np.full(features.shape[1], self.off * np.abs(full).sum(axis=1).max(initial=0.0))
         if not spread.any() and not self.rows_off.any():
             return features, None
-        return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
+        return features, Rounding(spread, full, codes, columns, np.arange(len(full)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
         """Return the weights [D] whose coordinates are u [d]."""
@@ -121,14 +121,14 @@ class Reduction:
         return full
 
     def coordinates(self, weights: FloatArray) -> FloatArray:
-        """Return the u [d] whose weights come nearest to weights [D], without rounding where these fulfil equations."""
+        """Return the u [d] of weights [D] that fulfil the equations, or of the nearest weights that do."""
         if self.columns is not None or (self.off is None and self.holds(weights)):
             return weights[self.free]
         return np.asarray(np.linalg.lstsq(self.basis, weights, rcond=None)[0])
 
 
 def reduce(limits: RegionCone) -> Reduction:
-    """Return a region with its equations used up; raises `RegionError` where they leave no weights but zero."""
+    """Return a region without its equations; raises `RegionError` if they leave no weights but zero."""
     n_features = limits.n_features
     exact, free = _null_space(limits.exact_equations, n_features)
     columns = free if all(len(column) == 1 for column in exact) else None
@@ -175,7 +175,7 @@ def reduce(limits: RegionCone) -> Reduction:
 
 
 def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
-    """Return what doubles [k, d] are off the exact numbers [k][d] at most."""
+    """Return bounds [k, d] on how far doubles [k, d] are from the exact numbers [k][d]."""
     off = np.zeros_like(near)
     for k, row in enumerate(exact):
         for d, value in enumerate(row):
@@ -185,7 +185,7 @@ def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
 
 
 def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
-    """Return an orthonormal basis [D, d] of the null space of equations [e, D], and a bound on what it is off."""
+    """Return an orthonormal basis [D, d] of the null space of equations [e, D], and a bound on its error."""
     from scipy.linalg import null_space, svdvals
 
     basis: FloatArray = null_space(equations)
@@ -201,16 +201,17 @@ def _product(row: Row, column: Column) -> Fraction:
 
 
 def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
-    """Return a basis of the weights whose product with every equation [e][D] is 0, in exact arithmetic, and the weight
-    [d] that is each column's alone, where it has a 1: each equation sets the last weight that it can.
+    """Return an exact basis of the null space of equations [e][D], and the free weight [d] of each column.
+
+    A column has 1 at its free weight, where all others have 0. Each equation determines the last weight that it can.
     """
-    # Later features are expressed by earlier ones, so that the reference, usually the first, keeps its column.
+    # Later weights are expressed by earlier ones, so that the reference, usually the first, keeps its column.
     table = [whole_row(row)[::-1] for row in equations]
     pivots, common = rational.eliminate(table, width)
     places = [width - 1 - column for column in pivots]
     free = [d for d in range(width) if d not in places]
     basis: list[Column] = []
     for d in free:
-        parts = {place: Fraction(-table[i][-1 - d], common) for i, place in enumerate(places) if table[i][-1 - d]}
-        basis.append({d: Fraction(1), **parts})
+        others = {place: Fraction(-table[i][-1 - d], common) for i, place in enumerate(places) if table[i][-1 - d]}
+        basis.append({d: Fraction(1), **others})
     return basis, np.array(free, dtype=np.int64)

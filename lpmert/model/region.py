@@ -1,7 +1,7 @@
-"""Where the weights may lie: signs, boxes, fixed weights, linear limits, a fixed sum, and a cone around given weights.
+"""Where weights may lie: signs, boxes, fixed weights, linear limits, a fixed sum, and a cone around given weights.
 
-Decoding does not see a positive factor of the weights. So every region is a cone: limits other than signs are stated
-relative to a reference, which is a fixed weight other than 0 or a fixed sum.
+A positive factor of the weights changes no choice, so every region is a cone: limits other than signs are relative to a
+reference, which is a fixed weight other than 0 or a fixed sum.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Range = tuple[float | None, float | None]
 Row = tuple[Fraction, ...]
 
 _ZERO = Fraction(0)
-"""Of which there are many."""
+"""Shared, because sparse rows hold many zeros."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A limit of a sum: lower <= sum of coefficients times weights <= upper.
+    """A limit on a sum: lower <= sum of coefficients times weights <= upper.
 
     Parameters
     ----------
     coefficients : mapping from name to number
-        By the names of the features.
+        By feature name.
     lower, upper : float, optional
         `None` for no limit; equal ends for an equation.
 
@@ -65,7 +65,7 @@ class Region:
     fixed : mapping from name to number
         Fixed weights.
     nonnegative : bool
-        No weight is below 0.
+        Whether all weights are at least 0.
     linear : sequence of Linear
         Limits on sums of weights.
     total : float, optional
@@ -100,18 +100,18 @@ class Region:
 
     @staticmethod
     def simplex() -> Region:
-        """Return the region of weights that are not below 0 and add up to 1."""
+        """Return the region of weights of at least 0 that add up to 1."""
         return Region(nonnegative=True, total=1.0)
 
     def of(self, names: Sequence[str]) -> Region:
-        """Return the region with the weights `around` by the names of the features; raises `RegionError`."""
+        """Return the region with the weights `around` by feature name; raises `RegionError`."""
         if self.around is None:
             return self
         return replace(self, around=dict(zip(names, _centre(self.around, names).tolist(), strict=True)))
 
     @property
     def wide(self) -> bool:
-        """Whether the cosine reaches beyond a right angle, where the weights are no convex region."""
+        """Whether the cosine reaches beyond a right angle, so that the region is not convex."""
         return self.cosine is not None and -1.0 < _number(self.cosine, "the cosine") < 0.0
 
     @property
@@ -123,18 +123,18 @@ class Region:
         parts += [f"{_exact_sum(one.coefficients)}:{_exact_range(one.lower, one.upper)}" for one in self.linear]
         parts += [] if self.total is None else [f"total={float(self.total)!r}"]
         if self.cosine is not None and self.around is not None:
-            given: Any = self.around.by_name if isinstance(self.around, Result) else self.around
-            around = _exact_sum(given if isinstance(given, Mapping) else dict(enumerate(given, 1)))
+            weights: Any = self.around.by_name if isinstance(self.around, Result) else self.around
+            around = _exact_sum(weights if isinstance(weights, Mapping) else dict(enumerate(weights, 1)))
             parts.append(f"cosine>={float(self.cosine)!r}~{around}")
         return "region:" + ";".join(parts)
 
 
 @dataclass(frozen=True)
 class RegionCone:
-    """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
+    """A region as a cone of weights w [D]: rows [k, D] @ w >= 0 and equations [e, D] @ w = 0.
 
-    exact_rows [k][D], exact_equations [e][D]: what the limits say, of which rows and equations are roundings. referred:
-    whether the first row is the reference of limits other than 0, whose product must be positive.
+    exact_rows [k][D], exact_equations [e][D]: the exact limits, which `rows` and `equations` round. referred: whether
+    the first row is the reference, whose product must be positive.
     """
 
     exact_rows: list[Row]
@@ -157,7 +157,7 @@ class RegionCone:
 class _Builder:
     """Collects the limits of a region over named features.
 
-    reference: a row and its product with the weights once they are scaled.
+    reference: a row, and the value other than 0 that its product with the weights stands for.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -167,7 +167,7 @@ class _Builder:
         self.reference: tuple[FloatArray, float] | None = None
 
     def vector(self, coefficients: Mapping[str, float], what: str) -> FloatArray:
-        """Return coefficients by name as an array [D]; what: the limits that they are of."""
+        """Return coefficients by name as an array [D]; what: the limits, for messages."""
         row = np.zeros(len(self.names))
         for name, value in coefficients.items():
             if name not in self.names:
@@ -176,12 +176,13 @@ class _Builder:
         return row
 
     def refer(self, row: FloatArray, value: float, what: str) -> None:
-        """Let limits be relative to the product of the row, which is not 0."""
+        """Make the product of this row, whose value is not 0, the reference of other limits."""
         label = f"{what} = {value:g}"
         self.rows[self._homogeneous(math.copysign(1.0, value) * row, 0.0, label)] = label
         self.reference = row, value
 
     def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
+        """Add the limits low <= row.w <= high."""
         if low is not None and high is not None:
             if low > high:
                 raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
@@ -197,7 +198,7 @@ class _Builder:
                     self.rows.setdefault(limit, label)
 
     def _homogeneous(self, row: FloatArray, limit: float, label: str) -> Row:
-        """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
+        """Return the row a for which a.w >= 0 is equivalent to row.w >= limit, at any scale of w."""
         if limit == 0.0:
             factor = Fraction(2) ** -int(np.frexp(np.abs(row).max(initial=0.0))[1])
             return tuple(factor * Fraction(value) if value else _ZERO for value in row.tolist())
@@ -219,17 +220,15 @@ def as_floats(rows: Sequence[Row], width: int) -> FloatArray:
 
 def scaled_row(exact: Sequence[Fraction]) -> Row:
     """Return a row times a power of two that brings its largest entry near 1."""
-    largest = max((abs(one) for one in exact), default=Fraction(0))
-    exponent = largest.denominator.bit_length() - largest.numerator.bit_length()
-    factor = Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
-    return tuple(one * factor for one in exact)
+    largest = max((abs(value) for value in exact), default=Fraction(0))
+    factor = Fraction(2) ** (largest.denominator.bit_length() - largest.numerator.bit_length())
+    return tuple(value * factor for value in exact)
 
 
 def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     """Return a region as a cone over the features of these names.
 
-    Raises `RegionError` for unknown features, limits that contradict each other at sight, and limits without a
-    reference.
+    Raises `RegionError` for unknown features, obvious contradictions, and limits without a reference.
     """
     builder = _Builder(names)
     sums = [
@@ -238,9 +237,9 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     ]
     if region.total is not None:
         sums.append((np.ones(len(builder.names)), _number(region.total, "the fixed sum"), "sum"))
-    reference = next((place for place, (_, value, _) in enumerate(sums) if value != 0.0), None)
-    if reference is not None:
-        builder.refer(*sums.pop(reference))
+    place_of_reference = next((place for place, (_, value, _) in enumerate(sums) if value != 0.0), None)
+    if place_of_reference is not None:
+        builder.refer(*sums.pop(place_of_reference))
     for row, value, what in sums:
         builder.between(row, value, value, what)
     signs: list[tuple[str, Range]] = [(name, (0.0, None)) for name in builder.names] if region.nonnegative else []
@@ -250,12 +249,12 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
             _check_fixed(name, region.fixed[name], low, high)
         else:
             builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
-    for one in region.linear:
-        what = ",".join(f"{name}={value:g}" for name, value in one.coefficients.items())
-        row = builder.vector(one.coefficients, "linear limits")
+    for limit in region.linear:
+        what = ",".join(f"{name}={value:g}" for name, value in limit.coefficients.items())
+        row = builder.vector(limit.coefficients, "linear limits")
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
-        builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
+        builder.between(row, _end(limit.lower, -math.inf, what), _end(limit.upper, math.inf, what), what)
     cap = _cap(region, builder)
     return RegionCone(
         list(builder.rows),
@@ -276,7 +275,7 @@ def _cap(region: Region, builder: _Builder) -> Cap | None:
     cosine = _number(region.cosine, "the cosine")
     if region.wide:
         raise RegionError(
-            "a cosine below 0 leaves weights that are no convex region, which only `solve` and lpmert.minimize search; "
+            "with a cosine below 0 the region is not convex, and only `solve` and lpmert.minimize search it; "
             f"got {cosine:g}, give 0 or more"
         )
     if not 0.0 <= cosine < 1.0:
@@ -284,7 +283,7 @@ def _cap(region: Region, builder: _Builder) -> Cap | None:
     centre = _centre(region.around, builder.names)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")
-    if cosine == 0.0:  # a half-space, which all methods take
+    if cosine == 0.0:  # a half-space is a linear limit, which all methods take
         builder.between(centre, 0.0, None, "cosine")
         return None
     return Cap(centre, cosine)

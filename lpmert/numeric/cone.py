@@ -39,14 +39,17 @@ class Cap:
 
     def contains(self, weights: FloatArray | Sequence[Fraction], *, strictly: bool = False) -> bool:
         """Whether weights [d] lie in the cap, or strictly inside, in exact arithmetic on its numbers."""
-        w, c = ([Fraction(value) for value in one] for one in (weights, self.centre.tolist()))
+        w, c = ([Fraction(value) for value in vector] for vector in (weights, self.centre.tolist()))
         product = dot(w, c)
         excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
         return bool(product > 0 and (excess > 0 if strictly else excess >= 0))
 
 
 _TOLERANCE = 1e-12
+"""Gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open."""
+
 _STEPS = 50
+"""Halvings of the step inwards that `reach_cap` tries."""
 
 
 def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -90,14 +93,20 @@ _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 _RAY_BITS = 12
 _ROOM = 1.02
+"""Factor by which a simplex around a round cone is larger than needed."""
+
 _LEAST_COSINE = 0.1
+"""Least cosine of a ray with the axis of a round cone."""
+
 _LEAST_TANGENT = 1e-5
-"""A round cone with a smaller opening would be as flat as what it is to enclose."""
+"""Least opening of a round cone: a narrower one would be as flat as the cone that it is to enclose."""
 
 
 def number_of_cones(n_features: int) -> int:
-    """Return how many cones cover the weight space: the 2^D orthants while these are few, as their shape is better;
-    else the D + 1 cones over the facets of one simplex around the origin.
+    """Return how many cones cover the weight space.
+
+    The 2^D orthants while these are few, because their shape is better; otherwise the D + 1 cones over the facets of a
+    simplex around the origin.
     """
     return 1 << n_features if n_features <= _MOST_ORTHANT_FEATURES else n_features + 1
 
@@ -114,28 +123,29 @@ def covering_cone(n_features: int, number: int) -> FloatArray:
 
 
 def covering_cones(n_features: int) -> Iterator[FloatArray]:
-    """Yield the cones [D, D] that cover the weight space, one by one as they are large."""
+    """Yield the cones [D, D] that cover the weight space, one at a time to bound memory."""
     return (covering_cone(n_features, number) for number in range(number_of_cones(n_features)))
 
 
 def cones_of_box(centre: FloatArray, side: FloatArray) -> FloatArray:
-    """Return cones [(D - 1)!, D, D] that cover the one over a box on a face of the cube; rays are its corners.
+    """Return cones [(D - 1)!, D, D] that cover the cone over a box on a face of the cube; their rays are its corners.
 
-    centre, side [D]: half the sides of the box, of either sign. Each cone leads from the corner centre - side to the
-    corner centre + side, one axis after the other (Kuhn's triangulation), so that all have this diagonal in common.
+    centre [D]; side [D]: half the sides of the box, of either sign. The rays of each cone lead from the corner
+    centre - side to the corner centre + side, one axis at a time (Kuhn's triangulation), so that all cones share this
+    diagonal.
     """
     axes = np.flatnonzero(side)
-    ways = np.array(list(permutations(axes.tolist())), dtype=np.int64)
-    steps = np.eye(len(centre))[ways] * (2.0 * side)
-    first = np.broadcast_to(centre - side, (len(ways), 1, len(centre)))
+    orders = np.array(list(permutations(axes.tolist())), dtype=np.int64)
+    steps = np.eye(len(centre))[orders] * (2.0 * side)
+    first = np.broadcast_to(centre - side, (len(orders), 1, len(centre)))
     return np.concatenate([first, first + np.cumsum(steps, axis=1)], axis=1)
 
 
 def cone_around(cap: Cap) -> FloatArray | None:
     """Return the rays [D, D] of a cone that contains the cap, or `None` where rounding makes that unsure.
 
-    They lead from the origin to the corners of a regular simplex around the cap, rounded to few bits, so that midpoints
-    stay exact.
+    The rays lead from the origin to the corners of a regular simplex around the cap. They are rounded to few bits, so
+    that midpoints stay exact.
     """
     if len(cap.unit) < 2:
         return None
@@ -162,10 +172,10 @@ def _regular_rays(unit: FloatArray, tangent: float) -> FloatArray:
 
 
 def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return normals [D, D] of a cone in which all of these rays [D, D] surely lie, and rays of a still wider cone.
+    """Return normals [D, D] of a cone that surely contains these rays [D, D], and the rays of a still wider cone.
 
-    It is only slightly wider than that of the rays; where they are so flat that rounding makes this unsure, a round one
-    about them. `None` where that is unsure too.
+    The cone is slightly wider than that of the rays. If that is so flat that rounding leaves it unsure, a round cone
+    about the rays is tried; `None` if that is unsure too.
     """
     for candidate in (rays, _round_rays(rays)):
         if candidate is None:
@@ -181,7 +191,7 @@ def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
 
 
 def _round_rays(rays: FloatArray) -> FloatArray | None:
-    """Return rays [D, D] around the circular cone about these, or `None` where they span too much for one."""
+    """Return rays [D, D] around a circular cone that contains these rays, `None` if they are too far apart for one."""
     lengths = np.linalg.norm(rays, axis=1, keepdims=True)
     if len(rays) < 2 or not (lengths > 0).all():
         return None
@@ -198,7 +208,7 @@ def _round_rays(rays: FloatArray) -> FloatArray | None:
 def wider_rays(rays: FloatArray) -> FloatArray | None:
     """Return rays [D, D] of a cone that contains that of `outer_normals`, or `None` where rounding makes that unsure.
 
-    In coordinates x along the given rays, outer_normals asks for x_k >= -1e-7 sum(x); these rays ask for 1e-5.
+    In coordinates x along the rays, the cone of `outer_normals` is x_k >= -1e-7 sum(x); this one allows 1e-5.
     """
     if np.linalg.cond(rays) > _WORST_CONDITION:
         return None
@@ -206,13 +216,13 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
 
 
 _MOST_CONES, _MOST_NUMBERS = 256, 1 << 23
-"""Into how many cones limits may split others, and how many numbers their rays may have in all."""
+"""Most cones that limits may split a cover into, and most numbers that their rays may have in all."""
 
 _CUTS = 4
-"""Cuts for each of so many cones, at most: most parts of what is cut may lie outside of another limit."""
+"""Most cuts for each cone allowed: most parts of a cut cone may lie outside another limit, and vanish."""
 
 _FACTOR_BITS = (10, 6, 3)
-"""Bits of the factors by which two rays are mixed, about: the first that keep midpoints of rays exact."""
+"""About how many bits the factors that mix two rays have: the first number that keeps midpoints of rays exact."""
 
 _CUT_BITS = 40
 
@@ -227,10 +237,10 @@ class Ray(NamedTuple):
 def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[FloatArray]:
     """Yield cones [D, D] that cover all weights of a cap with limits [k, D] @ w >= 0; rays are rows, and exact.
 
-    A cone that a limit cuts is split at a point of an edge, in exact arithmetic, until each part lies on one side; the
-    first ones are there before others are cut. Where that point needs too many bits, a little of the outside stays;
-    where there would be too many cones, or cuts, the last ones stay uncut. None are left where all but a face of every
-    cone is outside. May raise `OutOfTime`.
+    A cone that a limit cuts is split on an edge, in exact arithmetic, until each part lies on one side; the first cones
+    are yielded before later ones are cut. If the point of the cut needs too many bits, a little of the outside is kept;
+    if there would be too many cones or cuts, the last cones stay uncut. Nothing is yielded if only faces of the cones
+    lie inside. May raise `OutOfTime`.
     """
     around = None if cap is None else cone_around(cap)
     if around is None and not len(limits):
@@ -253,7 +263,7 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
     whole = covering_cones(limits.shape[1]) if around is None else [around]
     cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
     places = range(len(limits))
-    # more of a cone than a face has to be inside of each limit
+    # drop a cone if at most a face of it is inside some limit
     cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in checked(places, 1))]
     most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)
     waiting, done, cuts = [(cone, 0) for cone in reversed(cones)], 0, 0
@@ -279,11 +289,11 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
 
 
 def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:
-    """Return a ray between two, on limit k or a little outside; `None` where it needs too many bits.
+    """Return a ray between two, on limit k or slightly outside; `None` where it needs too many bits.
 
-    The product of the limit with the first ray is above 0, and that with the second one below.
+    The product of limit k with `inner` is positive, that with `outer` negative.
     """
-    share = -outer.products[k] / inner.products[k]  # of the inner ray, for one of the outer ray
+    share = -outer.products[k] / inner.products[k]  # inner rays for each outer ray
     for bits in _FACTOR_BITS:
         first, second = share.numerator, share.denominator
         if max(first, second) >= 1 << bits:
@@ -295,6 +305,6 @@ def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:
         scaled = tuple(value * scale for value in mixed)
         if all((value * (1 << _CUT_BITS)).denominator == 1 for value in scaled):
             products = [(first * a + second * b) * scale for a, b in zip(inner.products, outer.products, strict=True)]
-            products[k] = Fraction(0)  # what is a little outside is not cut again
+            products[k] = Fraction(0)  # a ray slightly outside is not cut again
             return Ray(scaled, tuple(products))
     return None

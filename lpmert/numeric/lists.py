@@ -1,4 +1,4 @@
-"""Lists as arrays: rows one list after the other, and offsets, where each list begins and the last one ends."""
+"""Lists of rows in flat arrays: list s holds the rows offsets[s] to offsets[s + 1] - 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = TypeVar("Array", FloatArray, IntArray)
 
 
 _TALL = 64
-"""Rows for each column from which on columns are taken one by one: numpy is slow on many short rows."""
+"""From this many rows a column on, arrays are reduced column by column: numpy is slow on many short rows."""
 
 
 def largest_of_rows(values: FloatArray) -> FloatArray:
@@ -54,14 +54,14 @@ def _over_columns(combine: Any, values: FloatArray, figure: Callable[[FloatArray
 
 
 _LINE = 8
-"""Numbers that memory is read by: 64 bytes."""
+"""Numbers in a cache line of 64 bytes."""
 
 
 def columns_of(features: FloatArray) -> Iterator[FloatArray]:
-    """Yield the columns [M] of features [M, D]; of many, some are copied together, as memory is read by lines."""
+    """Yield the columns [M] of features [M, D]; if there are many, a cache line of them is copied at a time."""
     for begin in range(0, features.shape[1], _LINE):
-        some = features[:, begin : begin + _LINE].T
-        yield from some if features.shape[1] <= _LINE else np.ascontiguousarray(some)
+        columns = features[:, begin : begin + _LINE].T
+        yield from columns if features.shape[1] <= _LINE else np.ascontiguousarray(columns)
 
 
 def from_sizes(sizes: IntArray) -> IntArray:
@@ -75,7 +75,7 @@ def list_numbers(offsets: IntArray) -> IntArray:
 
 
 def first_best(scores: FloatArray, starts: IntArray) -> IntArray:
-    """Return the row [S] of the best of the scores [M] of each list, the first of equals; starts [S] of the lists."""
+    """Return the row [S] of the best score of each list, the first of equals; scores [M]; starts [S]: first rows."""
     sizes = np.diff(starts, append=len(scores))
     best = np.flatnonzero(scores == np.repeat(np.maximum.reduceat(scores, starts), sizes))
     return np.asarray(best[np.searchsorted(best, starts)])
@@ -88,8 +88,10 @@ def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def relative_to_first(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return features [M, D] less those of the first hypothesis of each list [S + 1], which choose alike: every column
-    of a list of which doubles hold all these differences exactly. What all have in common costs digits of scores.
+    """Return features [M, D] minus those of the first hypothesis of their list, which changes no choice.
+
+    Only columns of a list whose differences doubles hold exactly are shifted. What all hypotheses of a list have in
+    common would cost digits of their scores.
     """
     owner = list_numbers(offsets)
     differences, off = two_sum(features, -features[offsets[owner]])
@@ -98,17 +100,17 @@ def relative_to_first(features: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def mean_difference(values: FloatArray, offsets: IntArray) -> float:
-    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
+    """Return the mean over lists of |a - b| for two values drawn with replacement; values [M], offsets [S + 1]."""
     lists = list_numbers(offsets)
     ordered = values[np.lexsort((values, lists))]
     sizes = np.diff(offsets)[lists]
     rank = np.arange(len(values)) - offsets[:-1][lists]
-    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
+    # over all n^2 ordered pairs of a list, |a - b| adds up to the sum of 2 (2 rank + 1 - n) value
     return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
 
 
 def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
-    """Return the offsets after keeping these ascending rows; lists of which none is left vanish."""
+    """Return the offsets of lists cut down to these ascending rows; lists that lose all rows vanish."""
     counts = np.bincount(list_numbers(offsets)[rows])
     return from_sizes(counts[counts > 0])
 
@@ -138,13 +140,13 @@ def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
 
 
 def least_costs(costs: IntArray, offsets: IntArray) -> tuple[IntArray, int]:
-    """Return costs [M] with the least of every list 0, and what all selections cost beyond."""
+    """Return costs [M] minus the least of their list, and the sum of these least costs, which every selection pays."""
     least = np.minimum.reduceat(costs, offsets[:-1])
     return costs - least[list_numbers(offsets)], sum(least.tolist())
 
 
 _BLOCK = 1 << 17
-"""Hypotheses of a block, about."""
+"""About how many hypotheses a block has."""
 
 
 def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[slice, slice, IntArray]]:
@@ -159,10 +161,13 @@ def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[slice, slice, IntArray]
 
 
 def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
-    """Return what a figure makes of the values [m] of some lists and their offsets, for all lists [S] of values [M]."""
+    """Apply `figure` to values [M] block by block, and return its results [S] for all lists.
+
+    figure: takes the values [m] of a block and the offsets of its lists, and returns one row for each list.
+    """
     parts = []
-    for _, rows, own in blocks_of_lists(offsets):
-        parts.append(np.asarray(figure(values[rows], own)))
+    for _, rows, block_offsets in blocks_of_lists(offsets):
+        parts.append(np.asarray(figure(values[rows], block_offsets)))
         released(values)
     return joined(parts)
 
@@ -170,7 +175,7 @@ def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets:
 def least_and_most(values: Array, offsets: IntArray) -> tuple[Array, Array]:
     """Return the least and the greatest of the values [M] of each list [S]."""
     ends = of_lists(
-        lambda some, own: np.stack([reach.reduceat(some, own[:-1]) for reach in (np.minimum, np.maximum)], axis=1),
+        lambda block, own: np.stack([end.reduceat(block, own[:-1]) for end in (np.minimum, np.maximum)], axis=1),
         values,
         offsets,
     )
@@ -178,7 +183,7 @@ def least_and_most(values: Array, offsets: IntArray) -> tuple[Array, Array]:
 
 
 def joined(parts: list[Array]) -> Array:
-    """Return rows of parts one after the other; the parts are forgotten one by one."""
+    """Concatenate parts [m, ...]; this empties their list, so that each part is freed once it is copied."""
     sizes = [len(part) for part in parts]
     rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
     end = len(rows)
@@ -190,28 +195,28 @@ def joined(parts: list[Array]) -> Array:
 
 
 Block = tuple[FloatArray, IntArray]
-"""Features [m, d] of some lists, and their offsets."""
+"""Features [m, d] of a block of lists, and their offsets."""
 
 
 def units(blocks: Iterable[Block]) -> FloatArray:
-    """Return the standard deviation [d] of features within lists; that of a feature that does not vary is 1."""
+    """Return the standard deviation [d] of features within lists, 1 for a feature that does not vary."""
     total, count = np.zeros(()), 0
     for features, offsets in blocks:
-        alike = centred(features, offsets)
-        total = total + np.einsum("ij,ij->j", alike, alike)  # their means are 0
-        count += len(alike)
-    deviation = np.sqrt(total / count)
-    return np.where(deviation > 0.0, deviation, 1.0)
+        deviations = centred(features, offsets)
+        total = total + np.einsum("ij,ij->j", deviations, deviations)
+        count += len(deviations)
+    spread = np.sqrt(total / count)
+    return np.where(spread > 0.0, spread, 1.0)
 
 
 def correlations(blocks: Callable[[], Iterable[Block]]) -> tuple[FloatArray, FloatArray]:
-    """Return the correlations [d, d] of features within lists, and their units [d]; blocks: anew with each call."""
+    """Return the correlations [d, d] of features within lists, and their `units` [d]; blocks() is called twice."""
     spread = units(blocks())
     total, count = np.zeros(()), 0
     for features, offsets in blocks():
-        alike = centred(features, offsets) / spread
-        total = total + alike.T @ alike
-        count += len(alike)
+        deviations = centred(features, offsets) / spread
+        total = total + deviations.T @ deviations
+        count += len(deviations)
     return total / count, spread
 
 
@@ -220,11 +225,11 @@ INFEASIBLE, FEASIBLE, UNDECIDED = range(3)
 
 
 class SortedLists(NamedTuple):
-    """Lists with hypotheses in order of cost.
+    """Lists whose hypotheses are in order of cost.
 
     rows [M, D]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the exact one.
-    cap: empty, or a unit vector [D] and the least cosine with it. rounding: what rows are exactly, if doubles only come
-    near.
+    cap: empty, or a unit vector [D] and the least cosine with it. rounding: the exact rows, `None` where doubles hold
+    them.
     """
 
     rows: FloatArray
@@ -236,7 +241,7 @@ class SortedLists(NamedTuple):
     rounding: Rounding | None
 
     def native(self) -> core.Lists:
-        from lpmert import core  # here: the checker of certificates reads lists and loads no core
+        from lpmert import core  # imported here: the certificate checker reads lists without loading the core
 
         return core.Lists(*self[:-1])
 
@@ -248,7 +253,7 @@ def sorted_lists(
     cap: Cap | None = None,
     rounding: Rounding | None = None,
 ) -> SortedLists:
-    """Return lists in order of cost (stable); rounding: what features are exactly, if doubles only come near."""
+    """Return lists with hypotheses in order of cost (stable); rounding: the exact features where doubles round them."""
     order = np.lexsort((costs, list_numbers(offsets)))
     rows = np.ascontiguousarray(features[order])
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
@@ -261,14 +266,15 @@ def reach_of(rows: FloatArray) -> FloatArray:
     """Return the largest magnitude [D] in each column of rows [M, D], 0 where columns are empty."""
     if not len(rows):
         return np.zeros(rows.shape[1])
-    # as a segment of its own: numpy is slow on many short rows otherwise
+    # reduceat over one segment: max(axis=0) is slow on many short rows
     most, least = (end.reduceat(rows, [0], axis=0)[0] for end in (np.maximum, np.minimum))
     return np.asarray(np.maximum(np.abs(most), np.abs(least)))
 
 
 def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
-    """Bound the error of a difference of two scores, of features up to reach [D]: by rounding, and by that of features,
-    of spread [D].
+    """Return a bound on the error of a difference of two scores at weights [D].
+
+    reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the exact one.
     """
     sizes = np.abs(weights)
     off = 0.0 if spread is None else 2.0 * (sizes @ spread)

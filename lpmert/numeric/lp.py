@@ -25,13 +25,13 @@ from lpmert.system.deadline import checkpoint, time_left
 
 
 def _greet_in_silence() -> None:
-    """Make the first object of HiGHS with standard output closed.
+    """Create the first HiGHS object of the process with standard output redirected to nowhere.
 
-    That of HiGHS 1.16 prints a notice before any option can be set, which would stand before the JSON that a command
-    writes. So it is made here, on import: in no thread of a search, and once in a process.
+    HiGHS 1.16 prints a notice on creation, before any option can be set; it would precede the JSON that a command
+    writes. This runs on import: once in a process, and in no thread of a search.
     """
     try:
-        kept = os.dup(1)
+        stdout = os.dup(1)
     except OSError:  # standard output is closed: nothing can be printed
         return
     try:
@@ -42,18 +42,18 @@ def _greet_in_silence() -> None:
             os.close(nowhere)
         highspy.Highs()  # type: ignore[no-untyped-call]
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 _greet_in_silence()
 
 
 TOLERANCE = 1e-10
-"""To which the program is solved."""
+"""Feasibility tolerance of the linear programs."""
 
 _HIGHS_SECONDS = 0.1
-"""What a program may take beyond the time limit: most take a hundredth of that."""
+"""Seconds that a program may take beyond the time limit; most take a hundredth of that."""
 
 
 class SolverError(LpmertError):
@@ -79,7 +79,7 @@ class MarginProgram:
         self._upper = np.append(np.ones(width), highspy.kHighsInf)
 
     def clear(self) -> None:
-        """Start again without rows."""
+        """Remove all rows."""
         layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
         columns = (self._cost, -self._upper, self._upper)
         empty, index = np.empty(0), np.empty(0, dtype=np.int32)
@@ -117,33 +117,33 @@ def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
 
 
 Chosen = tuple[IntArray, IntArray]
-"""Lists, and a row of the features for each of them."""
+"""Lists [L], and the chosen row of the features for each [L]."""
 
-# HiGHS drops matrix entries of at most 1e-9; they are set to zero here instead, which the exact checks would notice.
+# HiGHS drops matrix entries of at most 1e-9. They are set to zero here instead; the exact checks notice if they matter.
 _SMALLEST_COEFFICIENT = 1e-9
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
 
 _BLOCK = 1 << 16
-"""Comparisons that are worked out together."""
+"""Comparisons computed at a time, to bound memory."""
 
 _FEW = 64
-"""Comparisons that are made exactly together."""
+"""Comparisons checked exactly at a time."""
 
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the chosen hypotheses are attainable; what proves it was checked exactly.
+    """Whether the chosen hypotheses are attainable; the proof of it was checked exactly.
 
     Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic; `None`
-    where exact weights exist, but no float64 ones were found.
+    if exact weights exist, but no float64 ones were found.
 
-    Unattainable: no weights make the choices of `core`, at most D+1 triples (list, chosen row, other row), better than
-    the other rows; within a cap, none of the cap do.
+    Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and no weights, or none of the cap,
+    make each chosen row better than its other row.
 
-    rows: the other hypotheses (rows of the features) that the linear program held, to start a similar one.
+    rows: the other hypotheses (rows of the features) that the linear program held; a similar one can start with them.
     """
 
     attainable: bool
@@ -155,11 +155,11 @@ class Verdict:
 class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
-    After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap
-    only weights inside it count. Answers are about the exact features where these are rounded; a selection that only
-    unknown exact features could rule out counts as attainable by no doubles. `counters` counts linear programs ("lps"),
-    their rows ("lp_rows"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for
-    features that are not finite or too large to subtract.
+    After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap only
+    weights inside it count. If features are rounded, answers are about the exact ones; if these are unknown and only
+    they could rule a selection out, it counts as attainable, but by no doubles. `counters` counts linear programs
+    ("lps"), their rows ("lp_rows"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError`
+    for features that are not finite or too large to subtract.
     """
 
     def __init__(
@@ -178,19 +178,19 @@ class LinOptimizer:
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
         """Decide whether the chosen hypotheses are attainable together.
 
-        start [D]: weights to try first. rows: other hypotheses to compare with first, e.g. `Verdict.rows` of a similar
-        choice; those that do not belong are ignored. Raises `ValueError` for a row outside of its list.
+        start [D]: weights to try first. rows: other hypotheses to compare with first, such as `Verdict.rows` of a
+        similar choice; rows of other lists are ignored. Raises `ValueError` for a chosen row outside its list.
         """
         decision = _Decision(self, chosen)
         verdict = decision.decide(start, rows)
-        return verdict if self.cap is None or verdict.weights is None else decision.reach(self.cap, verdict)
+        return verdict if self.cap is None else decision.reach(self.cap, verdict)
 
     def centre(self, chosen: Chosen, *, start: FloatArray | None = None) -> tuple[FloatArray, float | None]:
         """Return the weights [D] in the box [-1, 1]^D with the largest least margin, and that margin.
 
-        Margins are those of comparisons normalised to length 1, to HiGHS' tolerance. Where that is not enough to make
-        every chosen hypothesis strictly best and `start` does, `start` is returned, with its margin. The margin is
-        `None` where no list has two hypotheses.
+        Margins are those of comparisons normalised to length 1, to HiGHS' tolerance. If the weights do not make every
+        chosen hypothesis strictly best, but `start` does, `start` and its margin are returned. The margin is `None` if
+        no list has two hypotheses.
         """
         return _Decision(self, chosen).centre(start)
 
@@ -198,13 +198,13 @@ class LinOptimizer:
 class _Comparisons:
     """One row features[chosen] - features[other] for every other hypothesis of the lists in `chosen`.
 
-    lists [L] are in order; normals [R, D] are the differences normalised to length 1, list after list. As there may be
-    very many, everything else about them is computed on request.
+    lists [L] are in order; normals [R, D] are the differences normalised to length 1, list after list. There may be
+    very many, so everything else about them is computed on request.
     """
 
     def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
         order = np.argsort(chosen[0], kind="stable")
-        self.lists, self._rows = (one[order] for one in chosen)
+        self.lists, self._rows = chosen[0][order], chosen[1][order]
         self._starts, self._ends = offsets[self.lists], offsets[self.lists + 1]
         outside = np.flatnonzero((self._rows < self._starts) | (self._rows >= self._ends))
         if len(outside):
@@ -224,7 +224,7 @@ class _Comparisons:
             normals /= np.where(size > 0, lengths_of_rows(normals), 1.0)[:, None]
             self.normals[part] = normals
             if rounding is not None:
-                self._size[part] = size  # no more than the length
+                self._size[part] = size  # at most the length
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
 
     def __len__(self) -> int:
@@ -250,11 +250,11 @@ class _Comparisons:
 
     def triple(self, index: int) -> tuple[int, int, int]:
         """Return (list, chosen row, other row) of one comparison."""
-        one = np.array([index])
-        return int(self.lists[self._owner(one)[0]]), int(self.chosen(one)[0]), int(self.other(one)[0])
+        indices = np.array([index])
+        return int(self.lists[self._owner(indices)[0]]), int(self.chosen(indices)[0]), int(self.other(indices)[0])
 
     def find(self, rows: IntArray) -> IntArray:
-        """Return the comparisons with the given other rows; rows that do not occur are ignored."""
+        """Return the comparisons with these other rows; rows that do not occur are ignored."""
         rows = np.unique(rows) if len(self.lists) else _NO_ROWS
         place = np.searchsorted(self._starts, rows, side="right") - 1
         inside = (place >= 0) & (rows < self._ends[place]) & (rows != self._rows[place])
@@ -269,21 +269,21 @@ class _Comparisons:
         """
         last = self._last
         if last is not None and np.array_equal(weights, last[0]):
-            return last[1:]  # several questions are about the same weights
+            return last[1:]  # callers ask several times about the same weights
         self._last = None
         bound = np.empty(len(self))
         for part in self._blocks():
             spread = rational.EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + rational.SMALLEST_NORMAL
             np.multiply(spread, len(weights) + 6, out=bound[part])
         if self._rounding is not None:
-            far = np.full(len(bound), np.inf)
-            bound += np.divide(self._rounding.off(weights), self._size, out=far, where=self._size > 0.0)
+            unbounded = np.full(len(bound), np.inf)
+            bound += np.divide(self._rounding.off(weights), self._size, out=unbounded, where=self._size > 0.0)
         products = self.normals @ weights
         self._last = weights.copy(), products, bound
         return products, bound
 
     def confirmed(self, weights: FloatArray) -> bool:
-        """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""
+        """Whether all comparisons are strictly positive at weights [D] of size at most 1, exactly."""
         margins, bound = self.margins(weights)
         if any((margins[part] < -bound[part]).any() for part in self._blocks()):
             return False
@@ -291,11 +291,11 @@ class _Comparisons:
         if not len(close):
             return True
         (whole,) = rational.to_integers(weights[None])
-        parts = np.array_split(close, range(_FEW, len(close), _FEW))  # the first ones mostly tell
+        parts = np.array_split(close, range(_FEW, len(close), _FEW))  # the first part mostly decides
         return self.known and all(rational.all_positive(self.exact_rows(part), whole) for part in parts)
 
     def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which comparisons [R] are not positive at the integer weights."""
+        """Return which comparisons [R] are not positive at integer weights [D]."""
         margins, bound = self.margins(rational.round_to_floats(weights))
         violated = margins < -bound
         close = np.flatnonzero(np.abs(margins) <= bound)
@@ -304,7 +304,7 @@ class _Comparisons:
         return violated
 
     def exact_rows(self, indices: IntArray) -> list[list[int]]:
-        """Return difference rows in integers, each up to its own positive factor."""
+        """Return the differences of comparisons [n] in integers, each up to its own positive factor."""
         return exact_differences(self._features, self._rounding, self.chosen(indices), self.other(indices))
 
     def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
@@ -317,9 +317,9 @@ class _Comparisons:
 
 
 class _Decision:
-    """One question and a growing set of held comparisons: linear programs first, exact arithmetic where they fail.
+    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic.
 
-    complete: whether it is about all lists. Weights for some of them are welcome, those for all of them the answer.
+    complete: whether the selection covers all lists. Only then is it worth effort to round exact weights to doubles.
     """
 
     def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
@@ -332,7 +332,7 @@ class _Decision:
         self.round_size = 4 * self.width + 16
 
     def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
-        """Settle the question, with weights to try and other rows to hold first."""
+        """Return the verdict; start [D]: weights to try first; rows: other rows to hold first."""
         weights = self._first_weights(start)
         if self.comparisons.confirmed(weights):
             return self._attainable(weights)
@@ -355,7 +355,7 @@ class _Decision:
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
-        """Return whether weights of the cap make the choices of an attainable verdict."""
+        """Return an attainable verdict restricted to weights of the cap."""
         if verdict.weights is None or cap.contains(verdict.weights):
             return verdict
         normals = self.comparisons.normals
@@ -364,13 +364,13 @@ class _Decision:
             core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
             return Verdict(False, verdict.rows, core=core)
         if weights is not None:
-            weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
+            weights, _ = rational.below_one(weights)
         if weights is not None and self.comparisons.confirmed(weights):
             return self._attainable(weights)
         return Verdict(True, verdict.rows)
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
-        """Maximise the least margin over all comparisons."""
+        """Return the weights [D] of the largest least margin, and that margin, see `LinOptimizer.centre`."""
         checkpoint()
         first = weights = self._first_weights(start)
         if len(self.comparisons) == 0:
@@ -390,8 +390,7 @@ class _Decision:
         weights = self.comparisons.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
         if not np.isfinite(weights).all():
             raise ValueError("start must be finite")
-        _, exponent = np.frexp(np.abs(weights).max(initial=0.0))
-        return np.ldexp(weights, -exponent) if weights.any() else np.ones(self.width)
+        return rational.below_one(weights)[0] if weights.any() else np.ones(self.width)
 
     def _unclear(self, weights: FloatArray) -> IntArray:
         margins, bound = self.comparisons.margins(weights)
@@ -406,7 +405,7 @@ class _Decision:
         return self.comparisons.worst(margins, eligible, self.round_size)
 
     def _maximise(self, new: IntArray) -> tuple[FloatArray, float, FloatArray] | None:
-        """Hold the new comparisons too and return weights [D], margin and duals of all held ones, if HiGHS can."""
+        """Hold more comparisons, and return the optimal weights [D], margin and duals [R]; `None` if HiGHS fails."""
         if len(self.held) == 0:
             self.model.clear()
         normals = self.comparisons.normals[new]
@@ -437,7 +436,7 @@ class _Decision:
         return Verdict(True, self.comparisons.other(self.held), weights)
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
-        # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
+        # Multiples of the weights round differently, which helps where the cell is a few ulps wide.
         multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
         tried: Iterable[FloatArray] = map(rational.round_to_floats, multiples)
         if self.complete:
@@ -450,7 +449,7 @@ class _Decision:
         return Verdict(True, self.comparisons.other(self.held))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
-        """Return the verdict if the supporting comparisons have Farkas multipliers in exact arithmetic."""
+        """Return the verdict if these comparisons have Farkas multipliers in exact arithmetic, else `None`."""
         multipliers = rational.farkas(self.comparisons.exact_rows(support))
         if multipliers is None:
             return None

@@ -1,6 +1,6 @@
 """Exact arithmetic on float64 vectors: small linear systems, and strict feasibility with a certificate.
 
-Every float is taken as the rational number it is; nothing here rounds but what brings exact weights back to floats.
+Every float stands for the rational number that it is. Only the functions that bring exact weights back to floats round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXACT_INTEGERS = 2**MANTISSA_BITS
 """Up to here, float64 holds all integers."""
 
 _FINE_BITS = 900
-"""So long are integers that stand for weights while these are rounded: fine, and within the range of float64."""
+"""Bits of the integers that stand for weights in `rounded_inside`: fine, and within the range of float64."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,12 @@ def round_to_floats(weights: Sequence[int]) -> FloatArray:
     return np.array([weight / (1 << bits) for weight in weights], dtype=np.float64)
 
 
+def below_one(weights: FloatArray) -> tuple[FloatArray, int]:
+    """Return weights [D] divided by a power of two, so that all are below 1, and its exponent; no choice changes."""
+    exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
+    return np.ldexp(weights, -exponent), exponent
+
+
 def farkas(rows: Rows) -> list[int] | None:
     """Return non-negative integers [R], not all zero, that add the rows up to exactly zero.
 
@@ -103,14 +109,14 @@ def farkas(rows: Rows) -> list[int] | None:
 
 
 def adds_up_to_zero(rows: Rows, multipliers: Sequence[int]) -> bool:
-    """Return whether the multipliers [R] are non-negative, not all zero, and add the rows up to exactly zero."""
+    """Whether the multipliers [R] are non-negative, not all zero, and add the rows up to exactly zero."""
     if len(multipliers) != len(rows) or min(multipliers, default=-1) < 0 or not any(multipliers):
         return False
     return all(dot(column, multipliers) == 0 for column in zip(*rows, strict=True))
 
 
 def all_positive(rows: Rows, weights: Sequence[int]) -> bool:
-    """Return whether every row has a strictly positive dot product with the integer weights."""
+    """Whether every row has a strictly positive dot product with the integer weights."""
     return all(dot(row, weights) > 0 for row in rows)
 
 
@@ -136,11 +142,11 @@ def decide(rows: Rows) -> Feasible | Infeasible:
 
 
 def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
-    """Return weights [D] of size at most 1 in float64 whose dot products with the integer rows may be positive still.
+    """Round integer weights [D] to float64, of size at most 1, trying to keep dot products with the rows positive.
 
-    The entries are rounded one after the other, the largest first; before each, those that are left go to the middle of
-    what the rows allow. So the walls of a narrow cone are as far away as can be when the last entry is rounded, which
-    as the smallest has the finest grid.
+    The entries are rounded one at a time, the largest first. Before each, the entries that are left move to the middle
+    of what the rows allow. So the walls of a narrow cone are as far away as possible when the last entry is rounded,
+    which is the smallest and has the finest grid.
     """
     more = _FINE_BITS - max(abs(weight).bit_length() for weight in weights)
     point = [weight << more if more > 0 else weight >> -more for weight in weights]
@@ -151,9 +157,9 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
         point[d] += step
         margins[:] = [margin + a * step for margin, a in zip(margins, columns[d], strict=True)]
 
-    left = sorted(range(len(point)), key=lambda d: abs(weights[d]))
-    while left:
-        for d in left:
+    unrounded = sorted(range(len(point)), key=lambda d: abs(weights[d]))
+    while unrounded:
+        for d in unrounded:
             # margin + a step > 0
             least = max(
                 (-margin // a + 1 for margin, a in zip(margins, columns[d], strict=True) if a > 0), default=None
@@ -163,8 +169,8 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
             )
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
-        d = left.pop()
-        fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # entries may leave the range of doubles
+        d = unrounded.pop()
+        fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # the integers may be beyond the range of doubles
         move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
     return round_to_floats(point)
 
@@ -176,17 +182,17 @@ def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None
     the rows for each independent row that the current x violates, so tall systems are quick.
     """
     width = len(matrix[0]) if matrix else 0
-    kept: list[list[int]] = []
+    held: list[list[int]] = []
     numerators, denominator = [0] * width, 1
     while True:
         checkpoint()
         for row, value in zip(matrix, target, strict=True):
             if dot(row, numerators) != value * denominator:
-                kept.append([*row, value])
+                held.append([*row, value])
                 break
         else:
             return [Fraction(numerator, denominator) for numerator in numerators]
-        work = [list(row) for row in kept]
+        work = [list(row) for row in held]
         pivots, denominator = eliminate(work, width)
         if len(pivots) < len(work):
             return None
@@ -198,9 +204,9 @@ def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None
 class _Dictionary:
     """A simplex dictionary in integers over a common denominator for: minimise x, slack_i = row_i.w - b_i + x >= 0.
 
-    The right sides b_i may be any positive numbers, since w may be scaled; differing ones keep the vertices from
-    coinciding. Free w enter first and never leave. Largest-coefficient pivots, and Bland's rule after a degenerate
-    pivot until the objective falls again, so that it ends.
+    The right sides b_i may be any positive numbers, since w may be scaled; different ones keep the vertices apart. Free
+    w enter first and never leave. Pivots take the largest coefficient; after a degenerate pivot they follow Bland's
+    rule until the objective falls again, so that the method terminates.
     """
 
     def __init__(self, rows: Rows) -> None:

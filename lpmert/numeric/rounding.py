@@ -1,4 +1,4 @@
-"""What doubles stand for: decimals, products that are exact, and features that they only come near."""
+"""What doubles stand for: the decimals they print as, products without rounding, and features that they round."""
 
 from __future__ import annotations
 
@@ -18,35 +18,42 @@ from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 from lpmert.system.mapped import pieces
 
 _TRIED = (0, 10, 20, 30, 40)
-"""Places that are tried: few, as numbers may be many."""
+"""Binary places to try: few, because there may be many values."""
 
 _PIECE = 1 << 14
 """Numbers of a block, to bound memory."""
 
 _FINEST = 60
+"""Most binary places of a ray whose products can be exact."""
+
 _EXACT_BITS = 52
+"""Sums below 2**52 units are exact."""
 
 _MOST_EXPONENT = 1024
-"""What `frexp` says of the largest double."""
+"""Exponent of the largest double, as `frexp` returns it."""
 
 
 def binary_places(values: FloatArray) -> int | None:
-    """Return the first number of places tried, p, for which all values are multiples of 2^-p, `None` if there is none.
+    """Return the least p tried for which all values are multiples of 2^-p, `None` if there is none.
 
-    Values that overflow when multiplied by 2^p are multiples of nothing.
+    A p is skipped if a value times 2^p overflows.
     """
     flat = values.reshape(-1)
-    pieces = [flat[begin : begin + _PIECE] for begin in range(0, len(flat), _PIECE)]
-    largest = max((float(max(piece.max(), -piece.min())) for piece in pieces), default=0.0)
+    blocks = [flat[begin : begin + _PIECE] for begin in range(0, len(flat), _PIECE)]
+    largest = max((float(max(block.max(), -block.min())) for block in blocks), default=0.0)
     if not np.isfinite(largest):
         return None
     most = _MOST_EXPONENT - int(np.frexp(largest)[1])
-    scaled = (p for p in _TRIED if p <= most)
-    return next((p for p in scaled if all(np.array_equal(np.rint(x := piece * 2.0**p), x) for piece in pieces)), None)
+
+    def are_multiples(p: int) -> bool:
+        scaled = (block * 2.0**p for block in blocks)
+        return all(np.array_equal(np.rint(block), block) for block in scaled)
+
+    return next((p for p in _TRIED if p <= most and are_multiples(p)), None)
 
 
 def _places(values: FloatArray) -> IntArray:
-    """Return for each of values the least p for which it is a multiple of 2^-p; they are finite."""
+    """Return for each of the finite values the least p for which it is a multiple of 2^-p."""
     fractions, exponents = np.frexp(values)
     whole = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
     lowest = whole & -whole
@@ -54,53 +61,53 @@ def _places(values: FloatArray) -> IntArray:
 
 
 def single_products(rays: FloatArray) -> BoolArray:
-    """Return which rays [K, D] have one entry only, a power of two of 1 or more: products with it are not rounded."""
+    """Return which rays [K, D] have one nonzero entry, a power of two of at least 1: their products are not rounded."""
     largest = np.abs(rays).max(axis=1, initial=0.0)
     return np.asarray((np.count_nonzero(rays, axis=1) == 1) & (np.frexp(largest)[0] == 0.5) & (largest >= 1.0))
 
 
 def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> BoolArray:
-    """Return for which rays [K, D] products with features [M, D] are sums without any rounding, in whatever order.
+    """Return for which rays [K, D] products with features [M, D] are sums without any rounding, in any order.
 
-    largest: what the absolute values of a row of features sum up to at most. With features that are multiples of 2^-p
-    and a ray of 2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them where they are not too large.
+    largest: the greatest sum of absolute values of a row of features. If features are multiples of 2^-p and a ray of
+    2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them unless they are too large.
     """
     places = binary_places(features)
     if places is None or not np.isfinite(rays).all():
         return np.zeros(len(rays), dtype=bool)
-    own = _places(rays).max(axis=1, initial=0)
+    ray_places = _places(rays).max(axis=1, initial=0)
     sizes = largest * np.abs(rays).max(axis=1, initial=0.0)
-    return np.asarray((own <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - own)))
+    return np.asarray((ray_places <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - ray_places)))
 
 
 _MOST_DIGITS = 15
-"""Every decimal of so many digits can be told from the double nearest to it."""
+"""Decimals of at most so many digits have different nearest doubles."""
 
 _MOST_DECIMALS = 22
-"""Larger powers of ten are no doubles."""
+"""Doubles do not hold larger powers of ten."""
 
 _FIRST_BLOCK = 1 << 10
 _LATER_BLOCK = 1 << 16
 
 
 class Decimals(NamedTuple):
-    """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given.
+    """What numbers stand for: decimals with so many places after the point; with `None`, the doubles as given.
 
-    Doubles round most decimals. Differences of decimals that are equal, parallel or opposite are mostly none of these
-    when computed from doubles, and ties in print turn into tiny differences.
+    Doubles round most decimals. Differences of decimals that are equal, parallel or opposite are mostly not so when
+    computed from doubles, and ties in print turn into tiny differences.
     """
 
     places: int | None
 
     @property
     def unit(self) -> float:
-        """What one of the numbers in other units is in those given."""
+        """The factor that leads from the numbers of `of` back to those given."""
         if self.places is None:
             return 1.0
         return float(np.ldexp(10.0**-self.places, round(self.places * log2(10.0))))
 
     def of(self, features: FloatArray) -> FloatArray:
-        """Return some of the features [m, D] as the numbers they stand for."""
+        """Return features [m, D] as the numbers they stand for, divided by `unit`."""
         if self.places is None:
             return features
         whole = features * 10.0**self.places
@@ -109,11 +116,12 @@ class Decimals(NamedTuple):
 
 
 def decimals_of(features: FloatArray) -> Decimals:
-    """Return what features [M, D] mean: all of them times one factor, or, where that gains nothing, as given.
+    """Return what features [M, D] stand for: decimals, or else the doubles as given.
 
-    If all are the doubles nearest to decimals, of at most 15 digits from the first of the largest to the last place of
-    any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
-    and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
+    They stand for decimals if each is the double nearest to one, 15 digits reach from the first digit of the largest to
+    the last place of any, and doubles do not hold all of them exactly. Times a power of ten and one of two, these
+    decimals are whole numbers times a power of two, and about as large as before. One factor for all columns changes
+    neither choices nor weights.
     """
     as_given = Decimals(None)
     largest = max(max(-piece.min(), piece.max()) for piece in pieces(features)) if features.size else 0.0
@@ -123,7 +131,7 @@ def decimals_of(features: FloatArray) -> Decimals:
             places += 1
             if places > _MOST_DECIMALS or largest * 10.0**places >= 10.0**_MOST_DIGITS:
                 return as_given
-    if not places:  # whole numbers, of which any size may be there
+    if not places:  # whole numbers of any size
         return as_given
     for block in _blocks(features):
         if (np.rint(block * 10.0**places).astype(np.int64) % 5**places).any():
@@ -132,12 +140,12 @@ def decimals_of(features: FloatArray) -> Decimals:
 
 
 def in_decimals(features: FloatArray) -> FloatArray:
-    """Return features [M, D] as what they mean, see `decimals_of`."""
+    """Return features [M, D] as the numbers they stand for, see `decimals_of`."""
     return decimals_of(features).of(features)
 
 
 def _blocks(values: FloatArray) -> Iterator[FloatArray]:
-    """Yield values by blocks, of which the first is small: most that are no decimals show it there."""
+    """Yield values in blocks; the first one is small, because most values that are no decimals show it there."""
     first = True
     for piece in pieces(values):
         ends = [_FIRST_BLOCK] if first else []
@@ -146,20 +154,21 @@ def _blocks(values: FloatArray) -> Iterator[FloatArray]:
 
 
 Column = Mapping[int, Fraction]
+"""A column: its entries other than 0, by row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """What features [m, d] are exactly: products of vectors `given` [n, D] with d columns, of which only the numbers
-    other than 0 are there, by their place.
+    """The exact features [m, d] that doubles round: products of `vectors` [n, D] with `columns` [d].
 
-    spread [d]: no feature, and no limit, is further from the exact one. columns: `None` where nobody knows them.
-    codes [n, d]: equal where, in a column and a list, exact features are. rows [m]: the vector of each feature row, or
-    -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces to be appended, up to positive factors.
+    spread [d]: how far a feature, or a limit, may be from the exact one. columns: `None` where they are unknown. codes
+    [n, d]: equal where the exact features of a column and a list are equal. rows [m]: the vector of each feature row,
+    or -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces that `with_limits` appends, up to
+    positive factors.
     """
 
     spread: FloatArray
-    given: FloatArray
+    vectors: FloatArray
     codes: FloatArray
     columns: Sequence[Column] | None
     rows: IntArray
@@ -168,47 +177,48 @@ class Rounding:
 
     @property
     def known(self) -> bool:
-        """Whether exact features can be asked for."""
+        """Whether exact features can be computed."""
         return self.columns is not None
 
     def off(self, weights: FloatArray) -> float:
-        """Bound by how much differences of two scores at weights [d] miss the exact ones."""
+        """Return a bound on how far differences of two scores at weights [d] are from the exact ones."""
         return 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self.spread)
 
     def take(self, rows: NDArray[np.integer]) -> Rounding:
         return replace(self, rows=self.rows[rows])
 
-    def scaled(self, columns: IntArray, scales: FloatArray) -> Rounding:
-        """Return what these columns [d] are, multiplied by powers of two [d]."""
+    def scaled(self, scales: FloatArray, columns: IntArray | None = None) -> Rounding:
+        """Return these columns [d], by default all, multiplied by powers of two [d]."""
+        columns = np.arange(len(scales)) if columns is None else columns
         factors = [Fraction(scale) for scale in scales.tolist()]
 
         def scale(vectors: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
             return [[row[d] * f for d, f in zip(columns.tolist(), factors, strict=True)] for row in vectors]
 
-        bases = None
+        scaled_columns = None
         if self.columns is not None:
             pairs = zip(columns.tolist(), factors, strict=True)
-            bases = [{k: value * factor for k, value in self.columns[d].items()} for d, factor in pairs]
+            scaled_columns = [{k: value * factor for k, value in self.columns[d].items()} for d, factor in pairs]
         return Rounding(
             self.spread[columns] * scales,
-            self.given,
+            self.vectors,
             self.codes[:, columns],
-            bases,
+            scaled_columns,
             self.rows,
             scale(self.limits),
             [whole_row(row) for row in scale([[Fraction(value) for value in row] for row in self.others])],
         )
 
     def with_half_spaces(self, normals: FloatArray) -> Rounding:
-        """Return what the rows are with {a, 0} after them for each row a of normals [k, d], which are exact."""
+        """Append {a, 0} for each row a of normals [k, d], which are exact."""
         return self._followed_by([[Fraction(value) for value in row] for row in normals.tolist()])
 
     def with_limits(self) -> Rounding:
-        """Return what the rows are with {a, 0} after them for each limit."""
+        """Append {a, 0} for each limit a."""
         return self._followed_by(self.limits)
 
     def behind(self, normals: FloatArray) -> Rounding:
-        """Return it with exact rows a of normals [k, d] before the limits."""
+        """Put normals [k, d], which are exact, before the limits."""
         return replace(self, limits=[*([Fraction(v) for v in row] for row in normals.tolist()), *self.limits])
 
     def _followed_by(self, normals: Sequence[Sequence[Fraction]]) -> Rounding:
@@ -221,19 +231,19 @@ class Rounding:
         )
 
     def varying(self, offsets: IntArray) -> IntArray:
-        """Return the columns whose exact features differ within some of the lists [s + 1], which hold given vectors."""
+        """Return the columns whose exact features differ within a list; offsets [s + 1]: of lists of `vectors`."""
         codes = self.codes[self.rows]
         first = codes[np.repeat(offsets[:-1], np.diff(offsets))]
         return np.flatnonzero((codes != first).any(axis=0))
 
     def differences(self, chosen: IntArray, other: IntArray) -> list[list[int]]:
-        """Return the exact rows chosen - other for pairs of rows of one list each, up to positive factors."""
+        """Return the exact rows chosen - other, each of two rows of one list and up to a positive factor."""
         first, second = self.rows[chosen], self.rows[other]
-        given = first >= 0
-        deltas = iter(rational.difference_rows(self.given[first[given]], self.given[second[given]]))
+        of_vectors = first >= 0
+        deltas = iter(rational.difference_rows(self.vectors[first[of_vectors]], self.vectors[second[of_vectors]]))
         found = []
-        for a, b, own in zip(first.tolist(), second.tolist(), given.tolist(), strict=True):
-            if own:
+        for a, b, is_vector in zip(first.tolist(), second.tolist(), of_vectors.tolist(), strict=True):
+            if is_vector:
                 delta = next(deltas)
                 row = [sum(delta[k] * factor for k, factor in column) for column in self._whole_columns]
             else:
@@ -243,7 +253,7 @@ class Rounding:
 
     @cached_property
     def _whole_columns(self) -> list[list[tuple[int, int]]]:
-        """The columns as places of numbers other than 0 with whole numbers, all times one factor."""
+        """The columns times one common factor: (row, whole number) for each entry other than 0."""
         if self.columns is None:
             raise ValueError("the exact features are not known")
         common = lcm(*(value.denominator for column in self.columns for value in column.values()))
@@ -270,17 +280,17 @@ _SAFE = 2.0**-400
 
 
 def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> tuple[FloatArray, FloatArray, float]:
-    """Return the products [M] of features [M, D] with a column, numbers that differ within a list [S + 1] exactly where
-    exact products do, and what the products are off at most.
+    """Return the products [M] of features [M, D] with a column, codes [M] of the exact products, and the largest error.
 
-    Sums are added up with about twice the digits of doubles (Dekker, A floating-point technique for extending the
-    available precision, 1971), and rounded. Raises `DataError` where they overflow.
+    Codes differ within a list, offsets [S + 1], exactly where the exact products do. Products are summed with about
+    twice the digits of doubles (Dekker, A floating-point technique for extending the available precision, 1971), then
+    rounded. Raises `DataError` where they overflow.
     """
     used, factors = list(column), list(column.values())
     terms = features[:, used]
     if factors == [1]:
         return terms[:, 0], terms[:, 0], 0.0
-    # Powers of two keep products from overflow; what is lost below is as nothing beside the largest.
+    # Scaling by powers of two prevents overflow; the bits that underflow are negligible beside the largest number.
     exponents = np.frexp(np.abs(terms).max(axis=0, initial=0.0))[1]
     scaled = np.ldexp(terms, -exponents)
     factors = [factor * Fraction(2) ** int(exponent) for factor, exponent in zip(factors, exponents, strict=True)]
@@ -299,7 +309,7 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     with np.errstate(over="ignore"):
         values = np.ldexp(total + rest, top)
     if not np.isfinite(values).all():
-        raise DataError("a sum of features that an equation asks for overflows; rescale these features")
+        raise DataError("a sum of features that an equation needs overflows; rescale these features")
     if exact and np.array_equal(np.ldexp(values, -top), total):
         return values, values, 0.0
     second_order = 16.0 * (len(used) + 2) ** 2 * EPSILON**2 * float(size.max(initial=0.0))
@@ -309,14 +319,14 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
 
 
 def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return sums [M] and what rounding took from them (Knuth)."""
+    """Return sums [M] and their rounding errors (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
-    """Return products [M] and what rounding took from them, for numbers far from overflow."""
+    """Return products [M] and their rounding errors (Dekker), for numbers far from overflow."""
     product = a * b
     high = _SPLITTER * a - (_SPLITTER * a - a)
     other = _SPLITTER * b - (_SPLITTER * b - b)
@@ -325,8 +335,10 @@ def _product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values: FloatArray, off: float) -> FloatArray:
-    """Return numbers [M] that differ within a list exactly where sums do: those that come near each other are compared
-    in whole numbers.
+    """Return codes [M] that differ within a list exactly where the exact sums do.
+
+    values [M]: the sums of terms [M, n] times factors [n], each off by at most `off`; those that come near each other
+    are compared in whole numbers.
     """
     lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((values, lists))
