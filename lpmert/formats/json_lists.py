@@ -18,7 +18,7 @@ from lpmert.formats.columns import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, blocks_of, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, whole
+from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, read_all
 
 Record = dict[str, Any]
 
@@ -214,7 +214,7 @@ def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place
 
 
 def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
-    text = decoded(whole(stream, path), path)
+    text = decoded(read_all(stream, path), path)
     at = _after_white(text, 0)
     if at == len(text):
         raise DataError(EMPTY, path=path)
