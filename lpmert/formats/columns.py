@@ -99,21 +99,21 @@ class Head(NamedTuple):
 class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
-    missing: the options that would name them. said: the roles that are known. suggestion: likely columns by option,
+    missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
     once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no more than the
     first row could be read.
     """
 
-    def __init__(self, message: str, missing: Sequence[str], said: Columns, place: Place) -> None:
+    def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
         super().__init__(message, path=place.path, line=place.line)
-        self.missing, self.said = tuple(missing), said
+        self.missing, self.known = tuple(missing), known
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
         self.trouble = ""
 
     def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
         """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""
-        options, reasons = _likely(cells, self.said, textual=textual, costs=costs)
+        options, reasons = _likely(cells, self.known, textual=textual, costs=costs)
         useful = [*self.missing, *([] if group else ["group"])]
         useful += ["gain", "statistics", "metric"] if "loss" in self.missing else []
         self.suggestion = {option: value for option, value in options.items() if option in useful}
@@ -298,20 +298,20 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 """Most columns and rows for the search for sums, to keep it fast."""
 
 
-def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
+def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Return likely columns by option ("" for a flag), and by column of numbers why it is no feature.
 
-    cells: of the first rows, by column. said: the roles that are known. textual: numbers are written as text. costs:
+    cells: of the first rows, by column. known: the roles that are known. textual: numbers are written as text. costs:
     whether hypotheses need losses.
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
-    segment = said.segment or _segment(cells, numbers)
+    segment = known.segment or _segment(cells, numbers)
     lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
     numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
     first = np.searchsorted(lists[order], lists[order])  # for each row, the first one of its list
-    options = _loss(cells, said, numbers, textual, first)
-    text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
+    options = _loss(cells, known, numbers, textual, first)
+    text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
     features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
@@ -323,7 +323,7 @@ def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple
         left = {name: found for name, found in features.items() if name not in reasons}
         reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
     loss = options.get("loss", "")
-    if lengths and not said.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
+    if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
@@ -332,11 +332,11 @@ def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple
 
 
 def _loss(
-    cells: Cells, said: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
+    cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
 ) -> dict[str, str]:
     """Return the option for the cost of hypotheses, with its likely columns."""
-    if said.statistics:
-        return {"loss" if len(said.statistics) == 1 else "statistics": ",".join(said.statistics)}
+    if known.statistics:
+        return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
     for option, found in (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
