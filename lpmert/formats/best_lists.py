@@ -201,7 +201,7 @@ def n_best(
 
     if not isinstance(lattices, WordGraphs):
         raise DataError(
-            f"lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, and not of {type(lattices).__name__}"
+            f"lattices must be Lattices or Hypergraphs, see lpmert.load_lattices, not {type(lattices).__name__}"
         )
     checked_limits(time_limit, None, None, None, memory_limit)
     weight_rows = [weights_array(given_weights(weights, "weights"), lattices.names)] * lattices.n_lists

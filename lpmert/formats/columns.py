@@ -232,17 +232,17 @@ def matched(
 ) -> tuple[str, ...]:
     """Return the names that names select, or patterns (`LM*`) and `all`, which only look at those in `free`.
 
-    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name fits.
+    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name matches.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
         if pattern in names or not ({*pattern} & {*"*?["} or pattern == ALL):
-            fitting = [pattern]
+            selected = [pattern]
         else:
-            fitting = [name for name in free if pattern == ALL or fnmatchcase(name, pattern)]
-        if not fitting:
-            raise DataError(f"no name is like {quoted(pattern)}; there are {listed(names)}", path=path)
-        found |= dict.fromkeys(fitting)
+            selected = [name for name in free if pattern == ALL or fnmatchcase(name, pattern)]
+        if not selected:
+            raise DataError(f"no name matches {quoted(pattern)}; the names are {listed(names)}", path=path)
+        found |= dict.fromkeys(selected)
     return tuple(found)
 
 
@@ -299,7 +299,7 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 
 
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return likely columns by option ("" for a flag), and by column of numbers why it is no feature.
+    """Return likely columns by option ("" for a flag), and the reasons why other columns are no features.
 
     cells: of the first rows, by column. known: the roles that are known. textual: numbers are written as text. costs:
     whether hypotheses need losses.
@@ -309,7 +309,7 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
     numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
-    first = np.searchsorted(lists[order], lists[order])  # for each row, the first one of its list
+    first = np.searchsorted(lists[order], lists[order])  # for each row, the first row of its list
     options = _loss(cells, known, numbers, textual, first)
     text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
@@ -446,7 +446,7 @@ _SAME = "the same within each list"
 
 
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
-    """Return, by column, why it is no feature, judged by this column alone."""
+    """Return by column the reason why it is no feature, for reasons within one column."""
     found: dict[str, str] = {}
     size = len(first)
     place = np.arange(size) - first
@@ -466,7 +466,7 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
 
 
 def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: str, first: IntArray) -> dict[str, str]:
-    """Return, by column, of which others it is a sum with any weights, or that it is a part of the loss."""
+    """Return by column the reason why it is no feature: it is a weighted sum of others, or a part of the loss."""
     found: dict[str, str] = {}
     if not 1 < len(features) <= _SUMMED_COLUMNS:
         return found

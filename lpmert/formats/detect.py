@@ -11,7 +11,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
-from lpmert.formats.format import COUNTED, COUNTING, Format
+from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
@@ -24,7 +24,7 @@ from lpmert.registry import FORMATS, PROBLEM
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, archive_members, head_of, is_archive, line_limit, open_bytes
 from lpmert.system.streams import STDIN, buffered_pipes
 
-Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
+Source = Paths | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores a file for each feature, by name."""
 
 logger = logging.getLogger("lpmert")
@@ -51,7 +51,7 @@ def read(
     format : str or Format, optional
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; detected by default.
     max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default. Readers of other packages find it in `lpmert.system.files`.
+        Most bytes of a line, 64 MiB by default; `lpmert.system.files.line_limit` sets it for other functions.
     **options
         Options of the format's reader. For tables these name columns: `segment`, the list of a row; `features`; `loss`,
         or `gain`, of which more is better (the loss is 1 - gain where all gains lie between 0 and 1, otherwise minus
@@ -212,10 +212,10 @@ def format_of_target(path: str | Path) -> str:
 
 
 def detect(source: Source) -> str:
-    """Return the name of the format of a file, told by its first bytes, then by its ending.
+    """Return the name of the format of a source, detected from its first bytes, then from its ending.
 
-    The ending of another package's format comes before the look of the first line, which only suggests one of ours. The
-    first file decides for a folder, a manifest or several files. Raises `DataError` if the format remains unknown.
+    An ending that another package's format claims takes precedence over text that looks like one of our formats. The
+    first file of a folder, a manifest or several files decides. Raises `DataError` if the format remains unknown.
     """
     if isinstance(source, Mapping):
         return "scores"
@@ -303,7 +303,7 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
 
 
 def _by_utterance(head: bytes) -> str | None:
-    """Return the format, of lattices or srilm, of a file of one utterance by its first bytes; `None` for others."""
+    """Return the format (of lattices, or srilm) of a file with one utterance, by its first bytes; `None` for others."""
     first = next((line for line in _lines(head) if not line.startswith("#")), "")
     return kind_of_graph(head.decode(errors="replace")) or ("srilm" if _SRILM.match(first) else None)
 

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from lpmert.system.memory import room_for
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+
+Paths = str | Path | Sequence[str | Path]
+"""A file, or several."""
 
 COUNTED = "counted"
 COUNTING = ("metric", "partial", "by_position")

@@ -163,7 +163,7 @@ def read_symbols(path: str | Path) -> Symbols:
             raise place.error(f"{quoted(line)} should be a word and its number")
         number = place.whole(cells[1], "the number")
         if number in found:
-            raise place.error(f"{number} is the number of {quoted(found[number])} already")
+            raise place.error(f"{number} is already the number of {quoted(found[number])}")
         found[number] = cells[0]
     if not found:
         raise DataError("empty file; it must hold lines word number", path=path)
@@ -231,7 +231,7 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
-    """Whether arcs have one label: three fields in a line, or five, decide, or else how the fourth one is written."""
+    """Whether arcs have one label, told by a line of three or five fields, otherwise by the form of the fourth field."""
     sizes = {len(fields) for _, fields in arcs}
     if 3 in sizes or 5 in sizes:
         return 3 in sizes
@@ -331,7 +331,7 @@ def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
             if name in links.scores:
                 np.copyto(values[:-1], links.scores[name], where=~np.isnan(links.scores[name]))
             scores[name] = values
-    if forward:  # the new node comes first, so that links go on leading to larger ones
+    if forward:  # the new node comes first, so that links still lead to larger numbers
         sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))
         start, end = 0, end + 1
     else:
@@ -343,7 +343,7 @@ def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
 
 
 def _appended(values: Any, last: float) -> Any:
-    """Return an array with one more entry, of the same type."""
+    """Return an array of the same type with one more entry, `last`."""
     return np.append(values, values.dtype.type(last))
 
 

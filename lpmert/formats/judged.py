@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
 from lpmert.formats.format import Pool
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import Place, placed_lines, unique_keys, unpacked, words_of
+from lpmert.formats.text import Place, json_document, placed_lines, unpacked, words_of
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -175,11 +174,7 @@ def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
     if isinstance(source, Mapping):
         found, path = _checked(source, what), None
     elif head_of(source, _LOOKED_AT).lstrip().startswith(b"{"):
-        try:
-            document = json.loads(read_text(source), object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON ({error})", path=source) from error
-        found, path = _checked(document, source), source
+        found, path = _checked(json_document(read_text(source), source), source), source
     else:
         found, path = _of_lines(source, run=run), source
     if not any(found.values()):

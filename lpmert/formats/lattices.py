@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.best_lists import best_lists
 from lpmert.formats.columns import Names, matched
-from lpmert.formats.format import Format
+from lpmert.formats.format import Format, Paths
 from lpmert.formats.graphs import (
     EPSILON_WORDS,
     NULL,
@@ -53,11 +53,10 @@ _LINK, _FEATURE, _SORTING = 66, 24, 90
 _VARIANT = re.compile(r"\(\d+\)$")
 
 Counts = Mapping[str, Iterable[str]]
-Sources = str | Path | Sequence[str | Path]
 
 
 def load_lattices(
-    source: Sources,
+    source: Paths,
     references: References | Sequence[str | Path],
     *,
     format: str | None = None,
@@ -76,7 +75,7 @@ def load_lattices(
     ----------
     source : str or path, or a sequence of them
         A file, several, a tar archive or a folder of them, or a manifest with a line `utterance path` or `path` for
-        each file; any of them may be compressed. A file that does not name its utterance is named like it.
+        each file; any of them may be compressed. The file's name is the utterance unless the file names it.
     references : str, path, sequence or mapping
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where the names of utterances are numbers, one sentence a line. Several files for several references.
@@ -243,7 +242,7 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
     return chosen
 
 
-def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> list[_Part]:
+def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> list[_Part]:
     """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, _Part] = {}
@@ -251,7 +250,7 @@ def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> l
         check_lines(text, path)
         kind = format or _kind(text, path)
         if kind is None:
-            raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
+            raise DataError(f"is not a lattice in any of {listed(kinds_of_graphs())}; give the format", path=path)
         graphs = FORMATS.build(kind).graphs
         if graphs is None:
             known = listed(kinds_of_graphs())
@@ -265,7 +264,7 @@ def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> l
     return list(found.values())
 
 
-def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
+def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
     """Yield the utterance, by name, the path and the text of every file in files, archives and folders.
 
     alone: a file holds lattices, whatever it looks like, and is no manifest.
@@ -304,7 +303,7 @@ _SCALES |= dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 
 def read_lattices(
-    source: Sources,
+    source: Paths,
     *,
     format: str | None = None,
     n_best: int = 100,

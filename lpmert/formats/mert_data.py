@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.format import Format, Paths, Pool, rows_by_column
 from lpmert.formats.moses import FeatureWriter
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
@@ -38,8 +38,6 @@ CHRF only counts n-grams of a reference that the hypothesis has, too (Moses' mer
 
 SPARSE = "sparse"
 """Name of the single feature that replaces all sparse ones in `merge_sparse`."""
-
-Paths = str | Path | Sequence[str | Path]
 
 _FEATURES, _SCORES = "features", ("scores", "statscore")
 """Words in the names of files of features and of scores in Moses' scripts."""
@@ -102,7 +100,7 @@ def _beside(features: Paths) -> list[Path]:
 
 
 def _score_paths(features: str | Path) -> list[Path]:
-    """Return the paths that a file of scores may have beside one of features; none if its name lacks that word."""
+    """Return the paths that a file of scores may have beside one of features; none if its name lacks "features"."""
     before, there, after = Path(features).name.rpartition(_FEATURES)
     return [Path(features).parent / f"{before}{word}{after}" for word in _SCORES] if there else []
 

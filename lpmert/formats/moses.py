@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.format import Format, Paths, Pool, rows_by_column
 from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
@@ -35,7 +35,6 @@ _SINGLE = " "
 """Last character of the label of `name=v`."""
 _MOST_LAYOUTS = 1000
 
-Paths = str | Path | Sequence[str | Path]
 Statistics = tuple[tuple[str, ...] | None, list[float]]
 """The names of the statistics, or `None` for mere numbers, and the numbers in one line."""
 

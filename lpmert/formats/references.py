@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, Place, is_count, placed_lines, unpacked, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -35,7 +35,6 @@ Rows = list[tuple[Place, str]]
 
 _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst")
 _HEADER = ["utterance", "reference"]
-_KEY = re.compile(r"[^ \t\n\r\v\f]+")
 _MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # a first word with a digit may be an id
 _CTM = re.compile(r"[^ \t]+[ \t]+[^ \t]+([ \t]+[0-9.]+){2}[ \t]+[^ \t]+([ \t]+[0-9.]+)?[ \t]*")
 _STM = re.compile(r"([^ \t]+[ \t]+){3}[0-9]+\.[0-9]+[ \t]+[0-9]+\.[0-9]+([ \t].*)?")
@@ -120,7 +119,7 @@ def read_transcripts(references: References) -> dict[str, str]:
 
 def _by_key(rows: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str, str]]:
     for place, line in rows:
-        match = _KEY.match(line)
+        match = WORD.match(line)
         if match is None:
             raise place.error("white space before the key; delete it" if line.strip() else "empty line; delete it")
         yield place, match.group(), line[match.end() + 1 :]

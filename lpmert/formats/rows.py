@@ -447,5 +447,5 @@ def _column(frame: Any, name: Any, path: str) -> Any:
     if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 into 1
         array = np.asarray(column, dtype=object)
     if array.ndim != 1:
-        raise DataError(f"column {quoted(name)} is no row of values", path=path)
+        raise DataError(f"column {quoted(name)} is not one-dimensional", path=path)
     return array

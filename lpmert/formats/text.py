@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import reprlib
@@ -34,7 +35,7 @@ class Place(NamedTuple):
         return kind(message, path=self.path, line=self.line)
 
     def number(self, cell: Any, what: str, *, textual: bool = True) -> float:
-        """Return the number in a word of text or, not `textual`, a JSON value; `what` names it in the `DataError`."""
+        """Return the number in a cell, a word if `textual`, else a JSON value; `what` names it in the `DataError`."""
         trouble = trouble_of_number(cell, textual=textual)
         if trouble is not None:
             raise self.error(f"{what} {trouble}")
@@ -60,7 +61,7 @@ def is_count(word: str) -> bool:
 
 
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
-    """Return the numbers in words or, not `textual`, JSON values; `None` where `trouble_of_number` must decide."""
+    """Return the numbers in cells, words if `textual`, else JSON values; `None` if `trouble_of_number` must decide."""
     if not (spells_plainly("".join(cells)) if textual else set(map(type, cells)) <= {int, float}):
         return None
     try:
@@ -80,7 +81,7 @@ ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subt
 
 
 def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs to") -> str | None:
-    """Return why a word of text or, not `textual`, a JSON value is not a usable number; `None` if it is one.
+    """Return why a cell, a word if `textual`, else a JSON value, is not a usable number; `None` if it is one.
 
     part: what the message suggests leaving out.
     """
@@ -94,7 +95,7 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
     if number is not None and abs(number) < EXACT_INTEGERS:
         return None
     if number is None:
-        trouble = "not a number" if textual or not isinstance(cell, str) else "not a number but a text"
+        trouble = "not a number" if textual or not isinstance(cell, str) else "a string, not a number"
         if textual and _COMMA.fullmatch(str(cell).strip()):
             trouble = "not a number; write a point before decimals"
     elif not math.isfinite(number):
@@ -135,6 +136,14 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) != len(pairs):
         raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
     return record
+
+
+def json_document(content: str, path: str | Path) -> Any:
+    """Return the value of a JSON document; raises `DataError` if it is malformed, or a key occurs twice."""
+    try:
+        return json.loads(content, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON ({error})", path=path) from error
 
 
 def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:

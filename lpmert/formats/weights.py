@@ -25,7 +25,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import names_of, number_spans
-from lpmert.formats.text import WORD, Place, spells_plainly, unique_keys
+from lpmert.formats.text import WORD, Place, json_document, spells_plainly
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -242,7 +242,7 @@ def weights_text(
 
 
 def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
-    """Return a function that tells whether weights [D] have the same loss, tie no more lists, and stay in the region."""
+    """Return a function that tells whether weights [D] have the same loss, tie no more lists, and are in the region."""
     exact = problem.evaluate(weights)
     inside = problem.inside(problem.checked_weights(weights))
 
@@ -281,10 +281,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
 
 
 def _parse_json(content: str, path: str | Path) -> WeightsFile:
-    try:
-        document: Any = json.loads(content, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})", path=path) from error
+    document = json_document(content, path)
     inner = isinstance(document, dict) and not isinstance(document.get("weights", 0), int | float)
     weights = document["weights"] if inner else document
     if not isinstance(weights, dict | list) or not weights:
@@ -446,7 +443,7 @@ def engine_text(name: str, names: Sequence[str], weights: FloatArray, normalise:
     if name == "weaviate":
         if len(names) != 2:
             raise DataError(f"weaviate fuses two scores, keywords and vectors, not {len(names)}")
-        return json.dumps({"alpha": shares[1], "fusionType": how}, indent=2)  # alpha is that of vectors
+        return json.dumps({"alpha": shares[1], "fusionType": how}, indent=2)  # alpha is the share of vectors
     if name == "ranx":
         return f"fuse(runs=[{', '.join(names)}], norm={how!r}, method='wsum', params={{'weights': {tuple(shares)}}})"
     if name == "elasticsearch":

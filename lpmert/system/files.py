@@ -148,9 +148,8 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
             owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
             os.close(file)
             raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(beside)):
-                break
+        if _is_at(file, beside):
+            break
         os.close(file)  # its owner has just removed it
 
     def remove() -> None:
@@ -180,6 +179,7 @@ def _lock(file: int, *, wait: bool = True) -> bool:
 
 
 def _is_at(file: int, place: Path) -> bool:
+    """Whether an open file still has this path."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(place))
     except FileNotFoundError:
