@@ -231,7 +231,7 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
-    """Whether arcs have one label, told by a line of three or five fields, otherwise by the form of the fourth field."""
+    """Whether arcs have one label, told by a line of three or five fields, else by the form of the fourth field."""
     sizes = {len(fields) for _, fields in arcs}
     if 3 in sizes or 5 in sizes:
         return 3 in sizes
