@@ -118,7 +118,7 @@ def load_lattices(
     with line_limit(max_line_length), buffered_pipes():
         speech = Speech.of(counts, silent, variants)
         parts = _parts(source, format, symbols)
-        return _loaded(parts, references, speech, features, partial, by_position)
+        return _joined(parts, references, speech, features, partial, by_position)
 
 
 class _Part(NamedTuple):
@@ -164,7 +164,7 @@ class Speech(NamedTuple):
         return None if mute else plain, self.counted.get(word)
 
 
-def _loaded(
+def _joined(
     parts: Sequence[_Part],
     references: References | Sequence[str | Path] | Literal[False],
     speech: Speech,
@@ -174,7 +174,7 @@ def _loaded(
 ) -> Lattices:
     """Join lattices as `load_lattices` does; the scores of the parts are deleted."""
     ids = [part.utterance for part in parts]
-    spoken_words = references_by_list(ids, references, partial, by_position, what="lattice")
+    reference_texts = references_by_list(ids, references, partial, by_position, what="lattice")
     graphs = [part.graph for part in parts]
     names = _names(parts, speech.names, features)
     give_back()
@@ -182,16 +182,16 @@ def _loaded(
     size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
     room_for(size, "putting lattices together")
     vocabulary: dict[str, int] = {}
-    rows, numbers_of_links = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
+    rows, link_words = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
     end = 0
     for graph in graphs:
         links = slice(end, end := end + len(graph.words))
         spoken = [speech.spoken(word) for word in graph.vocabulary]
         numbers = [-1 if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in spoken]
-        numbers_of_links[links] = np.array(numbers, dtype=np.int32)[graph.words]
+        link_words[links] = np.array(numbers, dtype=np.int32)[graph.words]
         for column, name in enumerate(names):
             if name == WORDS:
-                rows[links, column] = numbers_of_links[links] >= 0
+                rows[links, column] = link_words[links] >= 0
             elif name in speech.names:
                 rows[links, column] = np.array([counted == name for _, counted in spoken])[graph.words]
             elif name in graph.scores:
@@ -203,8 +203,8 @@ def _loaded(
             np.cumsum([0, *sizes]),
             np.concatenate([graph.sources for graph in graphs]),
             np.concatenate([graph.targets for graph in graphs]),
-            numbers_of_links,
-            spoken_words,
+            link_words,
+            reference_texts,
             vocabulary=list(vocabulary),
             starts=[graph.start for graph in graphs],
             ends=[graph.end for graph in graphs],
@@ -272,8 +272,8 @@ def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str
     if not isinstance(source, str | Path):
         if not source:
             raise DataError("no lattices; name at least one file")
-        for one in checked_sequence(source, "source"):
-            yield from _texts(one, alone=alone)
+        for each in checked_sequence(source, "source"):
+            yield from _texts(each, alone=alone)
         return
     path = Path(source)
     if not path.is_dir():
@@ -324,7 +324,7 @@ def read_lattices(
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
     header_scales = [part.graph.scales for part in parts]
-    lattices = _loaded(parts, False, speech)
+    lattices = _joined(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:

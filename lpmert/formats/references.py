@@ -187,20 +187,20 @@ class _Wanted(NamedTuple):
         """The remedy for a reference without a list."""
         return _PARTLY if self.options else "leave the reference out"
 
-    def of_ids(self, spoken: Keyed, path: str | Path | None = None) -> list[str]:
+    def of_ids(self, texts: Keyed, path: str | Path | None = None) -> list[str]:
         """Return the text of each list from texts by id."""
         known = {*self.list_ids}
-        other = next((utterance for utterance in spoken if utterance not in known), None)
-        place = Place(path) if other is None else spoken[other][0]
+        other = next((utterance for utterance in texts if utterance not in known), None)
+        place = Place(path) if other is None else texts[other][0]
         for utterance in self.list_ids:
-            if utterance not in spoken:
+            if utterance not in texts:
                 beside = "" if other is None else f", but one for {quoted(other)}, which is no {self.what}"
                 raise place.error(
                     f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the {self.what}"
                 )
         if other is not None and not self.partial:
             raise place.error(f"no {self.what} for the reference of {quoted(other)}; add it, or {self.otherwise}")
-        return [spoken[utterance][1] for utterance in self.list_ids]
+        return [texts[utterance][1] for utterance in self.list_ids]
 
     def of_numbers(self, rows: Rows, path: str | Path) -> list[str]:
         """Return the text of each list; its id is the number of a line, from 0."""

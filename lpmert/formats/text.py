@@ -95,7 +95,7 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
     if number is not None and abs(number) < EXACT_INTEGERS:
         return None
     if number is None:
-        trouble = "not a number" if textual or not isinstance(cell, str) else "a string, not a number"
+        trouble = "not a number" if textual or not isinstance(cell, str) else "not a number but a string"
         if textual and _COMMA.fullmatch(str(cell).strip()):
             trouble = "not a number; write a point before decimals"
     elif not math.isfinite(number):
