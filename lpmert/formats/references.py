@@ -217,7 +217,7 @@ class _Wanted(NamedTuple):
         try:
             return self.of_ids(_transcripts(rows, path), path)
         except DataError as error:
-            if not rows or not _are_numbers(self.list_ids):
+            if not rows or not all(map(is_count, self.list_ids)):
                 raise
             flag = ", or pass by_position=True (--by-position)" if self.options else ""
             sentences = f"if line 1 is the sentence of {self.what} 0, line 2 that of {self.what} 1, ..., {_TABS}{flag}"
@@ -268,17 +268,13 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
     return {name: text for name, (_, text) in found.items()}
 
 
-def _are_numbers(list_ids: Sequence[str]) -> bool:
-    return all(map(is_count, list_ids))
-
-
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
     """Whether the ids of lists are line numbers in a file of references; see `with_references`."""
-    if not _are_numbers(list_ids):
+    other = next((list_id for list_id in list_ids if not is_count(list_id)), None)
+    if other is not None:
         if by_position:
-            odd = next(list_id for list_id in list_ids if not is_count(list_id))
             raise DataError(
-                f"no line is number {quoted(odd)}, which is the id of a list; leave by_position out "
+                f"no line is number {quoted(other)}, which is the id of a list; leave by_position out "
                 f"(--by-position), and {_TABS}",
                 path=path,
             )
