@@ -32,12 +32,12 @@ _NEEDED = ("features", "offsets", "statistics")
 _LARGE = ("features", "statistics")
 _PIECE = 1 << 22
 _NAMELESS = 1 << 22
-"""How many features get names that are made up: n_features could claim any number of them."""
+"""Most features that get default names: n_features could claim any number."""
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _LONGEST_END = 0xFFFF + 22
-_END, _MANY = b"PK\x05\x06", 0xFFFF
-"""What the end of a zip archive begins with, and the count that stands for all that 16 bits cannot hold."""
+_END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
+"""The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
 _BROKEN = (
     struct.error,
     ValueError,
@@ -49,16 +49,16 @@ _BROKEN = (
     zlib.error,
     zipfile.BadZipFile,
 )
-"""What zipfile and numpy raise where an archive is damaged, encrypted, packed in an unknown way, or holds objects."""
+"""Errors of zipfile and numpy for archives that are damaged, encrypted, compressed in unknown ways, or hold objects."""
 
 
 def read_npz(path: str | Path) -> NBest:
     """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
 
-    `names`, `list_ids`, `statistic_names` and `texts`, arrays of strings, may be left out as for `NBest`. Other forms,
-    which `write_npz` uses: texts as `text_bytes` in UTF-8 and `text_ends` [M]; sparse features as `feature_values`,
+    The arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional, as for `NBest`. `write_npz`
+    writes texts as `text_bytes` in UTF-8 with `text_ends` [M], and sparse features as `feature_values`,
     `feature_columns`, `feature_starts` and `n_features`, the parts of a scipy.sparse csr_array. Raises `DataError` for
-    anything else; arrays of Python objects are not read.
+    anything else, such as arrays of Python objects.
     """
     with open_bytes(path) as stream:
         arrays = _arrays(seekable(stream, path), path)
@@ -72,7 +72,7 @@ def write_npz(nbest: NBest, path: str | Path) -> None:
     """Write lists as a compressed archive that `read_npz` reads back to exactly the same lists.
 
     The file appears whole or not at all. Raises `DataError` if a name or an id ends in a null character, which numpy
-    drops.
+    would drop.
     """
     arrays: dict[str, Any] = {"offsets": nbest.offsets, "statistics": nbest.statistics}
     features = nbest.features
@@ -88,17 +88,17 @@ def write_npz(nbest: NBest, path: str | Path) -> None:
         arrays[what] = np.array(labels, dtype=str)
     with atomic_writer(path) as stream:
         if nbest.texts is not None:
-            # an array of strings would need the room of the longest one for each
+            # an array of strings would take the longest one's memory for each
             encoded = [text.encode() for text in nbest.texts]
             arrays["text_bytes"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
             arrays["text_ends"] = np.cumsum([len(text) for text in encoded])
-        archive = io.BytesIO()  # an archive needs to go back, which compressed files cannot
+        archive = io.BytesIO()  # writing an archive needs to seek, which compressed files cannot
         np.savez_compressed(archive, **arrays)
         stream.buffer.write(archive.getbuffer())
 
 
 def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
-    """Return the arrays of an archive by name; reading whole members lets zipfile check their sums."""
+    """Return the arrays of an archive by name; zipfile checks the checksum of a member that is read whole."""
     found: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(stream) as archive:
@@ -127,7 +127,7 @@ def _in_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
 
 
 def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    """Return an array of many rows of numbers from a file into which it is copied; `None` for another one."""
+    """Copy an array with many rows of numbers into a temporary file and return it from there; `None` for others."""
     with archive.open(member) as data:
         reader = _HEADERS.get(np.lib.format.read_magic(data))
         if reader is None:
@@ -155,26 +155,26 @@ def _check_end(data: IO[bytes], member: zipfile.ZipInfo) -> None:
 
 
 def _check_directory(stream: Any, members: int) -> None:
-    """Raise `ValueError` unless the directory of an archive has as many members as its end says.
+    """Raise `ValueError` unless the directory of an archive has as many members as its end record says.
 
-    One with a damaged length swallows the members after it, which zipfile does not notice.
+    A member with a damaged length hides those after it, which zipfile does not notice.
     """
     size = stream.seek(0, io.SEEK_END)
     stream.seek(max(0, size - _LONGEST_END))
     content = stream.read()
     (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
-    if count not in (members, _MANY):
+    if count not in (members, _OVERFLOW):
         raise ValueError(f"its directory should have {count} members, and has {members}")
 
 
 def _lists(arrays: Mapping[str, Any]) -> NBest:
-    there = listed(arrays)
+    found = listed(arrays)
     unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
     if unknown:
-        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {there}")
+        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {found}")
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
-            raise DataError(f"no array {quoted(name)}; the arrays are {there}")
+            raise DataError(f"no array {quoted(name)}; the arrays are {found}")
     labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
     if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > _NAMELESS:

@@ -1,4 +1,4 @@
-"""N-best lists of lattices and hypergraphs: their best hypotheses with different words, in exact order.
+"""N-best lists of lattices and hypergraphs: the best hypotheses with different words, in exact order.
 
 Source: L. Huang and D. Chiang, Better k-best parsing, IWPT 2005, algorithm 3; a path of a lattice is a derivation whose
 links have one tail each.
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 class Derivation(NamedTuple):
-    """The texts of a derivation, its links from the root on, those of the source first, and its score."""
+    """A derivation: its texts, its score, and its links from the root on, those below the source tail first."""
 
     texts: Texts
-    way: tuple[int, ...]
+    links: tuple[int, ...]
     score: int
 
 
 class _Choice(NamedTuple):
-    """A link, and which derivations of its source and its second one, by their ranks."""
+    """A link, and the ranks of the derivations that it takes from its tails, the source and the second one."""
 
     link: int
     first: int
@@ -50,12 +50,12 @@ class _Choice(NamedTuple):
 
 @dataclass
 class _Node:
-    """What is known of a node: its best derivations, candidates for the next one, and choices that may become some."""
+    """The search at a node: its best derivations so far, a heap of candidates, and choices that are not scored yet."""
 
     waiting: list[_Choice] = field(default_factory=list)
     heap: list[tuple[int, tuple[int, ...], Texts, _Choice]] = field(default_factory=list)
     seen: set[_Choice] = field(default_factory=set)
-    said: set[Texts] = field(default_factory=set)
+    known_texts: set[Texts] = field(default_factory=set)
     best: list[Derivation] = field(default_factory=list)
     complete: bool = False
 
@@ -67,29 +67,30 @@ def distinct_derivations(
     goal: int,
     n: int,
 ) -> list[Derivation]:
-    """Return the n best derivations of a node with different texts, or as many as there are, the best first.
+    """Return the n best derivations of the node `goal` with different texts, or as many as there are, the best first.
 
-    links: source, second and target each, nodes whose number grows, 0 for none, and the link's name for
-    say(name, texts), which makes a text of those of its tails. Of derivations with the same text the best one stands
-    for all; of equal scores that comes first whose links do, from the root on.
+    links: for each, its source, second and target node, and its name. Targets have higher numbers than their tails; 0
+    stands for no tail. say(name, texts): makes a link's text of the texts of its tails. A text gets its best
+    derivation; among equal scores, the one whose links come first, from the root on.
 
-    Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
+    Nodes rank their derivations only as far as needed. Of derivations with the same text, only the best can be part of
+    a best one.
     """
     nodes: defaultdict[int, _Node] = defaultdict(_Node)
     for link, (_, _, target, _) in enumerate(links):
         nodes[target].waiting.append(_Choice(link, 0, 0))
     for rank in range(n):
-        wanted = [(goal, rank)]
-        while wanted:
+        needed = [(goal, rank)]  # a stack
+        while needed:
             checkpoint()
-            number, own = wanted[-1]
+            number, node_rank = needed[-1]
             node = nodes[number]
-            if node.complete or len(node.best) > own:
-                wanted.pop()
+            if node.complete or len(node.best) > node_rank:
+                needed.pop()
                 continue
-            unknown = _weigh(node, nodes, links, scores, say)
+            unknown = _score_waiting(node, nodes, links, scores, say)
             if unknown is not None:
-                wanted.append(unknown)
+                needed.append(unknown)
             elif node.heap:
                 _take_best(node, links)
             else:
@@ -99,14 +100,14 @@ def distinct_derivations(
     return nodes[goal].best
 
 
-def _weigh(
+def _score_waiting(
     node: _Node,
     nodes: Mapping[int, _Node],
     links: Sequence[Sequence[int]],
     scores: Sequence[int],
     say: Callable[[int, Texts], Texts],
 ) -> tuple[int, int] | None:
-    """Make candidates of all choices that wait; return a node and a rank that have to be known before."""
+    """Turn all waiting choices into candidates; return the node and rank of a derivation that must be found before."""
     while node.waiting:
         choice = node.waiting[-1]
         tails = []
@@ -122,19 +123,19 @@ def _weigh(
                 return number, rank
         else:
             score = scores[choice.link] + sum(tail.score for tail in tails)
-            way = (choice.link, *(link for tail in tails for link in tail.way))
+            path = (choice.link, *(link for tail in tails for link in tail.links))
             texts = say(links[choice.link][3], tuple(text for tail in tails for text in tail.texts))
-            heappush(node.heap, (-score, way, texts, choice))
+            heappush(node.heap, (-score, path, texts, choice))
         node.waiting.pop()
     return None
 
 
 def _take_best(node: _Node, links: Sequence[Sequence[int]]) -> None:
-    """Move the best candidate to the derivations, if its text is new, and let those next to it wait."""
-    cost, way, texts, choice = heappop(node.heap)
-    if texts not in node.said:
-        node.said.add(texts)
-        node.best.append(Derivation(texts, way, -cost))
+    """Move the best candidate to the derivations, if its text is new, and add its successors to the waiting choices."""
+    cost, path, texts, choice = heappop(node.heap)
+    if texts not in node.known_texts:
+        node.known_texts.add(texts)
+        node.best.append(Derivation(texts, path, -cost))
     source, second, *_ = links[choice.link]
     nexts = [choice._replace(first=choice.first + 1)] if source else []
     nexts += [choice._replace(second=choice.second + 1)] if second else []
@@ -142,8 +143,8 @@ def _take_best(node: _Node, links: Sequence[Sequence[int]]) -> None:
     node.seen.update(nexts)
 
 
-_FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
-"""Links of a lattice in the first round, further ones for each hypothesis, and the factor for later rounds."""
+_FEWEST_LINKS, _LINKS, _GROWTH = 200, 4, 4
+"""Links in the first round, at least and for each hypothesis of the list, and their growth in later rounds."""
 
 
 def n_best(
@@ -170,20 +171,20 @@ def n_best(
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional
-        Bytes that the process may hold, as for `minimize`.
+        Bytes of memory that the call may hold, as for `minimize`.
 
     Returns
     -------
     NBest
-        The lists, the best hypothesis first. Of the paths with the same words the best one gives the features. Sums
-        and comparisons are exact. Of hypotheses with equal scores the first comes first; see `Hypergraphs`.
+        The lists, the best hypothesis first. The best path with the same words gives the features. Sums and
+        comparisons are exact; `Hypergraphs` says how hypotheses with equal scores are ordered.
 
     Raises
     ------
     DataError, MetricError
-        Where an argument cannot be used.
+        If an argument cannot be used.
     LimitError
-        If a limit came before the lists were made.
+        If a limit is reached before the lists are complete.
 
     Notes
     -----
@@ -200,17 +201,17 @@ def n_best(
 
     if not isinstance(lattices, WordGraphs):
         raise DataError(
-            f"lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, and not of {type(lattices).__name__}"
+            f"lattices must be Lattices or Hypergraphs, see lpmert.load_lattices, not {type(lattices).__name__}"
         )
     checked_limits(time_limit, None, None, None, memory_limit)
-    given = weights_array(given_weights(weights, "weights"), lattices.names)
-    own = [given] * lattices.n_lists
+    weight_rows = [weights_array(given_weights(weights, "weights"), lattices.names)] * lattices.n_lists
     with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):
-        return measure_texts(best_lists(lattices, own, whole_number(n, "n", 1)), lattices.references, metric)[0]
+        lists = best_lists(lattices, weight_rows, whole_number(n, "n", 1))
+        return measure_texts(lists, lattices.references, metric)[0]
 
 
 def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> NBest:
-    """Return lists of n hypotheses of each lattice by weights [S][D] of its own; the statistics are to be counted."""
+    """Return the n best hypotheses of each lattice by its own weights [S][D]; statistics must still be counted."""
     pool = Pool()
     for number, list_id in enumerate(lattices.list_ids):
         for words, row in _best(lattices, number, weights[number], n):
@@ -224,8 +225,8 @@ def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> N
 def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:
     """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
 
-    Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is
-    better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
+    The first round only takes links on good paths. Its result stands if the last hypothesis found is better, beyond
+    rounding, than every path through the other links; otherwise the next round takes more links.
     """
     graph, units, begin = lattices.graph(number), lattices.units, int(lattices.offsets[number])
     through = graph.links().best_through(graph.features @ weights)
@@ -238,10 +239,10 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
         links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
         exact = exact_scores(graph.features[links] / units, weights, units)
         ends = np.stack(
-            [*(own[links] for own in (graph.sources, graph.seconds, graph.targets)), begin + links], 1
+            [*(nodes[links] for nodes in (graph.sources, graph.seconds, graph.targets)), begin + links], 1
         ).tolist()
         found = distinct_derivations(ends, exact, lattices.say, graph.n_nodes - 1, n)
-        rows = [graph.features[links[list(one.way)]].sum(axis=0) for one in found]
+        rows = [graph.features[links[list(derivation.links)]].sum(axis=0) for derivation in found]
         if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
-            return [(one.texts[0], row) for one, row in zip(found, rows, strict=True)]
-        count *= _MORE
+            return [(derivation.texts[0], row) for derivation, row in zip(found, rows, strict=True)]
+        count *= _GROWTH

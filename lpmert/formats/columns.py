@@ -1,6 +1,6 @@
-"""Which columns of a table are what: as the caller says, or as the names tell.
+"""The roles of a table's columns: named by the caller, or recognised by their names.
 
-Without these, names and the first rows suggest likely roles. Suggestions only appear in the command that an error
+Where neither tells, names and first rows suggest likely roles. Suggestions only appear in the command that an error
 proposes; they never decide how lists are read.
 """
 
@@ -28,7 +28,7 @@ Names = Sequence[str] | str | None
 SEGMENT = "list"
 TEXT = "text"
 ALL = "all"
-"""Stands for all columns, or features, that have no other role."""
+"""Stands for all columns, or features, without another role."""
 
 SEGMENTS = (SEGMENT, "segment")
 _MARK = "statistic:"
@@ -44,7 +44,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to read; segment is `None` where each record is a list of its own."""
+    """The columns to read, by role; segment is `None` where each record is a list of its own."""
 
     segment: str | None
     features: tuple[str, ...]
@@ -53,7 +53,7 @@ class Columns:
 
     @staticmethod
     def of(nbest: NBest, segment: str, text: str) -> Columns:
-        """Return the columns of lists; text: that of the texts, if there are any."""
+        """Return the columns for lists; text: the column of the texts, used if there are any."""
         return Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
 
     @property
@@ -62,7 +62,7 @@ class Columns:
 
     @property
     def all(self) -> list[str]:
-        """All columns: the list's first, that of the text last."""
+        """All columns, that of the list first and that of the text last."""
         return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
 
     @property
@@ -71,17 +71,17 @@ class Columns:
 
 
 Cells = Mapping[str, Any]
-"""A sequence or an array for each column."""
+"""The cells of each column, a sequence or an array."""
 
 
 class ColumnError(DataError):
-    """A column is not there, or does not hold what it should."""
+    """A column is missing, or a cell of it cannot be used."""
 
 
 class Head(NamedTuple):
-    """What a table says before its rows: the names of its columns, where they stand, and the first row's cells.
+    """What is known of a table before its rows: the names of its columns, their place, and the first row by column.
 
-    spread: whether a record may hold all hypotheses of a list. rows: how many there are, if that is known.
+    spread: whether a record may hold all hypotheses of a list. rows: the number of rows, if it is known.
     """
 
     names: Sequence[str]
@@ -97,37 +97,37 @@ class Head(NamedTuple):
 
 
 class ColumnsNeeded(DataError):
-    """A table does not tell which of its columns are what.
+    """The roles of a table's columns are not known.
 
-    missing: the options that would say so. said: what is known. suggestion: likely columns by option, once the rows
-    have been looked at. no_features: which columns of numbers are no features, and why. trouble: why only the
-    first row was looked at.
+    missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
+    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no more than the
+    first row could be read.
     """
 
-    def __init__(self, message: str, missing: Sequence[str], said: Columns, place: Place) -> None:
+    def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
         super().__init__(message, path=place.path, line=place.line)
-        self.missing, self.said = tuple(missing), said
+        self.missing, self.known = tuple(missing), known
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
         self.trouble = ""
 
     def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
-        """Add likely columns, judged by the cells of the first rows; group: whether the caller gathers rows already."""
-        options, reasons = _likely(cells, self.said, textual=textual, costs=costs)
-        asked = [*self.missing, *([] if group else ["group"])]
-        asked += ["gain", "statistics", "metric"] if "loss" in self.missing else []
-        self.suggestion = {option: value for option, value in options.items() if option in asked}
-        self.no_features = reasons if "features" in asked else {}
+        """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""
+        options, reasons = _likely(cells, self.known, textual=textual, costs=costs)
+        useful = [*self.missing, *([] if group else ["group"])]
+        useful += ["gain", "statistics", "metric"] if "loss" in self.missing else []
+        self.suggestion = {option: value for option, value in options.items() if option in useful}
+        self.no_features = reasons if "features" in useful else {}
         likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
         self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns as the caller of `lpmert.read` names them; `None` leaves it to the names in the file.
+    """The columns as the caller of `lpmert.read` names them; those that are `None` must be recognised in the file.
 
-    features: names, patterns such as `LM*`, or `all`. counted: the statistics are to come from the texts; `None`: there
-    are none. Raises `DataError`, which names the path, where arguments contradict one another.
+    features: names, patterns such as `LM*`, or `all`. counted: whether statistics are counted from the texts; `None`:
+    there are none. Raises `DataError`, which names the path, where arguments contradict one another.
     """
 
     path: str | Path | None = None
@@ -160,25 +160,28 @@ class Wanted:
 
     @cached_property
     def sums(self) -> tuple[str, ...] | None:
-        """The columns of what hypotheses cost, or gain."""
-        one = self.loss if self.gain is None else self.gain
-        return _split(self.statistics, "statistics") if one is None else (one,)
+        """The columns of the loss, the gain or the statistics."""
+        single = self.loss if self.gain is None else self.gain
+        return _split(self.statistics, "statistics") if single is None else (single,)
 
     def choose(self, head: Head) -> Columns:
-        """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
-        `ColumnError` where one that the caller names is not there.
+        """Return the columns to read.
+
+        Raises `ColumnsNeeded`, with all missing options, where the roles are not known, and `ColumnError` for a column
+        that the caller names and the table lacks.
         """
         if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
             trouble = f"there is one column only, {quoted(head.names[0])}"
             raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
-        statistics, there = known.statistics, head.names
+        statistics = known.statistics
         if self.sums is not None:
-            statistics = tuple(_MARK + one if one not in there and _MARK + one in there else one for one in self.sums)
+            unmarked = {name.removeprefix(_MARK): name for name in head.names}
+            statistics = tuple(name if name in head.names else unmarked.get(name, name) for name in self.sums)
         text = self.text or (known.text if self.features is None or not read else None)
-        given = [self.segment, *([] if self.sums is None else statistics), self.text]
-        head.refuse_absent(name for name in given if name is not None)
+        named = [self.segment, *([] if self.sums is None else statistics), self.text]
+        head.refuse_absent(name for name in named if name is not None)
         missing = [] if segment or head.spread else ["segment"]
         as_known = segment == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
@@ -203,7 +206,7 @@ def _split(names: Names, what: str) -> tuple[str, ...] | None:
 
 
 def recognised(names: Sequence[str]) -> Columns:
-    """Return the roles that names tell: `list` (or `segment`) first, features, statistics with known names, `text`."""
+    """Return the roles of columns in the order `list` (or `segment`), features, known statistics, `text`."""
     segment = names[0] if names and names[0] in SEGMENTS else None
     left = list(names[1:] if segment else names)
     text = left.pop() if left[-1:] == [TEXT] else None
@@ -216,7 +219,7 @@ def recognised(names: Sequence[str]) -> Columns:
 
 
 def header_of(columns: Columns) -> list[str]:
-    """Return names of columns by which the roles are recognised; statistics get a mark where that needs one."""
+    """Return names of columns whose roles `recognised` finds; statistics get a prefix where it is needed."""
     found = recognised([SEGMENT, *columns.features, *columns.statistics, *([] if columns.text is None else [TEXT])])
     marked = columns.statistics
     if (found.features, found.statistics) != (columns.features, columns.statistics):
@@ -227,19 +230,19 @@ def header_of(columns: Columns) -> list[str]:
 def matched(
     patterns: Sequence[str], free: Sequence[str], names: Sequence[str], path: str | Path | None = None
 ) -> tuple[str, ...]:
-    """Return the names meant by names, by patterns (`LM*`) of those in `free`, and by `all`, which means all in `free`.
+    """Return the names that names select, or patterns (`LM*`) and `all`, which only look at those in `free`.
 
-    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name fits.
+    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name matches.
     """
     found: dict[str, None] = {}
-    for one in patterns:
-        if one in names or not ({*one} & {*"*?["} or one == ALL):
-            fitting = [one]
+    for pattern in patterns:
+        if pattern in names or not ({*pattern} & {*"*?["} or pattern == ALL):
+            selected = [pattern]
         else:
-            fitting = [name for name in free if one == ALL or fnmatchcase(name, one)]
-        if not fitting:
-            raise DataError(f"no name is like {quoted(one)}; there are {listed(names)}", path=path)
-        found |= dict.fromkeys(fitting)
+            selected = [name for name in free if pattern == ALL or fnmatchcase(name, pattern)]
+        if not selected:
+            raise DataError(f"no name matches {quoted(pattern)}; the names are {listed(names)}", path=path)
+        found |= dict.fromkeys(selected)
     return tuple(found)
 
 
@@ -256,10 +259,10 @@ def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
 
 
 def losses_of_gains(nbest: NBest) -> NBest:
-    """Return the lists with a loss in the place of their one statistic, of which more is better.
+    """Return the lists with their only statistic, a gain, turned into a loss.
 
-    It is 1 - gain where all gains lie between 0 and 1, such as flags and shares, or else minus the gain; its name says
-    which. Raises `DataError` for several statistics.
+    It is 1 - gain where all gains lie between 0 and 1, such as flags and shares, otherwise minus the gain; its name
+    says which. Raises `DataError` for several statistics.
     """
     if nbest.statistics.shape[1] != 1:
         raise DataError(f"a gain is one column; the lists have {nbest.statistics.shape[1]} statistics")
@@ -270,7 +273,7 @@ def losses_of_gains(nbest: NBest) -> NBest:
 
 
 COLUMN = "COLUMN"
-"""Stands for a column that is not known."""
+"""Stands for an unknown column."""
 
 _SEGMENTS = (
     *SEGMENTS, "utt", "utterance", "sent", "sentence", "id", "qid", "query", "prompt", "doc", "case", "context"
@@ -284,40 +287,43 @@ _GAINS = (
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
 _INDICES = ("__index_level_0__", "Unnamed: 0")
-"""What pandas calls the numbers of rows."""
+"""Names that pandas gives to row numbers."""
 _FEW_ROWS = 10
-"""With fewer rows, chance may look like a rule."""
+"""With fewer rows, a pattern may be chance."""
 _ROUNDING = 1e-3
-"""Share of its spread by which a sum may differ from its parts, all written with few digits."""
+"""Difference between a sum and its parts, relative to its spread, that few written digits explain."""
 _NAMED_PARTS = 4
+"""Most parts of a sum that a message names."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
-"""The search for sums looks at no more columns and rows than these, to stay fast."""
+"""Most columns and rows for the search for sums, to keep it fast."""
 
 
-def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the columns of a table are likely to be, by option ("" for a flag), and why others are no features.
+def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return likely columns by option ("" for a flag), and the reasons why other columns are no features.
 
-    cells: of the first rows, by name. said: what is known. textual: numbers are written as text. costs: hypotheses are
-    to have losses.
+    cells: of the first rows, by column. known: the roles that are known. textual: numbers are written as text. costs:
+    whether hypotheses need losses.
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
-    segment = said.segment or _segment(cells, numbers)
+    segment = known.segment or _segment(cells, numbers)
     lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
-    numbers = {name: found[order] for name, found in numbers.items()}  # as they are once gathered
-    first = np.searchsorted(lists[order], lists[order])  # for each row the one on which its list begins
-    options = _loss(cells, said, numbers, textual, first)
-    text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
-    taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
-    features = {name: found for name, found in numbers.items() if name not in taken and _parted(name) == [name]}
+    numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
+    first = np.searchsorted(lists[order], lists[order])  # for each row, the first row of its list
+    options = _loss(cells, known, numbers, textual, first)
+    text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
+    taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
+    features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
-    lengths = [name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _counts(numbers[name])]
+    lengths = [
+        name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _are_counts(numbers[name])
+    ]
     if costs:
         left = {name: found for name, found in features.items() if name not in reasons}
         reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
     loss = options.get("loss", "")
-    if lengths and not said.statistics and _counts_errors(loss) and _counts(numbers[loss]):
+    if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
@@ -326,11 +332,11 @@ def _likely(cells: Cells, said: Columns, *, textual: bool, costs: bool) -> tuple
 
 
 def _loss(
-    cells: Cells, said: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
+    cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
 ) -> dict[str, str]:
-    """Return the option that says what hypotheses cost, with its columns."""
-    if said.statistics:
-        return {"loss" if len(said.statistics) == 1 else "statistics": ",".join(said.statistics)}
+    """Return the option for the cost of hypotheses, with its likely columns."""
+    if known.statistics:
+        return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
     for option, found in (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
@@ -345,7 +351,7 @@ def _loss(
 
 
 def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
-    """Return the only column that is 1 once in each list, not always at the same place, and 0 elsewhere."""
+    """Return the only column that is 1 for one hypothesis of each list, at varying places, and 0 for all others."""
     places, starts = np.arange(len(first)) - first, np.unique(first)
     found = [
         name
@@ -358,26 +364,26 @@ def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
 
 
 def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:
-    """Return the first column that is called one of these, in any case, and behind any path of keys."""
+    """Return the first column with one of these names, in any case; only the last key of a path counts."""
     names = list(names)
-    return next((name for one in likely for name in names if _last(name) == one), None)
+    return next((name for word in likely for name in names if _last_key(name) == word), None)
 
 
-def _last(name: str) -> str:
+def _last_key(name: str) -> str:
     return name.lower().rpartition(".")[2]
 
 
 def _counts_errors(name: str) -> bool:
     """Whether the last word of a column's name says that it counts errors: `word_errors`, `asr.edits`."""
-    return _last(name).rpartition("_")[2] in _ERRORS
+    return _last_key(name).rpartition("_")[2] in _ERRORS
 
 
-def _parted(names: str | None) -> list[str]:
+def _names_in(names: str | None) -> list[str]:
     return [] if not names else [name.strip() for name in names.split(",")]
 
 
 def _numbers(cells: Any, textual: bool) -> FloatArray | None:
-    """Return the cells of a column if all are finite numbers."""
+    """Return the cells of a column if all are finite numbers, otherwise `None`."""
     if not textual and not isinstance(cells, np.ndarray) and not {*map(type, cells)} <= {int, float}:
         return None
     try:
@@ -392,7 +398,7 @@ def _some_numbers(cells: Any, textual: bool) -> bool:
     return any(_numbers(cells[row : row + 1], textual) is not None for row in rows)
 
 
-def _counts(numbers: FloatArray) -> bool:
+def _are_counts(numbers: FloatArray) -> bool:
     return bool((numbers >= 0).all() and (numbers % 1 == 0).all())
 
 
@@ -411,22 +417,22 @@ def _numbered(cells: Iterable[Any]) -> IntArray:
 
 
 def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
-    """Return the column that names lists: by its name, or as its cells repeat from row to row and never come back."""
+    """Return the column of list ids: by its name, or because its cells repeat in consecutive rows only."""
     ids = [name for name in cells if (name in numbers and (numbers[name] % 1 == 0).all()) or _is_text(cells[name])]
     places = {name: _numbered(cells[name]) for name in ids if name}
-    runs = {name: 1 + int(np.count_nonzero(np.diff(own))) for name, own in places.items()}
-    distinct = {name: len({*own.tolist()}) for name, own in places.items()}
-    repeating = [name for name, own in places.items() if runs[name] < len(own)]
+    runs = {name: 1 + int(np.count_nonzero(np.diff(numbered))) for name, numbered in places.items()}
+    distinct = {name: len({*numbered.tolist()}) for name, numbered in places.items()}
+    repeating = [name for name, numbered in places.items() if runs[name] < len(numbered)]
     found = _named(_SEGMENTS, repeating or places)
     if found is not None:
         return found
     for likely in (
         {name: runs[name] for name in repeating if runs[name] == distinct[name]},
-        {name: count for name, count in distinct.items() if _last(name).endswith("id")},
+        {name: count for name, count in distinct.items() if _last_key(name).endswith("id")},
     ):
         counts = {name: count for name, count in likely.items() if 1 < count <= len(places[name]) / 2}
         if counts:
-            return max(counts, key=counts.__getitem__)  # the finest, and of these the first
+            return max(counts, key=counts.__getitem__)  # the column with the most lists, the first of several
     return COLUMN
 
 
@@ -440,7 +446,7 @@ _SAME = "the same within each list"
 
 
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
-    """Return why single columns are no features."""
+    """Return by column the reason why it is no feature, for reasons within one column."""
     found: dict[str, str] = {}
     size = len(first)
     place = np.arange(size) - first
@@ -448,19 +454,19 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
     for name, values in features.items():
         if name in _INDICES or (size >= _FEW_ROWS and (np.diff(values) == 1).all()):
             found[name] = "numbers the rows"
-        elif longest > 2 and any(np.array_equal(values, place + one) for one in (0, 1)):
+        elif longest > 2 and any(np.array_equal(values, place + begin) for begin in (0, 1)):
             found[name] = "counts the rows of a list"
-        elif _last(name) == "rank":
+        elif _last_key(name) == "rank":
             found[name] = "a rank by its name"
         elif costs and longest > 1 and (values == values[first]).all():
             found[name] = _SAME
-        elif costs and _last(name) in (*_LOSSES, *_GAINS):
+        elif costs and _last_key(name) in (*_LOSSES, *_GAINS):
             found[name] = "a loss or a gain"
     return found
 
 
 def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: str, first: IntArray) -> dict[str, str]:
-    """Return which columns are sums of others, with any factors, and which make up the loss."""
+    """Return by column the reason why it is no feature: it is a weighted sum of others, or a part of the loss."""
     found: dict[str, str] = {}
     if not 1 < len(features) <= _SUMMED_COLUMNS:
         return found
@@ -474,9 +480,9 @@ def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: s
         parts = _parts(differences(loss), left)
         found |= dict.fromkeys(parts, f"part of {called}")
     left = {name: values for name, values in left.items() if name not in found}
-    last_first = [*left]
-    last_first.reverse()
-    for name in sorted(last_first, key=lambda name: not any(one in name.lower() for one in _TOTALS)):
+    candidates = [*reversed(left)]
+    candidates.sort(key=lambda name: not any(total in name.lower() for total in _TOTALS))
+    for name in candidates:
         rest = {other: values for other, values in left.items() if other != name}
         parts = _parts(left[name], rest)
         if parts:
@@ -487,7 +493,7 @@ def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: s
 
 
 def _parts(target: FloatArray, others: Mapping[str, FloatArray]) -> list[str]:
-    """Return the columns of which one is a sum up to rounding; none if it is not, or if there are too few rows."""
+    """Return the columns whose weighted sum is the target up to rounding; none if no sum is, or rows are too few."""
     if len(target) < 3 * len(others) + _FEW_ROWS or not others or not target.any():
         return []
     columns = np.column_stack(list(others.values()))

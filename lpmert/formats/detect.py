@@ -1,4 +1,4 @@
-"""All formats of N-best lists behind two functions: read and write by name, or by what a file looks like."""
+"""Reading and writing N-best lists in all formats, named by the caller or detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
-from lpmert.formats.format import COUNTED, COUNTING, Format
+from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
@@ -24,9 +24,8 @@ from lpmert.registry import FORMATS, PROBLEM
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, archive_members, head_of, is_archive, line_limit, open_bytes
 from lpmert.system.streams import STDIN, buffered_pipes
 
-Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
-"""A file or folder, several files (runs), or for scores the files by name of the feature."""
-
+Source = Paths | Mapping[str, str | Path]
+"""A file or folder, several files (runs), or for scores a file for each feature, by name."""
 
 logger = logging.getLogger("lpmert")
 
@@ -35,7 +34,7 @@ _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _SCORE = re.compile(rb"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
-_CHOOSING = ("features", "loss", "gain", "statistics")
+_SELECTING = ("features", "loss", "gain", "statistics")
 _REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
@@ -47,24 +46,25 @@ def read(
     Parameters
     ----------
     source : str, Path, sequence or mapping of these, or data frame
-        A file or folder, `-` for standard input; several, whose lists with the same id are pooled; the files by name of
-        the feature, for scores; or a data frame of pandas or polars, a table of pyarrow, or columns by name.
+        A file or folder, or `-` for standard input; several, whose lists with equal ids are pooled; for scores, a file
+        for each feature, by name; or a data frame of pandas or polars, a table of pyarrow, or columns by name.
     format : str or Format, optional
-        A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
-        file looks like.
+        A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; detected by default.
     max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
+        Most bytes of a line, 64 MiB by default; `lpmert.system.files.line_limit` sets it for other functions.
     **options
-        Those of the format's reader. For tables these name columns: `segment`, the list of a row; `features`; `loss`,
-        or `gain`, which is better if it is higher (the loss is 1 - gain where all gains lie between 0 and 1, or else
-        minus the gain), or `statistics`, which the metric sums; `text`, the hypothesis itself. What is left out follows
-        from the names of the columns if `write` wrote them; otherwise an error asks for it. `group=True` gathers
-        scattered rows of a list. For all formats: `features` (a sequence, or joined by commas: names, patterns such as
-        `LM*`, `all`), `loss`, `gain` or `statistics` choose; `references` count the statistics from the texts: words by
-        utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or a sentence a line where the ids of
-        lists are numbers of lines), with `metric`, by default word errors, for Moses BLEU; `partial` allows references
-        without a list; `by_position` takes lines for sentences whatever they look like; `references=False` reads lists
-        without losses, for `lpmert.rerank`.
+        Options of the format's reader. For tables these name columns: `segment`, the list of a row; `features`; `loss`,
+        or `gain`, of which more is better (the loss is 1 - gain where all gains lie between 0 and 1, otherwise minus
+        the gain), or `statistics`, which the metric sums; `text`, the hypothesis itself. Columns that are not named are
+        recognised if `write` wrote the table; otherwise an error asks for them. `group=True` gathers scattered rows of
+        a list.
+
+        For all formats, `features` (a sequence, or joined by commas: names, patterns such as `LM*`, `all`) and `loss`,
+        `gain` or `statistics` select from the file. `references` makes `read` count the statistics from the texts: the
+        words by utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or one sentence a line where
+        the ids of lists are line numbers). `metric` says how, by default word errors, for Moses BLEU; `partial` allows
+        references without a list; `by_position` reads lines as sentences whatever they look like. `references=False`
+        reads lists without losses, for `lpmert.rerank`.
 
     Returns
     -------
@@ -96,37 +96,37 @@ def read(
 
 
 def _is_table(source: Any) -> bool:
-    """Whether this is a table of pandas, polars or pyarrow, or has columns by name, and no files."""
+    """Whether a source is a table of pandas, polars or pyarrow, or columns by name, rather than files."""
     if isinstance(source, Mapping):
         return not all(isinstance(file, str | Path) for file in source.values())
     return hasattr(source, "columns")
 
 
 def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:
-    name, kind = _known(format)
+    name, kind = _resolved(format)
     known = kind.reader_options
-    chosen = {what: options.pop(what) for what in _CHOOSING if what in options and what not in known}
+    selection = {option: options.pop(option) for option in _SELECTING if option in options and option not in known}
     path = source if isinstance(source, str | Path) else None
-    options = {what: value for what, value in options.items() if what != "references" or value is not None}
+    options = {option: value for option, value in options.items() if option != "references" or value is not None}
     _check_options(known, options, f"reading {name}", path)
     references = options.pop("references", None)
-    counting = {what: options.pop(what) for what in COUNTING if what in options}
+    counting = {option: options.pop(option) for option in COUNTING if option in options}
     if counting and references is None:
         raise DataError(f"{next(iter(counting))} is for texts; give references, too", path=path)
     options |= kind.fixed
     if kind.takes_counted:
         options[COUNTED] = None if references is False else references is not None
     if isinstance(source, list) and not kind.pooled:
-        nbest = merged([kind.reader(one, **options) for one in source], source)
+        nbest = merged([kind.reader(file, **options) for file in source], source)
     else:
         nbest = kind.reader(source, **options)
     if references not in (None, False):
         nbest = with_references(nbest, references, **{"metric": kind.metric, **counting})
-    return _selected(nbest, **chosen) if chosen else nbest
+    return _selected(nbest, **selection) if selection else nbest
 
 
 def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
-    """Return the lists of all parts, those with equal ids pooled; an error names the place of the part that differs."""
+    """Return the lists of all parts, with equal ids pooled; an error names the place of the part that differs."""
     nbest = parts[0]
     for part, place in zip(parts[1:], places[1:], strict=True):
         try:
@@ -160,9 +160,9 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
     path : str or Path
         The file or folder to write.
     format : str or Format, optional
-        As for `read`; by default what the path's ending says.
+        As for `read`; by default that of the path's ending.
     **options
-        Those of the format's writer.
+        Options of the format's writer.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
     >>> lpmert.read(path).fingerprint == lists.fingerprint
     True
     """
-    name, kind = _known(format_of_target(path) if format is None else format)
+    name, kind = _resolved(format_of_target(path) if format is None else format)
     writer = writer_of(kind, name)
     _check_options(kind.writer_options, options, f"writing {name}", path)
     writer(checked_lists(nbest), path, **options, **kind.fixed)
@@ -212,11 +212,10 @@ def format_of_target(path: str | Path) -> str:
 
 
 def detect(source: Source) -> str:
-    """Return the name of the format that a file looks like, from its first bytes, then from its ending.
+    """Return the name of the format of a source, detected from its first bytes, then from its ending.
 
-    Endings that formats of other packages claim come before what only looks like one of ours.
-
-    Of a folder or manifest the first file counts, of several files the first. Raises `DataError` if that does not tell.
+    An ending that another package's format claims takes precedence over text that looks like one of our formats. The
+    first file of a folder, a manifest or several files decides. Raises `DataError` if the format remains unknown.
     """
     if isinstance(source, Mapping):
         return "scores"
@@ -225,8 +224,8 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) != STDIN and Path(source).is_dir():
-        patterns, head = ("1best_recog", "output.*/1best_recog"), b""
-        is_espnet = any(True for pattern in patterns for _ in Path(source).glob(pattern))
+        head = b""
+        is_espnet = any(any(Path(source).glob(pattern)) for pattern in ("1best_recog", "output.*/1best_recog"))
         kind = "espnet" if is_espnet else _by_files(source)
     else:
         head = head_of(source, _HEAD)
@@ -246,7 +245,7 @@ def detect(source: Source) -> str:
     return kind
 
 
-def _known(format: str | Format) -> tuple[str, Format]:
+def _resolved(format: str | Format) -> tuple[str, Format]:
     return (format.description, format) if isinstance(format, Format) else (format, format_by_name(format))
 
 
@@ -261,13 +260,13 @@ def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: 
 
 
 def _by_ending(path: str | Path) -> str | None:
-    """Return the format of another package that claims the ending of a path, if there is one."""
+    """Return the format of another package that claims the ending of a path, `None` if there is none."""
     for name in FORMATS.names():
         if name not in FORMATS.own:
             try:
                 if str(path).endswith(format_by_name(name).endings):
                     return name
-            except DataError as error:  # the next one may be whole
+            except DataError as error:  # one broken package must not hide the others
                 logger.warning("%s", error)
     return None
 
@@ -304,7 +303,7 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
 
 
 def _by_utterance(head: bytes) -> str | None:
-    """Return a format of lattices, or srilm, if the first bytes of the file of one utterance look like it."""
+    """Return the format (of lattices, or srilm) of a file with one utterance, by its first bytes; `None` for others."""
     first = next((line for line in _lines(head) if not line.startswith("#")), "")
     return kind_of_graph(head.decode(errors="replace")) or ("srilm" if _SRILM.match(first) else None)
 
@@ -315,6 +314,6 @@ def _by_files(place: str | Path) -> str | None:
 
 
 def _lines(head: bytes) -> Iterator[str]:
-    """Yield the lines that are not empty, of which the last one may be cut off."""
+    """Yield the lines of a file's first bytes that are not empty; the last one may be cut off."""
     text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
     return (line for line in text.split("\n") if line.strip())

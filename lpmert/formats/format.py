@@ -1,4 +1,4 @@
-"""What a format is, and N-best lists as readers find them: named numbers, and the list of each hypothesis."""
+"""Formats, and how their readers collect N-best lists: named numbers, and the list of each hypothesis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+Paths = str | Path | Sequence[str | Path]
+"""A file, or several."""
+
 COUNTED = "counted"
 COUNTING = ("metric", "partial", "by_position")
-"""Options of `read` for all formats, beside `references`."""
+"""Options of `read` that go with `references`, for all formats."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,11 @@ class Format:
     """A format, as it is registered.
 
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
-    only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
-    options of both that are not the caller's to set. spoken: whether it holds texts without statistics, so that `read`
-    needs references. metric: on texts, by default. graphs: for a format of lattices, what yields each one of a
-    `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
+    only read. pooled: the reader takes several files at once and pools their lists. endings: of the names of such
+    files, such as ".lists". fixed: options of reader and writer that the caller cannot set. spoken: the files hold
+    texts without statistics, so `read` needs references. metric: the default one for counting from texts. graphs: for
+    a format of lattices, a function that yields every lattice in a `lpmert.formats.graphs.GraphText`, after its
+    utterance or `None` where the text does not name it.
 
     The option `counted` of a reader says where statistics come from: false, the file; true, `read` counts them from the
     texts; `None`, there are none.
@@ -66,27 +71,29 @@ class Format:
 
     def _options(self, function: Callable[..., Any], skipped: int) -> dict[str, bool]:
         parameters = list(inspect.signature(function).parameters.values())[skipped:]
-        inner = {*self.fixed, COUNTED}
-        return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.name not in inner}
+        hidden = {*self.fixed, COUNTED}
+        required = {option.name: option.default is inspect.Parameter.empty for option in parameters}
+        return {name: needed for name, needed in required.items() if name not in hidden}
 
 
 class NamedRows:
-    """Rows of numbers by name, each with names of its own, gathered into one matrix."""
+    """Rows of named numbers, collected into one matrix; names may differ between rows."""
 
     def __init__(self, expected: int | None = None) -> None:
         self._columns: dict[str, int] = {}
         self._values = Growing(expected)
-        self._names: tuple[str, ...] = ()
-        self._places: list[array[int]] = []
-        self._sizes = array("q")  # of runs of rows with the same names
+        self._run_names: tuple[str, ...] = ()
+        self._run_columns: list[array[int]] = []  # of each run of rows with the same names
+        self._run_lengths = array("q")
 
     def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
-        """Append rows that have these values under these names, each of which occurs once."""
-        if not self._sizes or (names is not self._names and names != self._names):  # rows mostly share one tuple
-            self._names = names
-            self._places.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
-            self._sizes.append(0)
-        self._sizes[-1] += rows
+        """Append `rows` rows with these names, each of which occurs once, and these values."""
+        # rows mostly share one tuple
+        if not self._run_lengths or (names is not self._run_names and names != self._run_names):
+            self._run_names = names
+            self._run_columns.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
+            self._run_lengths.append(0)
+        self._run_lengths[-1] += rows
         self._values.add(values, rows)
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
@@ -94,12 +101,13 @@ class NamedRows:
 
         The rows are dense if every row has all names, else sparse, with 0 for a missing name.
         """
-        names, shape, values = tuple(self._columns), (sum(self._sizes), len(self._columns)), self._values.whole()
-        if len(self._places) <= 1:
+        names, values = tuple(self._columns), self._values.whole()
+        shape = sum(self._run_lengths), len(names)
+        if len(self._run_columns) <= 1:
             return names, values.reshape(shape)
-        indices, sizes = array("q"), np.repeat([len(places) for places in self._places], self._sizes)
-        for places, size in zip(self._places, self._sizes, strict=True):
-            indices.extend(places * size)
+        indices, sizes = array("q"), np.repeat([len(columns) for columns in self._run_columns], self._run_lengths)
+        for columns, length in zip(self._run_columns, self._run_lengths, strict=True):
+            indices.extend(columns * length)
         if len(values) == shape[0] * shape[1]:
             rows = np.empty(shape)
             rows[np.repeat(np.arange(shape[0]), sizes), indices] = values
@@ -110,7 +118,7 @@ class NamedRows:
 
 
 class Pool:
-    """Hypotheses as a reader finds them, and which list each belongs to; lists are in order of first appearance.
+    """Collects hypotheses, with the list of each, as a reader finds them; lists keep the order of first appearance.
 
     expected: the number of hypotheses, if it is known.
     """
@@ -118,19 +126,20 @@ class Pool:
     def __init__(self, expected: int | None = None) -> None:
         self.features, self.statistics, self.texts = NamedRows(expected), Growing(expected), list[str]()
         self.numbers: dict[str, int] = {}
-        """Of the lists, from 0, by id."""
-        self._runs, self._sizes = array("q"), array("q")
+        """The number of each list, from 0, by id."""
+        self._run_lists, self._run_lengths = array("q"), array("q")
 
     def __len__(self) -> int:
-        return sum(self._sizes)
+        return sum(self._run_lengths)
 
     def add(self, list_id: str, size: int = 1) -> None:
+        """Note that the next `size` hypotheses belong to this list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
-        if self._runs and number == self._runs[-1]:
-            self._sizes[-1] += size
+        if self._run_lists and number == self._run_lists[-1]:
+            self._run_lengths[-1] += size
         else:
-            self._runs.append(number)
-            self._sizes.append(size)
+            self._run_lists.append(number)
+            self._run_lengths.append(size)
 
     def add_row(
         self,
@@ -140,7 +149,7 @@ class Pool:
         statistics: Sequence[float] = (0.0,),
         text: str | None = None,
     ) -> None:
-        """Append a hypothesis of a list; its statistics are 0 where they are still to be counted."""
+        """Append a hypothesis of a list; the default statistics are for those that are counted later."""
         self.add(list_id)
         self.features.add(names, numbers)
         self.statistics.add(statistics)
@@ -148,22 +157,22 @@ class Pool:
             self.texts.append(text)
 
     def nbest(self, statistic_names: Sequence[str] | None = None, *, texts: bool = False) -> NBest:
-        """Return the lists, the rows of each gathered, with their texts or without; call it once, at the end."""
+        """Return the lists with gathered rows, and with their texts if `texts`; call it once, at the end."""
         names, features = self.features.matrix()
-        statistics, own = self.statistics.rows(), self.texts if texts else None
-        owners, sizes = np.array(self._runs), np.array(self._sizes)
+        statistics, row_texts = self.statistics.rows(), self.texts if texts else None
+        owners, sizes = np.array(self._run_lists), np.array(self._run_lengths)
         if (np.diff(owners) < 0).any():
             order, _ = gathered(np.repeat(owners, sizes))
             in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
             room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
             features, statistics = taken_rows(features, order), taken_rows(statistics, order)
-            own = None if own is None else [own[row] for row in order.tolist()]
+            row_texts = None if row_texts is None else [row_texts[row] for row in order.tolist()]
         offsets = from_sizes(np.bincount(owners, weights=sizes).astype(np.int64))
-        return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, own, copy=False)
+        return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, row_texts, copy=False)
 
 
 def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:
-    """Yield the numbers of each row [M, D] by column; sparse rows without their zeros."""
+    """Yield each row [M, D] as numbers by column; sparse rows leave out their zeros."""
     if isinstance(features, np.ndarray):
         for row in features:
             yield dict(enumerate(row.tolist()))

@@ -1,9 +1,9 @@
-"""Lattices as readers find them, and as text: HTK's Standard Lattice Format, Kaldi's archives, OpenFst's fstprint.
+"""Readers of lattices in text: HTK's Standard Lattice Format, Kaldi's archives, and the output of OpenFst's fstprint.
 
 Sources: The HTK Book, chapter "HTK Standard Lattice Format", and what HTK's HNet.c and SRILM's HTKLattice.cc accept;
 LatticeReader and the holders' Write in Kaldi's src/lat/kaldi-lattice.cc, operator<< of LatticeWeightTpl in its
 src/fstext/lattice-weight.h (graph cost, acoustic cost, and for compact lattices transition ids joined by _); FstPrinter
-in OpenFst's fst/script/print-impl.h, and its symbol tables: both leave out weights of one, which cost nothing.
+in OpenFst's fst/script/print-impl.h, and its symbol tables: both omit weights of one, which cost nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Symbols = Mapping[int, str]
 
 
 class GraphText(NamedTuple):
-    """The text of a file of graphs; symbols: the words of labels that are numbers, if the caller gives them."""
+    """The text of a file of lattices; symbols: the words of labels that are numbers, if the caller has a table."""
 
     path: str | Path
     text: str
@@ -41,10 +41,10 @@ class GraphText(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The links of a lattice: sources, targets, words [L] as places in a vocabulary, scores by name [L]; start and end.
+    """The links of a lattice: source and target nodes [L], words [L] as indices into `vocabulary`, scores by name [L].
 
-    lines [L]: of the file, -1 for none. nodes: what the file calls the nodes, if not by these numbers. scales: factors
-    of the scores that the file gives.
+    start, end: the first and the last node. lines [L]: line numbers in the file, -1 for none. nodes: numbers of the
+    nodes in the file, if they differ. scales: factors of the scores that the file gives.
     """
 
     sources: NDArray[np.integer]
@@ -59,18 +59,18 @@ class Links(NamedTuple):
     scales: Mapping[str, float] = {}
 
 
-class _Part(NamedTuple):
-    """The word and the scores of a node or a link by name; in SLF, a link lacks those of its node."""
+class _Element(NamedTuple):
+    """The word and the scores by name that a line gives a node or a link; in SLF, a link may leave them to its node."""
 
     word: str | None
     scores: Mapping[str, float]
     line: int
 
 
-class _Rows(NamedTuple):
-    """Nodes or links in order: words [N] as places in a vocabulary, and scores [N] by name, NaN where a line has none.
+class _Elements(NamedTuple):
+    """Nodes or links in order: words [N] as indices into `vocabulary`, scores by name [N], NaN where a line has none.
 
-    lines [N]: of the file. ends [2, N]: of links, the nodes where they begin and end.
+    lines [N]: line numbers in the file. ends [2, N]: source and target nodes of links.
     """
 
     words: NDArray[np.integer]
@@ -80,17 +80,17 @@ class _Rows(NamedTuple):
     ends: NDArray[np.integer]
 
     @staticmethod
-    def of(parts: Sequence[_Part], ends: Sequence[tuple[int, int]] = ()) -> _Rows:
+    def of(elements: Sequence[_Element], ends: Sequence[tuple[int, int]] = ()) -> _Elements:
         places: dict[str | None, int] = {}
-        words = np.array([places.setdefault(part.word, len(places)) for part in parts], dtype=np.int32)
-        names = dict.fromkeys(name for part in parts for name in part.scores)
-        scores = {name: np.array([part.scores.get(name, math.nan) for part in parts]) for name in names}
-        lines = np.array([part.line for part in parts], dtype=np.int64)
-        return _Rows(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)
+        words = np.array([places.setdefault(element.word, len(places)) for element in elements], dtype=np.int32)
+        names = dict.fromkeys(name for element in elements for name in element.scores)
+        scores = {name: np.array([element.scores.get(name, math.nan) for element in elements]) for name in names}
+        lines = np.array([element.line for element in elements], dtype=np.int64)
+        return _Elements(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)
 
 
 def check_paths(links: Links, path: str | Path) -> None:
-    """Raise `DataError`, with the line, where the links make a cycle, or no path from start to end."""
+    """Raise `DataError`, with the line, if the links make a cycle, or there is no path from start to end."""
     import networkx as nx
 
     graph: Any = nx.DiGraph()
@@ -102,8 +102,8 @@ def check_paths(links: Links, path: str | Path) -> None:
         on_it = (links.sources == pairs[0][0]) & (links.targets == pairs[0][1])
         raise Place(path, _line(links, on_it)).error(f"the links make a cycle: {shown}; a lattice has none: unfold it")
     if not nx.has_path(graph, links.start, links.end) or links.start == links.end:
-        into = (links.targets == links.end) | (links.sources == links.start)
-        raise Place(path, _line(links, into)).error(
+        at_ends = (links.targets == links.end) | (links.sources == links.start)
+        raise Place(path, _line(links, at_ends)).error(
             f"no path from node {_shown(links, links.start)} to node {_shown(links, links.end)}; leave the lattice out"
         )
 
@@ -123,7 +123,7 @@ _STATE = re.compile(r"\d+(\s|$)")
 
 
 def kind_of_graph(text: str) -> str | None:
-    """Return the format of lattices that a text, or its beginning, looks like; `None` for none."""
+    """Return the format of lattices that the beginning of a text looks like; `None` if it looks like none."""
     later = (line for line in text.removeprefix("\ufeff").split("\n") if line.strip())
     rows = list(islice(later, 2))
     if not rows:
@@ -138,22 +138,22 @@ def kind_of_graph(text: str) -> str | None:
 
 
 Named = Iterator[tuple[str | None, Links]]
-"""Lattices, each with its utterance if the text says it."""
+"""Lattices, each after its utterance, or `None` where the text does not name it."""
 
 COST, GRAPH, ACOUSTIC = "cost", "graph_cost", "acoustic_cost"
-EPSILON = frozenset({"<eps>", "<epsilon>"})
+EPSILON_WORDS = frozenset({"<eps>", "<epsilon>"})
 
 _PAIR = re.compile(r"[^,\s]+,[^,\s]+(,[0-9_]*)?")
 _WHOLE = re.compile(r"-?[0-9]+")
-_NONE = ("Infinity", "inf")
-"""How the weight of a state that is not final is written."""
+_NOT_FINAL = ("Infinity", "inf")
+"""Weights of states that are not final, as they are written."""
 
 Row = tuple[Place, list[str]]
 """A line of a finite-state machine, with 1 to 5 fields."""
 
 
 def read_symbols(path: str | Path) -> Symbols:
-    """Return the words of a symbol table, lines `word number`, by number; raises `DataError` for anything else."""
+    """Return the words by number of a symbol table with lines `word number`; raises `DataError` for other lines."""
     found: dict[int, str] = {}
     for place, line in placed_lines(path):
         cells = words_of(line)
@@ -163,7 +163,7 @@ def read_symbols(path: str | Path) -> Symbols:
             raise place.error(f"{quoted(line)} should be a word and its number")
         number = place.whole(cells[1], "the number")
         if number in found:
-            raise place.error(f"{number} is the number of {quoted(found[number])} already")
+            raise place.error(f"{number} is already the number of {quoted(found[number])}")
         found[number] = cells[0]
     if not found:
         raise DataError("empty file; it must hold lines word number", path=path)
@@ -171,7 +171,7 @@ def read_symbols(path: str | Path) -> Symbols:
 
 
 def kaldi_lattices(file: GraphText) -> Named:
-    """Yield utterance and links of each lattice of a text archive: the utterance, its lines, and an empty line."""
+    """Yield the lattices of a text archive, each of which is a line with the utterance, its arcs, and an empty line."""
     key: str | None = None
     rows: list[Row] = []
     for place, line in [*file.lines(), (Place(file.path), "")]:
@@ -189,12 +189,13 @@ def kaldi_lattices(file: GraphText) -> Named:
 
 
 def fst_lattices(file: GraphText) -> Named:
-    """Yield the links of the one acceptor or transducer in a text, whose words are the output labels."""
+    """Yield the only acceptor or transducer in a text; its words are the output labels."""
     rows = [(place, fields) for place, line in file.lines() if (fields := words_of(line))]
     yield None, _of_states(rows, file, of_kaldi=False)
 
 
 def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links:
+    """Return the links of a finite-state machine, and one from each final state to an additional last node."""
     if not rows:
         raise DataError("a lattice without lines; leave it out", path=file.path)
     for place, fields in rows:
@@ -209,28 +210,28 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
             raise place.error(f"{len(fields)} fields, where others are of {shape}")
     in_words = any(not _WHOLE.fullmatch(fields[label]) for _, fields in arcs)
     weights = [fields[label + 1] if len(fields) > label + 1 else None for _, fields in arcs]
-    ends = [fields[1] if len(fields) == 2 else None for _, fields in finals]
-    pairs = of_kaldi or any(weight is not None and "," in weight for weight in (*weights, *ends))
+    final_weights = [fields[1] if len(fields) == 2 else None for _, fields in finals]
+    pairs = of_kaldi or any(weight is not None and "," in weight for weight in (*weights, *final_weights))
     names = (GRAPH, ACOUSTIC) if pairs else (COST,)
-    found, leads = list[_Part](), list[tuple[int, int]]()
+    elements, ends = list[_Element](), list[tuple[int, int]]()
     for (place, fields), weight in zip(arcs, weights, strict=True):
-        leads.append((place.whole(fields[0], "the state"), place.whole(fields[1], "the state")))
+        ends.append((place.whole(fields[0], "the state"), place.whole(fields[1], "the state")))
         word = _word(fields[label], in_words, file.symbols, place)
-        found.append(_Part(word, _costs(weight, names, place), place.line or 0))
+        elements.append(_Element(word, _costs(weight, names, place), place.line or 0))
     start = rows[0][0].whole(rows[0][1][0], "the state")
     states = [place.whole(fields[0], "the state") for place, fields in finals]
-    end = max([start, *chain(*leads), *states]) + 1
-    for (place, _), state, weight in zip(finals, states, ends, strict=True):
-        if weight is None or weight.partition(",")[0] not in _NONE:
-            leads.append((state, end))
-            found.append(_Part(None, _costs(weight, names, place), place.line or 0))
-    links = _Rows.of(found, leads)
+    end = max([start, *chain(*ends), *states]) + 1
+    for (place, _), state, weight in zip(finals, states, final_weights, strict=True):
+        if weight is None or weight.partition(",")[0] not in _NOT_FINAL:
+            ends.append((state, end))
+            elements.append(_Element(None, _costs(weight, names, place), place.line or 0))
+    links = _Elements.of(elements, ends)
     sources, targets = links.ends
     return Links(sources, targets, links.words, links.vocabulary, links.scores, start, end, links.lines)
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
-    """Whether arcs have one label; what tells is a line of three or five fields, or how the fourth is written."""
+    """Whether arcs have one label, told by a line of three or five fields, else by the form of the fourth field."""
     sizes = {len(fields) for _, fields in arcs}
     if 3 in sizes or 5 in sizes:
         return 3 in sizes
@@ -253,11 +254,11 @@ def _is_acceptor(arcs: Sequence[Row]) -> bool:
 
 
 def _word(label: str, in_words: bool, symbols: Symbols | None, place: Place) -> str | None:
-    """Return the word of a label, `None` for epsilon: number 0, or a word of `EPSILON`."""
+    """Return the word of a label, `None` for epsilon: number 0, or a word of `EPSILON_WORDS`."""
     if in_words:
         if symbols is not None:
             raise place.error("the labels are words; leave the symbols out")
-        return None if label in EPSILON else label
+        return None if label in EPSILON_WORDS else label
     number = place.whole(label, "the label")
     if number == 0:
         return None
@@ -265,7 +266,7 @@ def _word(label: str, in_words: bool, symbols: Symbols | None, place: Place) -> 
         return label
     if number not in symbols:
         raise place.error(f"label {number} is not among the symbols; give the table of these lattices")
-    return None if symbols[number] in EPSILON else symbols[number]
+    return None if symbols[number] in EPSILON_WORDS else symbols[number]
 
 
 def _costs(weight: str | None, names: tuple[str, ...], place: Place) -> dict[str, float]:
@@ -301,28 +302,28 @@ _SUBLATTICES = "sub-lattices cannot be read; expand them first"
 
 
 def slf_lattices(file: GraphText) -> Named:
-    """Yield the links of the lattice of a text, which is called like its file.
+    """Yield the only lattice in a text; the name of its file is the utterance.
 
-    Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields that are no scores or
-    words, such as times and posteriors, are not looked at. A value in quotes is taken without them, and a backslash
-    makes a character literal or gives its octal code, as in HTK. Links without a word or a score have that of the node
-    they lead to, or, if `dir=b`, of the node they come from; a score that neither has, but others of the lattice have,
-    is 0, the logarithm of 1. Without `start` and `end` in the header, the only node that no link leads to and the only
-    one that none leaves are the ends. One more link, to a node of its own, stands for the word and the scores of the
-    first node, or of the last one if `dir=b`. Raises `DataError` with file and line for whatever is malformed, missing,
-    or there twice, numbers of nodes and links that the header denies, and for sub-lattices.
+    Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields other than words and
+    scores, such as times and posteriors, are ignored. Quotes around a value are removed, and a backslash makes a
+    character literal or gives its octal code, as in HTK. A link without a word or a score has that of the node that it
+    leads to, or comes from if `dir=b`. A score that both lack, but other links of the lattice have, is 0, the logarithm
+    of 1. Without `start` and `end` in the header, these are the only node without incoming links and the only one
+    without outgoing links. One more link, to a node of its own, carries the word and the scores of the first node, or
+    of the last one if `dir=b`. Raises `DataError` with file and line for malformed, missing or repeated data, for
+    sub-lattices, and where the header gives other numbers of nodes and links.
     """
     yield None, _links(*_read(file))
 
 
-def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
-    """Return the links, and one more for the word and the scores of the node that no link has them of."""
+def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
+    """Return the links, and one more for the word and the scores of the start (or, if `dir=b`, end) node."""
     n_nodes, forward = len(nodes.words), reader.direction()
     sources, targets = links.ends
     start, end = reader.end("start", targets, nodes), reader.end("end", sources, nodes)
     at = _appended(*(targets, start) if forward else (sources, end))
-    own = np.array([word is not None for word in links.vocabulary])[links.words]
-    words = np.where(_appended(own, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
+    has_word = np.array([word is not None for word in links.vocabulary])[links.words]
+    words = np.where(_appended(has_word, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
     scores = {}
     for name in SCORE_NAMES:
         if name in links.scores or name in nodes.scores:
@@ -330,7 +331,7 @@ def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
             if name in links.scores:
                 np.copyto(values[:-1], links.scores[name], where=~np.isnan(links.scores[name]))
             scores[name] = values
-    if forward:  # the new node comes first, so that links go on leading to larger ones
+    if forward:  # the new node comes first, so that links still lead to larger numbers
         sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))
         start, end = 0, end + 1
     else:
@@ -342,13 +343,15 @@ def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
 
 
 def _appended(values: Any, last: float) -> Any:
-    """Return an array with one more entry, of the same type."""
+    """Return an array of the same type with one more entry, `last`."""
     return np.append(values, values.dtype.type(last))
 
 
-def _read(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
-    """Return the nodes and links of a text; links without words, and nodes, are read at once where their lines all have
-    the same fields, and stand in order after the header.
+def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
+    """Return the nodes and links of a text.
+
+    The core reads nodes, and links without words, where all their lines have the same fields and stand in order after
+    the header; otherwise lines are read one by one.
     """
     reader, text = _Reader(file.path), file.text
     starts = [match.start() for key in "IJ" if (match := re.search(rf"^{key}=", text, re.MULTILINE))]
@@ -369,10 +372,11 @@ def _read(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
     return reader, nodes, links or reader.all_links(nodes)
 
 
-def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Rows | None:
-    """Return the rows of lines that all have the same fields, the counts first, numbered from 0; `None` for others.
+def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Elements | None:
+    """Return the nodes or links in lines, numbered from 0, that all have the same fields; `None` for other lines.
 
-    first: the number of the first line. size: what the header, which has been read, calls the number of lines.
+    first: the number of the first line. counts: the fields that come first, with numbers of nodes and links. size: the
+    key for the number of lines in the header, which has been read.
     """
     base = reader.base_and_scales()[0]
     data = block.rstrip("\n").encode() + b"\n"
@@ -399,7 +403,7 @@ def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _
     words = found.column("W") if "W" in keys else np.zeros(len(rows))
     vocabulary: list[str | None] = [*found.words] if "W" in keys else [None]
     ends = np.array([found.column(key) for key in counts[1:]], dtype=np.int32)
-    return _Rows(words.astype(np.int32), vocabulary, scores, rows + first, ends)
+    return _Elements(words.astype(np.int32), vocabulary, scores, rows + first, ends)
 
 
 Fields = dict[str, str]
@@ -408,14 +412,16 @@ Lines = dict[int, tuple[Place, Fields]]
 
 
 class _Reader:
+    """Reads the header, nodes and links of a lattice line by line, and checks them."""
+
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.header: dict[str, tuple[Place, str]] = {}
         self.lines: dict[str, Lines] = {"I": {}, "J": {}}
-        """Of nodes and links."""
+        """The lines of nodes and of links."""
 
     def add(self, text: str, first: int) -> None:
-        """Note what some lines say, of which this is the number of the first."""
+        """Record the fields of some lines, from number `first` on."""
         for at, line in enumerate(text.split("\n"), first):
             place = Place(self.path, at)
             fields = _fields(place, line)
@@ -455,7 +461,7 @@ class _Reader:
         return place.whole(value, f"{key}=")
 
     def _in_order(self, key: str, part: str) -> list[tuple[Place, Fields]]:
-        """Return the lines of nodes or links; raises `DataError` unless they are those that the header says."""
+        """Return the lines of nodes or links by number; raises `DataError` unless the header gives their number."""
         if key not in self.header:
             raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
         size, place, table = self.whole(key), self.header[key][0], self.lines[part]
@@ -467,17 +473,17 @@ class _Reader:
             raise place.error(f"{key}={size}, but there is no {part}={missing}")
         return [table[number] for number in range(size)]
 
-    def all_nodes(self) -> _Rows:
+    def all_nodes(self) -> _Elements:
         base, lines = self.base_and_scales()[0], self._in_order("N", "I")
         for place, fields in lines:
             if "L" in fields:
                 raise place.error(_SUBLATTICES)
-        return _Rows.of([_part(place, fields, base) for place, fields in lines])
+        return _Elements.of([_part(place, fields, base) for place, fields in lines])
 
-    def all_links(self, nodes: _Rows) -> _Rows:
+    def all_links(self, nodes: _Elements) -> _Elements:
         """Return the links with their own words and scores."""
         base, forward = self.base_and_scales()[0], self.direction()
-        ends, parts = list[tuple[int, int]](), list[_Part]()
+        ends, parts = list[tuple[int, int]](), list[_Element]()
         for place, fields in self._in_order("L", "J"):
             start, end = (_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E"))
             part = _part(place, fields, base)
@@ -487,17 +493,17 @@ class _Reader:
                 raise place.error(trouble)
             ends.append((start, end))
             parts.append(part)
-        return _Rows.of(parts, ends)
+        return _Elements.of(parts, ends)
 
     def direction(self) -> bool:
-        """Return whether links have the words and scores of the nodes that they lead to."""
+        """Return whether links take words and scores from the nodes that they lead to, rather than come from."""
         place, value = self.header.get("dir", (Place(self.path), "f"))
         if value not in ("f", "b"):
             raise place.error(f"dir={value} is neither f nor b")
         return value == "f"
 
-    def end(self, key: str, inner: NDArray[np.integer], nodes: _Rows) -> int:
-        """Return the start or end: the one of the header, or the only node that is not inner."""
+    def end(self, key: str, inner: NDArray[np.integer], nodes: _Elements) -> int:
+        """Return the start or end node: that of the header, or the only one that is not in `inner`."""
         if key in self.header:
             place, value = self.header[key]
             return _node(place, key, value, len(nodes.words))
@@ -533,10 +539,12 @@ def _node(place: Place, key: str, value: str | None, n_nodes: int) -> int:
     return number
 
 
-def _part(place: Place, fields: Fields, base: float) -> _Part:
+def _part(place: Place, fields: Fields, base: float) -> _Element:
     word = _htk_word(place, fields["W"]) if "W" in fields else None
     named = ((key, name) for key, name in _FIELDS.items() if key in fields)
-    return _Part(word, {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}, place.line or -1)
+    return _Element(
+        word, {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}, place.line or -1
+    )
 
 
 def _htk_word(place: Place, value: str) -> str:

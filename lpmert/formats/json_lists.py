@@ -1,4 +1,4 @@
-"""JSON as people have it: rows in lines, in an array or an object, nested or with arrays as columns."""
+"""Tables in JSON: records in lines, in an array or an object, nested or with arrays for columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lpmert.formats.columns import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, blocks_of, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, whole
+from lpmert.system.files import EMPTY, Bytes, decoded, lines_of, read_all
 
 Record = dict[str, Any]
 
@@ -28,16 +28,16 @@ _TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
 _SCALARS = (int, float, str, bool, type(None))
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _PART = re.compile(rf'{_STRING}[ \t\r]*:|({_STRING}|[^{{}}\[\]:," \t\r]+)')
-"""A key, or a value that is no object."""
+"""A key, or a value that is no object or array; values are in the group."""
 
 
 def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
     """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
 
-    Names of columns are keys, or paths of keys joined by dots, such as `candidates.scores.lm`. Where all values but the
-    list's are arrays of equal length, a record stands for that many rows. Without a column for the list, the number of
-    the record, from 0, stands for it. One record alone may have an array of hypotheses for each list; these keys are
-    then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
+    Columns are named by keys, or by paths of keys joined by dots, such as `candidates.scores.lm`. A record stands for
+    several rows if all its values, except that of the list, are arrays of equal length. Without a column for the list,
+    the number of the record, from 0, is its id. A single record may have an array of hypotheses for each list; its keys
+    then become the column `list`. Raises `DataError`, with the line on which the record begins, for malformed data.
     """
     if format == "json":
         return _table(_of_document(stream, path))
@@ -69,7 +69,7 @@ def _table(records: Iterator[tuple[Place, Record]]) -> Table:
 
 
 def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
-    """Yield rows, each with its line, some at a time."""
+    """Yield blocks of rows, which come with their lines."""
     while block := list(islice(rows, _ROWS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
@@ -77,13 +77,13 @@ def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]
 def _head(place: Place, record: Record) -> Head:
     cells = {}
     for name in (names := leaves(record)):
-        with suppress(KeyError):  # of an array of objects that differ
+        with suppress(KeyError):  # objects in an array may differ
             cells[name] = at_path(record, name)
     return Head(names, place, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
 
 
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
-    """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
+    """Return the rows of lines that only differ from the first one in numbers and strings; `None` for others."""
     _, record = next(_of_lines([first_of(block)], path))
     (line,) = lines_of(first_of(block), path)
     kinds = kinds_of(columns)
@@ -114,7 +114,7 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
 
 
 def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of whatever is no object, in order."""
+    """Yield the path and the value of everything that is no object, in order."""
     for key, value in record.items():
         if isinstance(value, dict):
             yield from _scalars(value, f"{before}{key}.")
@@ -123,10 +123,10 @@ def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
-    """Yield objects, and where they begin, of JSON lines ("jsonl") or of a document ("json").
+    """Yield the place and the content of each object in JSON lines ("jsonl") or in a document ("json").
 
-    A document is an array of objects, or one object. Raises `DataError` for anything else, for none at all, and for an
-    object in which a key occurs twice.
+    A document is an array of objects, or one object. Raises `DataError` for anything else, for an empty file, and for
+    an object in which a key occurs twice.
     """
     if format == "json":
         return _of_document(stream, path)
@@ -134,14 +134,14 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
 
 
 def _is_of_lists(record: Record) -> bool:
-    """Whether the values are lists of hypotheses that have the same keys: the keys of the record are their names."""
+    """Whether the record maps ids of lists to lists of hypotheses, which all have the same keys."""
     lists = list(record.values())
-    if len(lists) < 2 or not all(isinstance(one, list) and one for one in lists):
+    if len(lists) < 2 or not all(isinstance(hypotheses, list) and hypotheses for hypotheses in lists):
         return False
-    hypotheses = list(chain.from_iterable(lists))
-    if not all(isinstance(one, dict) for one in hypotheses):
+    rows = list(chain.from_iterable(lists))
+    if not all(isinstance(row, dict) for row in rows):
         return False
-    return len({frozenset(one) for one in hypotheses}) == 1 and SEGMENT not in hypotheses[0]
+    return len({frozenset(row) for row in rows}) == 1 and SEGMENT not in rows[0]
 
 
 def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
@@ -173,7 +173,7 @@ def leaves(record: Record) -> list[str]:
     """Return the paths of all values that are neither objects nor arrays of objects."""
     found: dict[str, None] = {}
     for key, value in record.items():
-        inner = next((one for one in value if isinstance(one, dict)), None) if isinstance(value, list) else value
+        inner = next((item for item in value if isinstance(item, dict)), None) if isinstance(value, list) else value
         if isinstance(inner, dict) and inner:
             found |= dict.fromkeys(f"{key}.{path}" for path in leaves(inner))
         else:
@@ -182,12 +182,12 @@ def leaves(record: Record) -> list[str]:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """Return the value at a path of keys joined by dots, an array of values where the path goes through an array.
+    """Return the value at a path of keys joined by dots, or an array of values if the path goes through an array.
 
-    Raises `KeyError` where there is none. A key that holds dots itself counts before a path.
+    A key that contains dots takes precedence over a path. Raises `KeyError` where there is no value.
     """
     if isinstance(value, list):
-        return [at_path(one, path) for one in value]
+        return [at_path(item, path) for item in value]
     if not isinstance(value, dict):
         raise KeyError(path)
     if path in value:
@@ -214,7 +214,7 @@ def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place
 
 
 def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
-    text = decoded(whole(stream, path), path)
+    text = decoded(read_all(stream, path), path)
     at = _after_white(text, 0)
     if at == len(text):
         raise DataError(EMPTY, path=path)
@@ -252,9 +252,9 @@ def _after_white(text: str, place: int) -> int:
 
 
 def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield the rows that cells stand for; raises `ValueError` for arrays of different lengths.
+    """Yield the rows of a record, several if all its cells but the first, the list's, are arrays.
 
-    The first cell is an array of the same length as the others, or stands for all rows.
+    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths.
     """
     key, *others = cells
     if not others or not all(isinstance(cell, list) for cell in others):

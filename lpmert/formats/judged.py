@@ -1,8 +1,7 @@
-"""Judged documents: runs with qrels in TREC's lines or JSON, LETOR, tables; scores normalised, gaps filled."""
+"""Judged documents from runs with qrels (TREC, JSON), LETOR files or tables; scores normalised, gaps filled."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
 from lpmert.formats.format import Pool
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import Place, placed_lines, unique_keys, unpacked, words_of
+from lpmert.formats.text import Place, json_document, placed_lines, unpacked, words_of
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -29,7 +28,7 @@ RRF_CONSTANT = 60
 _RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
 _LOOKED_AT = 1 << 12
 _OF_LETOR = re.compile(r"qid:.*|\d+:\S*")
-"""The second word of LETOR's lines; or the third, where the query is missing."""
+"""The second word of a line of LETOR: the query or, where that is missing, a feature."""
 
 Scores = Mapping[str, Mapping[str, float]]
 """Numbers by query and document: scores of a run, or grades."""
@@ -48,16 +47,16 @@ def read_judged(
 ) -> Judged:
     """Read judged documents with the scores to be weighted.
 
-    Each run is a feature, named by its file. The documents of a query are those of all runs together; those that are
-    not in the qrels, or with a negative grade, are not relevant. They come by falling name, as in trec_eval.
+    Each run is a feature, named by its file. The documents of a query are those of all runs, in descending order of
+    their names, as in trec_eval. Documents that are not in the qrels, or have a negative grade, are not relevant.
 
     Parameters
     ----------
     source : str, Path, data frame, or several runs
-        With `qrels` the runs: files, as a sequence or by name, in TREC's format (`query Q0 document rank score tag`)
-        or in JSON (`{query: {document: score}}`, as of ranx); or such mappings. Without `qrels` a file of LETOR or
-        svmlight (`grade qid:query index:value ...`; values that are left out are 0), or any table that
-        `lpmert.read` reads, with one document a row.
+        With `qrels`, the runs: files, as a sequence or by name, in TREC's format (`query Q0 document rank score tag`)
+        or in JSON (`{query: {document: score}}`, as ranx writes); or such mappings. Without `qrels`, a file of LETOR
+        or svmlight (`grade qid:query index:value ...`; missing values are 0), or any table that `lpmert.read` reads,
+        with one document a row.
     qrels : str, Path or mapping, optional
         Grades: in TREC's format (`query 0 document grade`), as BEIR's table of three columns, or in JSON.
     query, relevance : str, optional
@@ -65,11 +64,11 @@ def read_judged(
     features : sequence of str, or str, optional
         The columns, or in LETOR the indices, to use; all by default.
     normalise : {"minmax", "z", "rank"}, optional
-        How scores are normalised, by query and feature: (score - least) / (greatest - least), or 1 where all are equal;
-        (score - mean) / standard deviation; or 1 / (60 + rank), where equal scores share the first rank.
+        How the scores of each query and feature are normalised: (score - least) / (greatest - least), or 1 where all
+        are equal; (score - mean) / standard deviation; or 1 / (60 + rank), where equal scores share the first rank.
     missing : {"minimum", "zero"}, optional
-        The score of a document that is not in a run, after normalising: the least one of the query in the run, or 0. By
-        default "zero" with "minmax" and "rank", else "minimum"; see `notes` of the result.
+        The normalised score of a document that a run lacks: the least one of the query in the run, or 0. By default
+        "zero" with "minmax" and "rank", otherwise "minimum"; the `notes` of the result count these documents.
 
     Returns
     -------
@@ -79,7 +78,7 @@ def read_judged(
     Raises
     ------
     DataError
-        With path and line for whatever cannot be used.
+        With path and line, for data that cannot be used.
 
     Examples
     --------
@@ -107,12 +106,12 @@ def read_judged(
 
 
 def rule_of(normalise: str | None) -> str:
-    """Return what takes the place of missing scores by default: what search engines do, where 0 is the least score."""
+    """Return the default rule for missing scores: zero, as in search engines, where no score is below 0."""
     return "zero" if normalise in ("minmax", "rank") else "minimum"
 
 
 def named_runs(runs: Any) -> dict[str, Any]:
-    """Return runs by name: the name of the file without its endings, where they have none."""
+    """Return runs by name; a file without a name is called like the file without its endings."""
     if isinstance(runs, Mapping):
         return _by_text(runs, "runs", None)
     paths = [runs] if isinstance(runs, str | Path) else runs
@@ -135,28 +134,29 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
         raise DataError("no runs; give at least one")
     grades = _scores(qrels, "qrels", run=False)
     ranked = {name: _scores(run, f"run {quoted(name)}", run=True) for name, run in runs.items()}
-    found = dict.fromkeys(query for run in ranked.values() for query in run)
-    queries = [query for query in grades if query in found]
+    run_queries = dict.fromkeys(query for run in ranked.values() for query in run)
+    queries = [query for query in grades if query in run_queries]
     if not queries:
-        ids = [quoted(next(iter(some))) for some in (grades, found)]
+        ids = [quoted(next(iter(known))) for known in (grades, run_queries)]
         raise DataError(f"no query of the runs has grades: those of the qrels are like {ids[0]}, of runs like {ids[1]}")
     offsets, relevance, unretrieved, blocks = [0], list[float](), list[list[float]](), list[list[float]]()
     for query in queries:
-        own = [run.get(query, {}) for run in ranked.values()]
-        documents = sorted({document for scores in own for document in scores}, reverse=True)
+        by_run = [run.get(query, {}) for run in ranked.values()]
+        documents = sorted({document for scores in by_run for document in scores}, reverse=True)
         judged = grades[query]
         relevance += [max(0.0, judged.get(document, 0.0)) for document in documents]
         unretrieved.append([grade for document, grade in judged.items() if grade > 0 and document not in documents])
-        blocks += [[scores.get(document, np.nan) for scores in own] for document in documents]
+        blocks += [[scores.get(document, np.nan) for scores in by_run] for document in documents]
         offsets.append(len(relevance))
     features, n_missing = _filled(np.array(blocks), np.array(offsets), normalise, zero)
-    lost, unused, alone = sum(map(len, unretrieved)), len(grades) - len(queries), len(found) - len(queries)
+    n_unretrieved = sum(map(len, unretrieved))
+    n_unranked, n_unjudged = len(grades) - len(queries), len(run_queries) - len(queries)
     rule = "zero" if zero else "the least score of the query in the run, or 0 without one,"
     notes = {
         f"missing scores: {n_missing:,} of {features.size:,}; {rule} takes their place": n_missing,
-        f"relevant documents in no run, which no weights reach: {lost:,}": lost,
-        f"queries of the qrels in no run, left out: {unused:,}": unused,
-        f"queries of the runs without grades, left out: {alone:,}": alone,
+        f"relevant documents in no run, which no weights reach: {n_unretrieved:,}": n_unretrieved,
+        f"queries of the qrels in no run, left out: {n_unranked:,}": n_unranked,
+        f"queries of the runs without grades, left out: {n_unjudged:,}": n_unjudged,
     }
     return Judged(
         features,
@@ -170,15 +170,11 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
 
 
 def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
-    """Return the numbers of a run or of qrels."""
+    """Return the numbers of a run or of qrels, from a file or a mapping, which messages call `what`."""
     if isinstance(source, Mapping):
         found, path = _checked(source, what), None
     elif head_of(source, _LOOKED_AT).lstrip().startswith(b"{"):
-        try:
-            document = json.loads(read_text(source), object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON ({error})", path=source) from error
-        found, path = _checked(document, source), source
+        found, path = _checked(json_document(read_text(source), source), source), source
     else:
         found, path = _of_lines(source, run=run), source
     if not any(found.values()):
@@ -187,7 +183,7 @@ def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
 
 
 def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
-    """Return numbers by query and document as JSON has them."""
+    """Return the numbers in a mapping `{query: {document: number}}` or a JSON document of this form."""
     found = {}
     for query, scores in _by_text(document, "queries", path).items():
         if not isinstance(scores, Mapping):
@@ -202,7 +198,7 @@ def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
 
 
 def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> dict[str, Any]:
-    """Return a mapping with its keys as text; raises `DataError` where two are one, such as 1 and "1"."""
+    """Return a mapping with its keys as text; raises `DataError` where two become equal, such as 1 and "1"."""
     twice = repeated(map(str, values))
     if twice is not None:
         raise DataError(f"two {what} are called {quoted(twice)}; keep one, or rename one", path=path)
@@ -211,20 +207,20 @@ def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> d
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:
     found: dict[str, dict[str, float]] = {}
-    known = {6: (0, 2, 4)} if run else {4: (0, 2, 3), 3: (0, 1, 2)}  # places of query, document and number by words
+    columns = {6: (0, 2, 4)} if run else {4: (0, 2, 3), 3: (0, 1, 2)}  # of query, document and number, by width
     for place, line in placed_lines(path):
         words = words_of(line)
         if not words or (len(words) == 3 and not run and place.line == 1 and words[2] == "score"):  # BEIR's header
             continue
-        if len(words) not in known:
+        if len(words) not in columns:
             other = "grades go to --qrels (qrels)" if run else "runs are DATA (source)"
             swapped = f"; {other}" if len(words) in ((3, 4) if run else (6,)) else ""
             raise place.error(f"{len(words)} words; write '{_RUN if run else _QRELS}'{swapped}")
-        query, document, value = (words[at] for at in known[len(words)])
-        own = found.setdefault(query, {})
-        if document in own:
+        query, document, value = (words[at] for at in columns[len(words)])
+        documents = found.setdefault(query, {})
+        if document in documents:
             raise place.error(f"document {quoted(document)} of query {quoted(query)} comes a second time; keep one")
-        own[document] = place.number(value, "the score" if run else "the grade")
+        documents[document] = place.number(value, "the score" if run else "the grade")
     return found
 
 
@@ -254,13 +250,13 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
 
 
 def _first_words(path: str | Path) -> list[str]:
-    """Return the words of the first line that is no comment."""
+    """Return the words of the first line that is not empty or a comment."""
     beginning = head_of(path, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
     return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 
 
 def _read_letor(path: str | Path) -> NBest:
-    """Return the documents in lines `grade qid:query index:value ... # comment`; queries one by one."""
+    """Return the documents in lines `grade qid:query index:value ... # comment`, which must be sorted by query."""
     pool, last, found = Pool(), "", set[int]()
     for place, line in placed_lines(path):
         words = words_of(line.partition("#")[0])
@@ -302,22 +298,22 @@ def _rank(scores: FloatArray) -> FloatArray:
 
 
 NORMALISATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"minmax": _minmax, "z": _z, "rank": _rank}
-"""From the scores [n] of one query and feature to what takes their place: equal ones stay equal."""
+"""Functions of the scores [n] of one query and feature; equal scores stay equal."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _filled(features: FloatArray, offsets: IntArray, normalise: str | None, zero: bool) -> tuple[FloatArray, int]:
-    """Return scores [M, D] normalised by query, with numbers in the place of those that are missing, and how many."""
+    """Return scores [M, D] normalised by query, with missing ones filled in, and the number of the latter."""
     gaps = np.isnan(features)
     if normalise is None and not gaps.any():
         return features, 0
     filled = np.zeros_like(features)
-    for own in rows_by_query(offsets):
+    for rows in rows_by_query(offsets):
         for column in range(features.shape[1]):
-            there = ~gaps[own, column]
-            scores = features[own, column][there]
+            present = ~gaps[rows, column]
+            scores = features[rows, column][present]
             if len(scores):
                 scores = scores if normalise is None else NORMALISATIONS[normalise](scores)
-                filled[own, column] = np.where(there, 0.0, 0.0 if zero else scores.min())
-                filled[own, column][there] = scores
+                filled[rows, column] = np.where(present, 0.0, 0.0 if zero else scores.min())
+                filled[rows, column][present] = scores
     return filled, int(np.count_nonzero(gaps))

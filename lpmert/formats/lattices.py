@@ -1,4 +1,4 @@
-"""Lattices from files, with all their paths, and the n-best lists of these."""
+"""Lattices from files, with all their paths or as N-best lists."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.best_lists import best_lists
 from lpmert.formats.columns import Names, matched
-from lpmert.formats.format import Format
+from lpmert.formats.format import Format, Paths
 from lpmert.formats.graphs import (
-    EPSILON,
+    EPSILON_WORDS,
     NULL,
     SCORE_NAMES,
     WORDS,
@@ -40,24 +40,23 @@ from lpmert.system.memory import give_back, room_for
 from lpmert.system.streams import buffered_pipes
 from lpmert.values import whole_number
 
-SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
-"""Words of a lattice that are no words of the hypothesis."""
+SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON_WORDS
+"""Labels in lattices that are not words of a hypothesis."""
 
 _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
 _HEAD = 1 << 16
-"""Characters that tell the format."""
+"""Characters at the beginning of a text that tell its format."""
 
 _LINK, _FEATURE, _SORTING = 66, 24, 90
-"""Bytes that putting lattices together takes for each link, for each of its features, and for each of the largest."""
+"""Bytes for joining lattices: for each link, for each of its features, and for each link of the largest lattice."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
 
 Counts = Mapping[str, Iterable[str]]
-Sources = str | Path | Sequence[str | Path]
 
 
 def load_lattices(
-    source: Sources,
+    source: Paths,
     references: References | Sequence[str | Path],
     *,
     format: str | None = None,
@@ -76,33 +75,33 @@ def load_lattices(
     ----------
     source : str or path, or a sequence of them
         A file, several, a tar archive or a folder of them, or a manifest with a line `utterance path` or `path` for
-        each file; all of them perhaps compressed. The file names its utterance, or else its own name does.
+        each file; any of them may be compressed. The file's name is the utterance unless the file names it.
     references : str, path, sequence or mapping
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where the names of utterances are numbers, one sentence a line. Several files for several references.
     format : str, optional
-        slf, kaldi-lattice or fst; by default what each file looks like.
+        slf, kaldi-lattice or fst; detected for each file by default.
     features : sequence of str, optional
-        Those to take: names, or patterns such as `LM*`.
+        The features to take: names, or patterns such as `LM*`.
     counts : mapping from name to words, optional
-        More features: how many of these words (silences, fillers) a path holds. They are no words of the text.
+        More features: how many of these words (silences, fillers) a path has. They are left out of the text.
     silent : iterable of str
-        More words that are left out of the text, beside !NULL, <eps> and the sentence marks.
+        More words to leave out of the text, beside !NULL, <eps> and the sentence marks.
     variants : bool
         Whether `word(2)` is a second pronunciation of `word`.
     symbols : str or path, optional
         Words by number, for lattices of Kaldi and OpenFst that have numbers: lines `word number`.
     partial : bool
-        Whether there may be references without a lattice.
+        Whether references without a lattice are allowed.
     by_position : bool
-        Whether the lines of references are sentences in order, the first for utterance 0, whatever they look like.
+        Whether lines of references are sentences in order, the first for utterance 0, whatever they look like.
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default.
 
     Returns
     -------
     Lattices
-        The features are the scores that the files hold, `words`, and those of `counts`.
+        Lattices whose features are the scores in the files, `words` (their number), and those of `counts`.
 
     Raises
     ------
@@ -119,11 +118,11 @@ def load_lattices(
     with line_limit(max_line_length), buffered_pipes():
         speech = Speech.of(counts, silent, variants)
         parts = _parts(source, format, symbols)
-        return _loaded(parts, references, speech, features, partial, by_position)
+        return _joined(parts, references, speech, features, partial, by_position)
 
 
 class _Part(NamedTuple):
-    """One graph, and where it comes from."""
+    """One lattice of the source, with its utterance and its file."""
 
     utterance: str
     path: str | Path
@@ -131,7 +130,11 @@ class _Part(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """What words are: those counted, under which of these names, those left out, and whether word(2) is word."""
+    """The roles of labels.
+
+    names: of the counts. counted: the name of the count by word. left_out: words that are not in the text. variants:
+    whether word(2) is a pronunciation of word.
+    """
 
     names: tuple[str, ...]
     counted: Mapping[str, str]
@@ -140,7 +143,7 @@ class Speech(NamedTuple):
 
     @staticmethod
     def of(counts: Counts | None, silent: Iterable[str], variants: bool) -> Speech:
-        """Return what the arguments of `load_lattices` say; raises `DataError` for a word under two names."""
+        """Return the roles in the arguments of `load_lattices`; raises `DataError` for a word with two counts."""
         counted: dict[str, str] = {}
         for name, words in (counts or {}).items():
             if isinstance(words, str):
@@ -153,7 +156,7 @@ class Speech(NamedTuple):
         return Speech(tuple(counts or ()), counted, SILENT | frozenset(silent), variants)
 
     def spoken(self, word: str | None) -> tuple[str | None, str | None]:
-        """Return the word of the text, `None` for none, and the name under which it is counted."""
+        """Return the word that a label adds to the text, and the name of the count it adds to; `None` for none."""
         if word is None:
             return None, None
         plain = (_VARIANT.sub("", word) if self.variants else word) or word
@@ -161,7 +164,7 @@ class Speech(NamedTuple):
         return None if mute else plain, self.counted.get(word)
 
 
-def _loaded(
+def _joined(
     parts: Sequence[_Part],
     references: References | Sequence[str | Path] | Literal[False],
     speech: Speech,
@@ -169,9 +172,9 @@ def _loaded(
     partial: bool = False,
     by_position: bool = False,
 ) -> Lattices:
-    """Return what `load_lattices` returns of these graphs, which are emptied."""
+    """Join lattices as `load_lattices` does; the scores of the parts are deleted."""
     ids = [part.utterance for part in parts]
-    spoken_words = references_by_list(ids, references, partial, by_position, what="lattice")
+    reference_texts = references_by_list(ids, references, partial, by_position, what="lattice")
     graphs = [part.graph for part in parts]
     names = _names(parts, speech.names, features)
     give_back()
@@ -179,29 +182,29 @@ def _loaded(
     size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
     room_for(size, "putting lattices together")
     vocabulary: dict[str, int] = {}
-    rows, numbers_of_links = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
+    rows, link_words = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
     end = 0
     for graph in graphs:
-        own = slice(end, end := end + len(graph.words))
+        links = slice(end, end := end + len(graph.words))
         spoken = [speech.spoken(word) for word in graph.vocabulary]
         numbers = [-1 if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in spoken]
-        numbers_of_links[own] = np.array(numbers, dtype=np.int32)[graph.words]
+        link_words[links] = np.array(numbers, dtype=np.int32)[graph.words]
         for column, name in enumerate(names):
             if name == WORDS:
-                rows[own, column] = numbers_of_links[own] >= 0
+                rows[links, column] = link_words[links] >= 0
             elif name in speech.names:
-                rows[own, column] = np.array([counted == name for _, counted in spoken])[graph.words]
+                rows[links, column] = np.array([counted == name for _, counted in spoken])[graph.words]
             elif name in graph.scores:
-                rows[own, column] = graph.scores[name]
-        graph.scores.clear()  # which are in the rows now
+                rows[links, column] = graph.scores[name]
+        graph.scores.clear()  # to free their memory
     try:
         lattices = Lattices(
             rows,
             np.cumsum([0, *sizes]),
             np.concatenate([graph.sources for graph in graphs]),
             np.concatenate([graph.targets for graph in graphs]),
-            numbers_of_links,
-            spoken_words,
+            link_words,
+            reference_texts,
             vocabulary=list(vocabulary),
             starts=[graph.start for graph in graphs],
             ends=[graph.end for graph in graphs],
@@ -210,14 +213,14 @@ def _loaded(
         )
     except DataError:
         for part, graph in zip(parts, graphs, strict=True):
-            check_paths(graph, part.path)  # says in which file and line
+            check_paths(graph, part.path)  # raises an error with file and line
         raise
     give_back()
     return lattices
 
 
 def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> list[str]:
-    """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
+    """Return the names of the features; raises `DataError` where a lattice lacks a score that others have."""
     scores = dict.fromkeys(chain.from_iterable(part.graph.scores for part in parts))
     order = {name: place for place, name in enumerate(SCORE_NAMES)}
     names = [*sorted(scores, key=lambda name: order.get(name, len(order))), WORDS, *counts]
@@ -239,21 +242,21 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
     return chosen
 
 
-def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> list[_Part]:
-    """Return every graph of files, archives and folders; raises `DataError` for none, and for two of one utterance."""
+def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> list[_Part]:
+    """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, _Part] = {}
     for utterance, path, text in _texts(source, alone=format is not None):
         check_lines(text, path)
         kind = format or _kind(text, path)
         if kind is None:
-            raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
+            raise DataError(f"is not a lattice in any of {listed(kinds_of_graphs())}; give the format", path=path)
         graphs = FORMATS.build(kind).graphs
         if graphs is None:
             known = listed(kinds_of_graphs())
             raise DataError(f"format {quoted(kind)} has no lattices; choose one of {known}", path=path)
-        for own, graph in graphs(GraphText(path, text, table)):
-            part = _Part(utterance if own is None else own, path, graph)
+        for named, graph in graphs(GraphText(path, text, table)):
+            part = _Part(utterance if named is None else named, path, graph)
             if found.setdefault(part.utterance, part) is not part:
                 raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=path)
     if not found:
@@ -261,16 +264,16 @@ def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> l
     return list(found.values())
 
 
-def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
-    """Yield the utterance, by its name, the path and the text of every file of files, archives and folders.
+def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
+    """Yield the utterance, by name, the path and the text of every file in files, archives and folders.
 
-    alone: a file is one of graphs, whatever it looks like, and no manifest.
+    alone: a file holds lattices, whatever it looks like, and is no manifest.
     """
     if not isinstance(source, str | Path):
         if not source:
             raise DataError("no lattices; name at least one file")
-        for one in checked_sequence(source, "source"):
-            yield from _texts(one, alone=alone)
+        for each in checked_sequence(source, "source"):
+            yield from _texts(each, alone=alone)
         return
     path = Path(source)
     if not path.is_dir():
@@ -287,7 +290,7 @@ def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, s
 
 
 def _kind(text: str, path: str | Path) -> str | None:
-    """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
+    """Return the format that a text looks like or, if it looks like none, that its file's ending names."""
     return kind_of_graph(text[:_HEAD]) or ("slf" if unpacked(path).suffix in _SLF_ENDINGS else None)
 
 
@@ -300,7 +303,7 @@ _SCALES |= dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 
 def read_lattices(
-    source: Sources,
+    source: Paths,
     *,
     format: str | None = None,
     n_best: int = 100,
@@ -310,24 +313,24 @@ def read_lattices(
     variants: bool = False,
     symbols: str | Path | None = None,
 ) -> NBest:
-    """Read lattices and return their N-best lists, whose statistics are still to be counted.
+    """Read lattices and return their N-best lists, whose statistics must still be counted.
 
-    The arguments are those of `lpmert.load_lattices`, and so are the features. A list has the `n_best` best hypotheses
-    with different words by the sum of features times `scales`; without a scale there, the one in the header of the
-    lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
-    scores of a hypothesis are those of its best path. Raises `DataError` with file and, where there is one, line.
+    Arguments and features are those of `lpmert.load_lattices`. A list has the `n_best` best hypotheses with different
+    words, by the sum of features times `scales`. A feature that is not in `scales` has the scale in the header of the
+    lattice, as in HTK and SRILM; by default it has 1 for scores of a decoder, -1 for costs, and 0 otherwise. A
+    hypothesis has the scores of its best path. Raises `DataError` with file and, where there is one, line.
     """
     n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
-    given = [part.graph.scales for part in parts]
-    lattices = _loaded(parts, False, speech)
+    header_scales = [part.graph.scales for part in parts]
+    lattices = _joined(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:
             raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
-    weights = [{**_SCALES, **own, **(scales or {})} for own in given]
-    rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
+    weights = [{**_SCALES, **header, **(scales or {})} for header in header_scales]
+    rows = [np.array([by_name.get(name, 0.0) for name in lattices.names]) for by_name in weights]
     return best_lists(lattices, rows, n_best)
 
 

@@ -1,4 +1,4 @@
-"""Data of Moses' mert: blocks of features and of statistics (scores), one a list; read, and written as text."""
+"""Data of Moses' mert as text: files of features and of statistics (scores), with a block for each list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.format import Format, Paths, Pool, rows_by_column
 from lpmert.formats.moses import FeatureWriter
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
@@ -33,20 +33,18 @@ SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Names of the statistics of each type of score, in the order of the files; those of TER are times 100.
 
-Of the n-grams of a reference, those of CHRF count only such as the hypothesis has (Moses' mert, CHRFScorer.cpp).
+CHRF only counts n-grams of a reference that the hypothesis has, too (Moses' mert, CHRFScorer.cpp).
 """
 
 SPARSE = "sparse"
-"""Name of the one feature that `merge_sparse` makes of all sparse ones."""
-
-Paths = str | Path | Sequence[str | Path]
+"""Name of the single feature that replaces all sparse ones in `merge_sparse`."""
 
 _FEATURES, _SCORES = "features", ("scores", "statscore")
-"""What files of features and of scores are called in Moses' scripts."""
+"""Words in the names of files of features and of scores in Moses' scripts."""
 
 
 class MertData(NamedTuple):
-    """Lists, the type of their statistics, and how many features, the first ones, are dense."""
+    """Lists, the type of their statistics, and the number of dense features, which come first."""
 
     nbest: NBest
     score_type: str
@@ -56,7 +54,7 @@ class MertData(NamedTuple):
 def load_mert_data(features: Paths, scores: Paths) -> MertData:
     """Read lists that begin `FEATURES_TXT_BEGIN_0 id hypotheses columns names` and `SCORES_TXT_BEGIN_0 ... type`.
 
-    Several files (runs) are pooled, lists with equal ids gathered. Sparse features are `name=value` after the numbers
+    Several files (runs) are pooled, and lists with equal ids joined. Sparse features are `name=value` after the numbers
     of a line, and 0 where a line lacks them. Raises `DataError` with file and line unless each file of features has
     the same blocks as its file of scores, and all have the same names, columns and type.
     """
@@ -81,8 +79,8 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
     """Return the lists of `load_mert_data`.
 
-    Without `scores` these are the files beside those of features that are called like them, with `scores` (or
-    `statscore`) in the place of `features`; raises `DataError` where they are not there.
+    By default, a file of scores lies beside its file of features, and its name differs by having `scores` (or
+    `statscore`) for `features`; raises `DataError` where there is no such file.
     """
     return load_mert_data(features, _beside(features) if scores is None else scores).nbest
 
@@ -90,7 +88,7 @@ def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
 def _beside(features: Paths) -> list[Path]:
     found = []
     for path in one_or_more(features, "features"):
-        files = _called_like(path)
+        files = _score_paths(path)
         file = next((file for file in files if file.is_file()), None)
         if file is None:
             looked = f" (there is no {files[0].name} beside it)" if files else ""
@@ -101,14 +99,14 @@ def _beside(features: Paths) -> list[Path]:
     return found
 
 
-def _called_like(features: str | Path) -> list[Path]:
-    """Return what files of scores are called beside one of features, none if it is not called so itself."""
+def _score_paths(features: str | Path) -> list[Path]:
+    """Return the paths that a file of scores may have beside one of features; none if its name lacks "features"."""
     before, there, after = Path(features).name.rpartition(_FEATURES)
     return [Path(features).parent / f"{before}{word}{after}" for word in _SCORES] if there else []
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
-    """Return the lists with their dense features and one more, `sparse`: the sparse ones times these weights, summed.
+    """Return the lists with their dense features and one more, `sparse`: the sum of sparse ones times these weights.
 
     A sparse feature without a weight counts 0, as in Moses.
     """
@@ -126,14 +124,14 @@ def write_mert_data(
 ) -> None:
     """Write a file of features and one of scores that `read_mert_data` reads back to exactly the same numbers.
 
-    `scores` may be left out where the name of `features` has that word: the file of scores is then called so instead.
-    `score_type` may be left out where the names of the statistics are those of one in `SCORE_TYPES`. Of sparse rows,
-    leading features without any 0 are written as dense ones, the others as `name=value`. Texts are not kept. Raises
-    `DataError` where a name or an id has white space.
+    By default, `scores` is `features` with "scores" for "features" in the name of the file, and `score_type` is the
+    type in `SCORE_TYPES` with the names of the statistics. Of sparse rows, leading features that no row lacks are
+    written as dense ones, the others as `name=value`. Texts are not written. Raises `DataError` where a name or an id
+    has white space.
     """
     kind = _score_type(nbest, features) if score_type is None else score_type
     if scores is None:
-        if not (files := _called_like(features)):
+        if not (files := _score_paths(features)):
             trouble = "call this one like run1.features.dat, or in Python give the file of scores"
             raise DataError(trouble, path=features)
         scores = files[0]
@@ -158,7 +156,7 @@ def write_mert_data(
 
 
 def _leading_dense(nbest: NBest) -> int:
-    """Return how many of the first features no hypothesis lacks."""
+    """Return how many features from the first on no hypothesis lacks."""
     if isinstance(nbest.features, np.ndarray):
         return nbest.n_features
     counts = np.bincount(nbest.features.indices, minlength=nbest.n_features)
@@ -166,7 +164,7 @@ def _leading_dense(nbest: NBest) -> int:
 
 
 class _Block(NamedTuple):
-    """One list of a file: where it begins, the words after the counts of its first line, and its rows as words."""
+    """A list of a file: its place, id and number of columns, further words of its first line, and its rows as words."""
 
     place: Place
     list_id: str
@@ -176,7 +174,7 @@ class _Block(NamedTuple):
 
 
 class _Common(NamedTuple):
-    """What the first list says of all: the names of dense features, and type and number of the statistics."""
+    """What all lists must share with the first: the names of dense features, and type and number of the statistics."""
 
     names: tuple[str, ...]
     score_type: str
@@ -184,7 +182,7 @@ class _Common(NamedTuple):
 
 
 def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _Block]]:
-    """Yield each list of a file of features, and the same of one of scores; raises `DataError` if there is none."""
+    """Yield each list of a file of features with that of a file of scores; raises `DataError` if there is none."""
     block = None
     for block, scored in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
         if block is None or scored is None:
@@ -196,7 +194,7 @@ def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _
 
 
 def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:
-    """Return what the heads of a list say; raises `DataError` where they contradict each other, or the first list's."""
+    """Return what the heads of a list say; raises `DataError` where they contradict each other or the first list."""
     if block.list_id != scored.list_id:
         raise scored.place.error(f"list {quoted(scored.list_id)}, but {_line_of(block)} has {quoted(block.list_id)}")
     if len(block.rows) != len(scored.rows):
@@ -206,21 +204,21 @@ def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:
         raise block.place.error(f"{len(names)} names for {block.width} columns")
     if len(scored.extra) != 1:
         raise scored.place.error(f"{len(scored.extra)} words for the type of the scores")
-    own = _Common(names, scored.extra[0], scored.width)
+    common = _Common(names, scored.extra[0], scored.width)
     if first is None and repeated(names) is not None:
         raise block.place.error(f"two columns are called {quoted(repeated(names))}")
-    first = first or own
+    first = first or common
     if names != first.names:
         raise block.place.error(f"other names than those of the first list, {' '.join(first.names)}")
-    if own != first or not own.width:
+    if common != first or not common.width:
         raise scored.place.error(
-            f"{own.width} columns of {own.score_type}, but the first list has {first.width} of {first.score_type}"
+            f"{common.width} columns of {common.score_type}, but the first list has {first.width} of {first.score_type}"
         )
     return first
 
 
 def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
-    """Return names and numbers of a hypothesis: those of the dense features, then `name=value`."""
+    """Return the names and the numbers of a hypothesis' features, dense ones first."""
     numbers, pairs = words[: len(dense)], [_pair(word, place) for word in words[len(dense) :]]
     if len(numbers) < len(dense) or any("=" in word for word in numbers):
         raise place.error(f"fewer than {len(dense)} numbers")

@@ -1,4 +1,4 @@
-"""N-best lists of Moses and its kin (cdec, Joshua, travatar): `id ||| text ||| name= v v ... ||| score`, and back.
+"""N-best lists of Moses, cdec, Joshua and travatar, `id ||| text ||| name= v v ... ||| score`: read and written.
 
 `name= v v ...` and the older `name: v v ...` are groups: they give name_0, name_1, ..., and every line has them. One
 number after a name with an underscore, and `name=v`, are a sparse feature: 0 where a line lacks it.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, Pool, rows_by_column
+from lpmert.formats.format import Format, Paths, Pool, rows_by_column
 from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import numbered, one_or_more
@@ -32,12 +32,11 @@ STATISTICS_LABEL = "statistics:"
 
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]{0,17})")
 _SINGLE = " "
-"""Ends the label of name=v."""
-_KEPT_LAYOUTS = 1000
+"""Last character of the label of `name=v`."""
+_MOST_LAYOUTS = 1000
 
-Paths = str | Path | Sequence[str | Path]
 Statistics = tuple[tuple[str, ...] | None, list[float]]
-"""Names, or `None` where there are only numbers, and numbers of one line."""
+"""The names of the statistics, or `None` for mere numbers, and the numbers in one line."""
 
 
 def read_moses(
@@ -54,7 +53,7 @@ def read_moses(
 
     Features are `name= v v ...` or `name: v v ...` (name_0, name_1, ..., on every line), `name=v` or, with an
     underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
-    field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
+    field, or the fourth where the third is one number and the fourth has names. Other fields are ignored.
 
     Unless they are `counted` from the texts, statistics come from one of: `statistics_file`, a file for each of
     `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`;
@@ -107,7 +106,7 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
 
 
 class _Line(NamedTuple):
-    """The fields of a line that count, stripped; `last` is empty where the features are the last field."""
+    """The relevant fields of a line, stripped; `last` is empty where the features are the last field."""
 
     place: Place
     list_id: str
@@ -120,22 +119,24 @@ StatisticsOf = Callable[[_Line], Statistics]
 
 
 class _Reader:
+    """Collects the lists of one or more files; group: lines of a list may lie apart."""
+
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
-        self._pool, self._layouts = Pool(), _Layouts()
+        self._pool, self._feature_names = Pool(), _FeatureNames()
         self._names: tuple[str, ...] | None = None
         self._width = 0
-        self._here: set[str] = set()
+        self._begun: set[str] = set()
         self._last = ""
 
     def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
-        """Add the lists of a file; beside: its statistics come from another one, line by line."""
-        self._here, self._last = set(), ""
+        """Add the lists of a file; beside: its statistics are in a second file, line by line."""
+        self._begun, self._last = set(), ""
         layout: _Layout | None = None
         for block in _whole_blocks(path):
             (text,) = lines_of(first_of(block), path)
             layout = layout or _Layout.of(text)
-            if not beside and self._add_alike(block, layout, text, Place(path, block.first), statistics_of):
+            if not beside and self._add_block(block, layout, text, Place(path, block.first), statistics_of):
                 continue
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
@@ -146,7 +147,7 @@ class _Reader:
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
         """Return names and numbers of the features of a line, and its statistics."""
         labels, spans = number_spans(line.features)
-        names = self._layouts.names(tuple(labels), line.place)
+        names = self._feature_names.of(tuple(labels), line.place)
         values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
         statistic_names, numbers = statistics_of(line)
         if not self._width:
@@ -158,8 +159,8 @@ class _Reader:
             )
         return names, values, numbers
 
-    def _add_alike(self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: StatisticsOf) -> bool:
-        """Add the lines of a block if they are like this first one; return whether they are."""
+    def _add_block(self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: StatisticsOf) -> bool:
+        """Add the lines of a block if all fit the template of the first one, `text`; return whether they do."""
         first = layout.line(text, place)
         names, _, _ = self._parts(first, statistics_of)
         of_last = statistics_of is not _uncounted
@@ -180,14 +181,14 @@ class _Reader:
         return True
 
     def _begin(self, list_id: str, place: Place) -> None:
-        """Note that hypotheses of a list follow; raises `DataError` where it comes back."""
-        if list_id != self._last and list_id in self._here and not self._group:
+        """Note that hypotheses of a list follow; raises `DataError` if it returns after another list."""
+        if list_id != self._last and list_id in self._begun and not self._group:
             raise place.error(
                 f"list {quoted(list_id)} comes back here, after list {quoted(self._last)}; sort the lines, "
                 "or gather them with group=True (--group)"
             )
         self._last = list_id
-        self._here.add(list_id)
+        self._begun.add(list_id)
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         names = self._names if statistic_names is None else statistic_names
@@ -195,14 +196,14 @@ class _Reader:
 
 
 class _Layout(NamedTuple):
-    """How many fields the lines of a file have, and which has the features."""
+    """The number of fields in each line of a file, and the place of the field with the features."""
 
     n_fields: int
     features: int
 
     @staticmethod
     def of(text: str) -> _Layout:
-        """Return the layout of a line: the features are its third field, or the fourth as travatar has them."""
+        """Return the layout of a line: the features are its third field or, as in travatar's lists, the fourth."""
         fields = text.split(SEPARATOR)
         if len(fields) > 3 and not fields[3].strip(WHITE).startswith(STATISTICS_LABEL):
             score = words_of(fields[2])
@@ -211,7 +212,7 @@ class _Layout(NamedTuple):
         return _Layout(len(fields), 2)
 
     def line(self, text: str, place: Place) -> _Line:
-        """Return the fields of a line; raises `DataError` where these are not all, or others."""
+        """Return the fields of a line; raises `DataError` if they do not fit the layout."""
         fields = [field.strip(WHITE) for field in text.split(SEPARATOR)]
         if not text.strip(WHITE):
             raise place.error("empty line; delete it")
@@ -228,8 +229,8 @@ class _Layout(NamedTuple):
         return _Line(place, fields[0], fields[1], fields[self.features], last)
 
     def pieces(self, text: str, *, keep_texts: bool, last: bool) -> Iterator[Piece]:
-        """Yield what lines like this one have in common; last: the numbers in the last field count."""
-        kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
+        """Yield the template of lines like this one; last: the numbers in the last field are statistics."""
+        first_cells = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
         for place, field in enumerate(text.split(SEPARATOR)):
             separator, end = SEPARATOR if place else "", 0
             if place == self.features or (last and place == self.n_fields - 1):
@@ -238,11 +239,11 @@ class _Layout(NamedTuple):
                     separator, end = "", stop
                 yield separator + field[end:], None, None
             else:
-                yield separator, kept[place] if place < len(kept) else Cell.SKIPPED, place
+                yield separator, first_cells[place] if place < len(first_cells) else Cell.SKIPPED, place
 
 
 def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
-    """Yield the lines of a file; without a line end the last one could be cut off within a number."""
+    """Yield the lines of a file; raises `DataError` for a last line without an end: a number in it may be cut off."""
     block = Bytes(1, b"")
     with open_bytes(path) as stream:
         for block in blocks_of(stream, path):
@@ -276,9 +277,9 @@ def _labelled(line: _Line) -> Statistics:
 
 @contextmanager
 def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
-    """Open a file of statistics: for each line of a file of lists its id and its numbers, to be taken in turn.
+    """Open a file of statistics, with id and numbers for each line of a file of lists; the function reads the next one.
 
-    Raises `DataError` if a line does not fit, or some are left at the end.
+    Raises `DataError` if a line does not fit, or lines are left at the end.
     """
     rows = placed_lines(path)
 
@@ -299,26 +300,26 @@ def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
 
 
 def label_of(word: str) -> str | None:
-    """Return what a word says of the number in or after it: `name=` or `name:`, `name ` for name=v, `None` for none."""
+    """Return the label in a word: `name=` or `name:` before numbers, `name ` for name=v, `None` for a mere number."""
     if word[-1] in "=:":
         return word
     name, equals, _ = word.rpartition("=")
     return name + _SINGLE if equals else None
 
 
-class _Layouts:
-    """Names of the features of lines by the labels in them."""
+class _FeatureNames:
+    """Finds the names of the features in a line by its labels, with a cache."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         self._required: set[str] | None = None
 
-    def names(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
-        """Return the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
+    def of(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
+        """Return the names for these labels; raises `DataError` if they are ambiguous, or not those of every line."""
         names = self._known.get(labels)
         if names is None:
-            if len(self._known) == _KEPT_LAYOUTS:
-                self._known.clear()  # sparse features make nearly every line a layout of its own
+            if len(self._known) == _MOST_LAYOUTS:
+                self._known.clear()  # with sparse features, nearly every line has labels of its own
             names = self._known[labels] = self._new(labels, place)
         return names
 
@@ -340,7 +341,7 @@ class _Layouts:
 
 
 def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
-    """Return the labels of the words of a text, `None` for none, and where in it the numbers are."""
+    """Return the label of each word of a text, `None` for mere numbers, and the start and end of each number."""
     matches = list(WORD.finditer(text))
     labels = [label_of(match.group()) for match in matches]
     spans = [
@@ -352,7 +353,7 @@ def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
 
 
 def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, bool]]:
-    """Yield the name of each number by the labels before them, and whether every line must have it."""
+    """Yield the name of each number by the labels of the words, and whether every line must have it."""
     starts = [at for at, label in enumerate(labels) if label is not None or at == 0]
     for start, end in pairwise([*starts, len(labels)]):
         label, count = labels[start] or "", end - start - 1
@@ -371,7 +372,7 @@ def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, 
 class FeatureWriter(NamedTuple):
     """Writes the features of lines so that reading gives back exactly these names and numbers.
 
-    labels: what stands before the number of each feature. everywhere: the columns that no line leaves out.
+    labels: the text before the number of each feature. everywhere: the columns that every line has.
     """
 
     labels: Sequence[str]
@@ -379,7 +380,7 @@ class FeatureWriter(NamedTuple):
 
     @staticmethod
     def of_groups(names: Sequence[str]) -> FeatureWriter:
-        """Return a writer of groups name_0, name_1, ..., which every line has, and of other features."""
+        """Return a writer that puts features name_0, name_1, ... into groups, which every line has."""
         labels, everywhere, base, size = list[str](), dict[int, None](), "", 0
         for column, name in enumerate(names):
             match = _OF_GROUP.fullmatch(name)
@@ -393,9 +394,9 @@ class FeatureWriter(NamedTuple):
         return FeatureWriter(labels, everywhere)
 
     def field(self, row: Mapping[int, float], *, first: bool) -> str:
-        """Return the features of one hypothesis from its numbers by column; columns that are left out hold 0.
+        """Return the features of a hypothesis as text; row: its numbers by column, without zeros.
 
-        first: with all features, so that reading finds them in the order of their names.
+        first: write all features, so that reading keeps their order.
         """
         others = (column for column in row if column not in self.everywhere)
         columns = range(len(self.labels)) if first else [*self.everywhere, *others] or [0]

@@ -1,4 +1,4 @@
-"""Utterances: which file belongs to which, what was said in them, and how far the hypotheses are from that."""
+"""Utterances: their files, their reference words, and statistics of hypotheses against these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, Place, is_count, placed_lines, unpacked, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -29,26 +29,25 @@ References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
 Keyed = Mapping[str, tuple[Place, str]]
-"""The place and the text of each key of a file."""
+"""The place and the text of each key in a file."""
 
 Rows = list[tuple[Place, str]]
 
 _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst")
 _HEADER = ["utterance", "reference"]
-_KEY = re.compile(r"[^ \t\n\r\v\f]+")
-_MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id
+_MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # a first word with a digit may be an id
 _CTM = re.compile(r"[^ \t]+[ \t]+[^ \t]+([ \t]+[0-9.]+){2}[ \t]+[^ \t]+([ \t]+[0-9.]+)?[ \t]*")
 _STM = re.compile(r"([^ \t]+[ \t]+){3}[0-9]+\.[0-9]+[ \t]+[0-9]+\.[0-9]+([ \t].*)?")
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
 def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
-    """Return utterance and path of each file that a folder or a manifest names.
+    """Return the utterance and the path of each file that a folder or a manifest names.
 
-    A manifest has a line `utterance path` or just `path` for each file; paths count from the folder it is in. A folder
-    that holds a file `manifest` is read by it; of another one all files count, ordered by name, but hidden ones. An
-    utterance without a name is called like its file without the endings of compression and format. Raises `DataError`
-    if there are none, or an utterance comes twice.
+    A manifest has a line `utterance path` or just `path` for each file; paths are relative to its folder. A folder with
+    a file `manifest` is read by it; in other folders, all files but hidden ones count, in order of their names. An
+    utterance without a name is named like its file, without the endings of compression and format. Raises `DataError`
+    if there are no utterances, or one comes twice.
     """
     path = Path(source)
     if path.is_dir():
@@ -86,13 +85,13 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
 
 
 def utterance_of(path: Path) -> str:
-    """Return what an utterance is called whose file has this name: the name without endings."""
+    """Return the utterance that a file stands for: its name without endings of compression and format."""
     path = unpacked(path)
     return path.stem if path.suffix in _ENDINGS else path.name
 
 
 def made_folder(path: str | Path) -> Path:
-    """Return the folder, made if there is none; raises `DataError` if it cannot be."""
+    """Return the folder, made if it does not exist; raises `DataError` if that fails."""
     with writing_to(path):
         Path(path).mkdir(parents=True, exist_ok=True)
     return Path(path)
@@ -101,7 +100,7 @@ def made_folder(path: str | Path) -> Path:
 def read_keyed(path: str | Path) -> Keyed:
     """Return place and text by key of a file with lines `key text`, in the order of the file.
 
-    One space or tab ends the key; the text is what follows. Raises `DataError` if the file is empty, a line has no key,
+    One space or tab ends the key; the text follows. Raises `DataError` if the file is empty, a line has no key,
     or a key comes twice.
     """
     return _keyed(_by_key(placed_lines(path)), path)
@@ -111,7 +110,7 @@ def read_transcripts(references: References) -> dict[str, str]:
     """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
 
     Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`. A first line
-    `utterance`, tab, `reference` is the header of a table, whose other columns are not looked at.
+    `utterance`, tab, `reference` is the header of a table, whose other columns are ignored.
     """
     if isinstance(references, Mapping):
         return dict(references)
@@ -120,7 +119,7 @@ def read_transcripts(references: References) -> dict[str, str]:
 
 def _by_key(rows: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str, str]]:
     for place, line in rows:
-        match = _KEY.match(line)
+        match = WORD.match(line)
         if match is None:
             raise place.error("white space before the key; delete it" if line.strip() else "empty line; delete it")
         yield place, match.group(), line[match.end() + 1 :]
@@ -163,9 +162,9 @@ def with_references(
 
     `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
     or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
-    such sentences, whatever they look like; otherwise they are where no line has a tab, and most neither begin with a
-    word with a digit nor end with a word in parentheses, which may be ids. Raises `DataError` if a list has no
-    reference, or, unless `partial`, a reference no list.
+    such sentences, whatever they look like. Otherwise they are if no line has a tab, and fewer than half of them may
+    have an id: a word with a digit at the beginning, or a word in parentheses at the end. Raises `DataError` if a list
+    has no reference, or, unless `partial`, a reference no list.
     """
     from lpmert.model.converters import measure_texts
 
@@ -176,7 +175,7 @@ def with_references(
 
 
 class _Wanted(NamedTuple):
-    """The lists whose references are wanted; what: they are, in messages; options: whether the caller has these."""
+    """The lists that need references; what: their name in messages; options: whether messages may name options."""
 
     list_ids: Sequence[str]
     partial: bool
@@ -188,24 +187,24 @@ class _Wanted(NamedTuple):
         """The remedy for a reference without a list."""
         return _PARTLY if self.options else "leave the reference out"
 
-    def of_ids(self, spoken: Keyed, path: str | Path | None = None) -> list[str]:
+    def of_ids(self, texts: Keyed, path: str | Path | None = None) -> list[str]:
         """Return the text of each list from texts by id."""
         known = {*self.list_ids}
-        other = next((utterance for utterance in spoken if utterance not in known), None)
-        place = Place(path) if other is None else spoken[other][0]
+        other = next((utterance for utterance in texts if utterance not in known), None)
+        place = Place(path) if other is None else texts[other][0]
         for utterance in self.list_ids:
-            if utterance not in spoken:
+            if utterance not in texts:
                 beside = "" if other is None else f", but one for {quoted(other)}, which is no {self.what}"
                 raise place.error(
                     f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the {self.what}"
                 )
         if other is not None and not self.partial:
             raise place.error(f"no {self.what} for the reference of {quoted(other)}; add it, or {self.otherwise}")
-        return [spoken[utterance][1] for utterance in self.list_ids]
+        return [texts[utterance][1] for utterance in self.list_ids]
 
     def of_numbers(self, rows: Rows, path: str | Path) -> list[str]:
-        """Return the text of each list, whose id is the number of its line, from 0."""
-        numbers = [int(one) for one in self.list_ids]
+        """Return the text of each list; its id is the number of a line, from 0."""
+        numbers = [int(list_id) for list_id in self.list_ids]
         if max(numbers) >= len(rows):
             raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
         left = sorted({*range(len(rows))} - {*numbers})
@@ -214,11 +213,11 @@ class _Wanted(NamedTuple):
         return [rows[number][1].strip(WHITE) for number in numbers]
 
     def of_transcripts(self, rows: Rows, path: str | Path) -> list[str]:
-        """Return the text of each list from lines with ids; errors say what to do if the lines are sentences."""
+        """Return the text of each list from lines with ids; errors say what to do if lines are only sentences."""
         try:
             return self.of_ids(_transcripts(rows, path), path)
         except DataError as error:
-            if not rows or not _are_numbers(self.list_ids):
+            if not rows or not all(map(is_count, self.list_ids)):
                 raise
             flag = ", or pass by_position=True (--by-position)" if self.options else ""
             sentences = f"if line 1 is the sentence of {self.what} 0, line 2 that of {self.what} 1, ..., {_TABS}{flag}"
@@ -236,7 +235,7 @@ def references_by_list(
 ) -> list[tuple[str, ...]]:
     """Return the references of each list; the arguments are those of `with_references`.
 
-    what: lists, in messages; options: whether the caller has `partial` and `by_position`, for messages.
+    what: the name of lists in messages. options: whether messages may name `partial` and `by_position`.
     """
     if references is False:
         return [("",) for _ in list_ids]
@@ -255,9 +254,9 @@ def references_by_list(
 
 
 def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]:
-    """Return what a decoder gave out, by list: lines of an id and words, or of words where ids are numbers of lines.
+    """Return a decoder's output by list, from lines of an id and words, or of words only if ids are line numbers.
 
-    It may be of more lists than these. Raises `DataError` where one is missing.
+    The file may have more lists. Raises `DataError` if one of these is missing.
     """
     rows = list(placed_lines(path))
     if _by_number(rows, list_ids, path, by_position=False):
@@ -269,17 +268,13 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
     return {name: text for name, (_, text) in found.items()}
 
 
-def _are_numbers(list_ids: Sequence[str]) -> bool:
-    return all(map(is_count, list_ids))
-
-
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
-    """Whether the ids of lists are numbers of the lines of a file of references; see `with_references`."""
-    if not _are_numbers(list_ids):
+    """Whether the ids of lists are line numbers in a file of references; see `with_references`."""
+    other = next((list_id for list_id in list_ids if not is_count(list_id)), None)
+    if other is not None:
         if by_position:
-            odd = next(one for one in list_ids if not _are_numbers([one]))
             raise DataError(
-                f"no line is number {quoted(odd)}, which is the id of a list; leave by_position out "
+                f"no line is number {quoted(other)}, which is the id of a list; leave by_position out "
                 f"(--by-position), and {_TABS}",
                 path=path,
             )

@@ -1,6 +1,6 @@
-"""Rows of tables in TSV, CSV, Parquet and memory, many at once: the wanted cells and where each row begins.
+"""Tables in TSV, CSV, Parquet and memory, read in blocks of rows: the wanted cells, and the line of each row.
 
-The core reads blocks of lines that differ only in numbers and words: a template holds what they share. Other lines, and
+The core reads blocks whose lines differ only in numbers and words; a template holds what they share. Other lines, and
 lines with errors, go to the careful reader of the format.
 """
 
@@ -27,13 +27,13 @@ from lpmert.formats.text import Place, unpacked
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, read_all
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
 
 
 class Cell(IntEnum):
-    """What stands between two literals; see `lpmert.core.read_alike`."""
+    """The kinds of cells between two literals of a template; see `lpmert.core.read_alike`."""
 
     NUMBER = 0
     COUNT = 1
@@ -43,7 +43,7 @@ class Cell(IntEnum):
 
 
 class Style(IntEnum):
-    """How literals are compared."""
+    """How lines are compared with the literals of a template."""
 
     EXACT = 0
     BLANK = 1
@@ -51,7 +51,7 @@ class Style(IntEnum):
 
 
 def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
-    """Yield all lines of a stream that `open_bytes` opened, many at once; raises `DataError` if there is none."""
+    """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` if there is none."""
     block = None
     for block in blocks_of_bytes(stream, path):
         yield block
@@ -64,9 +64,9 @@ def first_of(block: Bytes) -> Bytes:
 
 
 def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
-    """Yield the ids of a column that are equal and follow one another, and how many they are."""
+    """Yield the id and the length of each run of equal ids in a column."""
     ids = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    # 1 and true are equal, and no two of one type are that should not be
+    # types count only where they differ: 1 and true compare equal
     kinds = None if len(set(map(type, ids))) <= 1 else lambda key: (type(key), key)
     for _, run in groupby(ids, kinds):
         first, *others = run
@@ -74,9 +74,9 @@ def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
 
 
 class Alike(NamedTuple):
-    """The cells of lines: numbers [n, k], of words their places among the different ones; words and texts.
+    """The cells of lines that fit a template: numbers [n, k], for words their index in `words`, and texts.
 
-    keys [k]: what the caller calls the numbers and words.
+    keys [k]: the caller's names for the numbers and words.
     """
 
     numbers: FloatArray
@@ -93,11 +93,11 @@ class Alike(NamedTuple):
 
 
 Piece = tuple[str, Cell | None, Any]
-"""A literal, the cell after it if there is one, and what the caller calls this."""
+"""A literal, the kind of the cell after it if there is one, and the caller's name for this cell."""
 
 
 def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str = "") -> Alike | None:
-    """Return the cells of lines that have these pieces in common; `None` if one has not, or a cell holds `refused`."""
+    """Return the cells of lines that fit these pieces; `None` if a line does not, or a cell holds `refused`."""
     data = block.data
     if BYTE_ORDER_MARK in data:
         return None
@@ -123,14 +123,14 @@ _ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
 _ROWS = 1 << 16
 
 _PYARROW = 96 << 20
-"""Bytes that pyarrow takes when it is loaded."""
+"""Bytes that loading pyarrow takes."""
 
 
 class Block(NamedTuple):
-    """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
+    """Some rows: the line that each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
-    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis. Numbers that
-    are known to be finite may be arrays.
+    A hypothesis of a record with several has a pair for its line: the line, and its number. Numbers known to be finite
+    may be arrays.
     """
 
     lines: Sequence[Any]
@@ -138,28 +138,28 @@ class Block(NamedTuple):
 
 
 def kinds_of(columns: Columns) -> dict[str, Cell]:
-    """Return what stands in the columns by name; nothing where one of them is two things."""
+    """Return the kind of cell by wanted column; nothing where a column has two roles."""
     text = {} if columns.text is None else {columns.text: Cell.TEXT}
     found = {columns.all[0]: Cell.WORD, **dict.fromkeys(columns.numbers, Cell.NUMBER), **text}
     return found if len(found) == len(columns.all) else {}
 
 
 def alike_block(first: int, found: Alike, columns: Columns) -> Block:
-    """Return the rows of lines, of which this is the number of the first, whose cells are called like their columns."""
+    """Return the rows of lines from number `first` on, whose cells are named like their columns."""
     ids, *numbers = columns.all[: len(columns.numbers) + 1]
     texts = [] if columns.text is None else [found.texts]
     return Block(range(first, first + len(found.numbers)), [found.ids(ids), *map(found.column, numbers), *texts])
 
 
 class Table(NamedTuple):
-    """An open table: what it says before its rows, and what yields the wanted columns of these."""
+    """An open table: its head, and a function that yields blocks of the wanted columns."""
 
     head: Head
     blocks: Callable[[Columns], Iterator[Block]]
 
 
 def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
-    """Return a table whose head names each column once; asked for others, it raises `DataError`."""
+    """Return a table that refuses missing columns; raises `DataError` if two columns have the same name."""
     twice = repeated(head.names)
     if twice is not None:
         raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
@@ -172,7 +172,7 @@ def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
 
 
 def format_of_name(path: str | Path) -> str | None:
-    """Return the format that the ending of the path names, before that of a compression, if it names one."""
+    """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
     return _ENDINGS.get(unpacked(path).suffix)
 
 
@@ -186,7 +186,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
     header_line = first_of(first)
     separator = "\t" if format == "tsv" else ","
     if format == "csv" and b";" in header_line.data and {*b",\t"}.isdisjoint(header_line.data):
-        separator = ";"  # as spreadsheets write it beside decimal commas
+        separator = ";"  # spreadsheets write it with decimal commas
     in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
     records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
     (line, header), second = next(records), next(records, None)
@@ -194,7 +194,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
     def rows(columns: Columns) -> Iterator[Block]:
         if in_quotes:
             rest = chain([second] if second else [], records)
-            yield from _carefully(rest, header, columns, path, decimal_commas=separator == ";")
+            yield from _careful_blocks(rest, header, columns, path, decimal_commas=separator == ";")
             return
         kinds = kinds_of(columns)
         pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
@@ -205,7 +205,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
             if found is not None:
                 yield alike_block(block.first, found, columns)
             else:
-                yield from _carefully(_records(chain([block], blocks), path, separator), header, columns, path)
+                yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
 
     cells = dict(zip(header, second[1] if second else [], strict=False))
     return _table(Head(header, Place(path, line), cells), rows)
@@ -214,32 +214,32 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
     """Return the table in a Parquet stream that `open_bytes` opened.
 
-    Columns of numbers without gaps are arrays; else cells are whatever the file holds. Raises `DataError` if the file
-    is malformed, or pyarrow is not installed.
+    Columns of numbers without gaps become arrays; other cells stay as they are. Raises `DataError` if the file is
+    malformed, or pyarrow is not installed.
     """
     pyarrow, parquet = import_parquet(path)
-    with _refused_as_parquet(path):
+    with _parquet_errors(path):
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
 
     def rows(columns: Columns) -> Iterator[Block]:
         done, wanted = 0, columns.all
-        many = n_rows >= MANY  # threads would keep memory of their own
-        with _refused_as_parquet(path):
+        many = n_rows >= MANY  # threads would hold on to memory
+        with _parquet_errors(path):
             for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
                 cells = [_arrow_cells(batch.column(name)) for name in wanted]
                 yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    # cells of the right kind; reading the first ones would take as long as reading all of their group
+    # stand-ins of the right type: reading the first row would take as long as reading its whole group
     first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
     return _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
 
 
 @contextmanager
-def _refused_as_parquet(path: str | Path) -> Iterator[None]:
-    """Turn what pyarrow raises in the block into a `DataError` that names the path."""
+def _parquet_errors(path: str | Path) -> Iterator[None]:
+    """Turn errors of pyarrow in the block into a `DataError` that names the path."""
     import pyarrow
 
     try:
@@ -257,33 +257,34 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
         import pyarrow.parquet as parquet
     except ModuleNotFoundError as error:
         raise DataError("pyarrow is not installed; install lpmert[parquet]", path=path) from error
-    except ImportError as error:  # of a library that does not fit, or for which there is no memory
+    except ImportError as error:  # an incompatible library, or too little memory
         raise DataError(f"pyarrow cannot be loaded: {error}", path=path) from error
     return pyarrow, parquet
 
 
 def json_kind(head: bytes) -> str | None:
-    """Return whether the first bytes of a file are those of JSON lines or of one JSON document, `None` for others."""
+    """Return "jsonl" or "json" if a file with these first bytes has JSON lines or one document, `None` for others."""
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith((b"{", b"[")):
         return None
     line, end, _ = text.partition(b"\n")
-    # a first line that ends before its object does is part of a document
+    # in a document, the first line may end before its object
     return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
 def _unquoted(data: bytes) -> bool:
+    """Whether CSV lines have no quotes and no carriage returns but at their ends."""
     return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
 
 
 def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line on which each record of a TSV or CSV begins, and its cells; in CSV as Python's csv reads them."""
+    """Yield the first line and the cells of each record of a TSV or CSV; Python's csv module splits the latter."""
     if separator == "\t":
         for block in blocks:
             yield from ((number, line.split("\t")) for number, line in enumerate(lines_of(block, path), block.first))
         return
     block = next(blocks)
-    lines = (f"{line}\n" for some in chain([block], blocks) for line in lines_of(some, path))
+    lines = (f"{line}\n" for each in chain([block], blocks) for line in lines_of(each, path))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         start = reader.line_num + block.first
@@ -297,7 +298,7 @@ def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Itera
         yield start, cells or [""]
 
 
-def _carefully(
+def _careful_blocks(
     records: Iterator[tuple[int, list[str]]],
     header: Sequence[str],
     columns: Columns,
@@ -305,9 +306,9 @@ def _carefully(
     *,
     decimal_commas: bool = False,
 ) -> Iterator[Block]:
-    """Yield the wanted cells of records; raises `DataError` for one of another width.
+    """Yield the wanted cells of records; raises `DataError` for a record of another width.
 
-    decimal_commas: numbers may have them, all or none; they become points.
+    decimal_commas: numbers may have decimal commas, all or none; these become points.
     """
     places, marks, width = [header.index(name) for name in columns.all], set[str](), len(header)
     while rows := list(islice(records, _ROWS)):
@@ -316,8 +317,8 @@ def _carefully(
                 count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
                 remedy = "give one for every column, even if it is empty, separated as the header's are"
                 raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
-        every = list(zip(*(cells for _, cells in rows), strict=True))
-        lines, found = [line for line, _ in rows], list[Sequence[str]](every[place] for place in places)
+        by_column = list(zip(*(cells for _, cells in rows), strict=True))
+        lines, found = [line for line, _ in rows], list[Sequence[str]](by_column[place] for place in places)
         for number in range(1, 1 + len(columns.numbers)) if decimal_commas else ():
             found[number] = _with_points(found[number], lines, marks, path)
         yield Block(lines, found)
@@ -327,9 +328,9 @@ _DECIMAL = re.compile(r"[-+]?\d*([.,]?)\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNOR
 
 
 def _with_points(cells: Sequence[str], lines: Sequence[int], marks: set[str], path: str | Path) -> Sequence[str]:
-    """Return the cells of a column of numbers with points for decimal commas; marks: those found so far.
+    """Return the cells of a column of numbers with points for decimal commas; marks: the decimal marks so far.
 
-    Raises `DataError` where both occur, as a comma may then separate thousands.
+    Raises `DataError` where both occur, because a comma may then separate thousands.
     """
     found = [_DECIMAL.fullmatch(cell) for cell in cells]
     if not all(found):
@@ -343,11 +344,11 @@ def _with_points(cells: Sequence[str], lines: Sequence[int], marks: set[str], pa
 
 
 def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
-    """Return a plain file itself, of which parts can be read, or else all that the stream holds."""
+    """Return a stream for random access: a plain file itself, otherwise a copy of the stream in memory."""
     if isinstance(stream.raw, io.FileIO) and stream.seekable():
         check_size(os.fstat(stream.fileno()).st_size, path)
         return stream
-    return io.BytesIO(whole(stream, path))
+    return io.BytesIO(read_all(stream, path))
 
 
 def _arrow_cells(column: Any) -> Any:
@@ -367,10 +368,10 @@ def _is_number(kind: Any) -> bool:
 
 
 def frame_table(frame: Any, path: str) -> Table:
-    """Return a table in memory, whose rows are numbered from 1.
+    """Return a table in memory, with rows numbered from 1.
 
-    Anything will do that has names of columns (`column_names`, `columns`, or the keys of a mapping) and gives a column
-    by its name. Raises `DataError` for anything else.
+    The frame must name its columns (`column_names`, `columns`, or the keys of a mapping) and return a column by its
+    name; raises `DataError` otherwise.
     """
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
@@ -390,14 +391,14 @@ def frame_table(frame: Any, path: str) -> Table:
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
-    """Return lists as columns by name, which `pandas.DataFrame` and `polars.DataFrame` take; `read` reads them.
+    """Return lists as columns by name, for `pandas.DataFrame` and `polars.DataFrame`; `read` reads them back.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     segment : str
-        Name of the column with the id of the list.
+        Name of the column of the list ids.
     text : str
         Name of the column of the texts, if there are any.
 
@@ -428,14 +429,14 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
 
 
 def cells_by_column(nbest: NBest) -> list[Any]:
-    """Return ids, features, statistics and, where there are any, texts of lists: the cells of all columns."""
+    """Return the cells of each column of lists: ids, features, statistics and, where there are any, texts."""
     ids = np.array(nbest.list_ids, dtype=object)[nbest.list_index]
     texts = [] if nbest.texts is None else [list(nbest.texts)]
     return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
 
 
 def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column; dates and times stay such, where `tolist` makes numbers of some."""
+    """Return the cells of a column; `tolist` would turn some dates and times into numbers."""
     return list(column) if column.dtype.kind in "mM" else list(column.tolist())
 
 
@@ -443,8 +444,8 @@ def _column(frame: Any, name: Any, path: str) -> Any:
     column = frame[name]
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
-    if array.dtype.kind in "US" or mixed:  # numpy makes strings of numbers beside strings, and 1 of true beside 1
+    if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 into 1
         array = np.asarray(column, dtype=object)
     if array.ndim != 1:
-        raise DataError(f"column {quoted(name)} is no row of values", path=path)
+        raise DataError(f"column {quoted(name)} is not one-dimensional", path=path)
     return array

@@ -1,6 +1,6 @@
 """N-best lists of speech toolkits: a file for each score (Kaldi, icefall, ESPnet), or utterance (SRILM).
 
-Source of the form of SRILM: its manual page nbest-format(5), third format, and its source, lm/src/NBest.cc.
+Sources for SRILM: the third format in its manual page nbest-format(5), and lm/src/NBest.cc.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def read_scores(
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
-    `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
-    hypotheses of the list apart. `text_file` has lines `key word word ...`. The statistics are in the files of
-    `losses`, by name, unless they are `counted` from the texts. Lists and hypotheses keep the order of the first file;
-    the others may have any. Raises `DataError` with file and line where a key is missing or comes twice, or a number is
-    none.
+    `scores` are the files by feature. A key is the id of a list and the number of a hypothesis, which the last
+    `separator` in it divides. `text_file` has lines `key word word ...`. The statistics are in the files of `losses`,
+    by name, unless they are `counted` from the texts. Lists and hypotheses have the order of the first file; the other
+    files may have any order. Raises `DataError` with file and line for a key that is missing or comes twice, and for a
+    number that cannot be used.
     """
     if not isinstance(scores, Mapping):
         raise DataError("one file a score: give NAME=FILE for each (in Python, files by name)", path=scores)
@@ -73,9 +73,9 @@ def read_scores(
 def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NBest:
     """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
 
-    They lie in `folder` or, one set a job, in its folders `output.*`. `scores` are the files to take as features;
-    the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
-    the middle. Raises `DataError` with file and line.
+    They lie in `folder` or, a set for each job, in its folders `output.*`. `scores` are the files to take as features;
+    the number of words becomes a feature too. Utterances may have different numbers of hypotheses, but the ranks of
+    each must be consecutive. Raises `DataError` with file and line.
     """
     files, place = checked_sequence(scores, "scores"), Path(folder)
     if not files:
@@ -97,8 +97,10 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
 
 
 def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, names: tuple[str, ...]) -> None:
-    """Add the hypotheses of a folder, whose files of scores are called like all names but the last; counts: how many
-    there are of each utterance.
+    """Add the hypotheses of one rank from its folder.
+
+    counts: the hypotheses of each utterance so far. names: of the features, which are the files of scores and, last,
+    the number of words.
     """
     texts = read_keyed(folder / TEXT)
     files = [read_keyed(folder / name) for name in names[:-1]]
@@ -114,11 +116,11 @@ def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, names: 
 
 
 def _check_same_keys(first: Keyed, other: Keyed) -> None:
-    for mine, others in ((first, other), (other, first)):
-        for key, (place, _) in mine.items():
-            if key not in others:
-                there = next(iter(others.values()))[0].path
-                raise place.error(f"key {quoted(key)} is missing in {there}; add it there")
+    for file, second in ((first, other), (other, first)):
+        for key, (place, _) in file.items():
+            if key not in second:
+                path = next(iter(second.values()))[0].path
+                raise place.error(f"key {quoted(key)} is missing in {path}; add it there")
 
 
 def _numbers(keyed: Keyed, keys: Iterable[str]) -> list[float]:
@@ -138,9 +140,9 @@ ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
-    `source` is a folder or a manifest, as for `utterance_files`. Lines are `acoustic lm nwords word word ...`, after
-    lines with `#`, in logarithms to base 10. Features: acoustic, lm, words (as the file counts them, so without pauses
-    where SRILM left them out). Raises `DataError` with file and line.
+    `source` is a folder or a manifest, as for `utterance_files`. Lines are `acoustic lm nwords word word ...`, in
+    logarithms to base 10; lines that begin with `#` are ignored. The features are acoustic, lm and words, the number in
+    the file, from which SRILM may have left out pauses. Raises `DataError` with file and line.
     """
     pool = Pool()
     for utterance, path in utterance_files(source):
@@ -153,7 +155,7 @@ def read_srilm(source: str | Path) -> NBest:
                 raise place.error(needed if cells else "empty line; delete it")
             acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
             count, words = place.whole(cells[2], "number of words"), cells[3:]
-            if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
+            if count > sum(1 + word.count("_") for word in words):  # SRILM may count each part of a multiword
                 raise place.error(f"{count} words announced, but only {len(words)} found")
             pool.add_row(utterance, ("acoustic", "lm", WORDS), [acoustic, lm, count], text=" ".join(words))
         if utterance not in pool.numbers:

@@ -1,5 +1,5 @@
-"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), from sets of candidates in
-JSON with one list a record, and back.
+"""N-best lists in tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and in JSON with one list a
+record: read and written.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TEXTUAL = ("tsv", "csv")
 """Formats in which numbers are written as text."""
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
-"""Rows and cells of a table that suggestions are based on, at most."""
+"""Most rows and cells of a table for suggestions of columns."""
 
 
 def read_table(
@@ -72,11 +72,11 @@ def read_table(
     """Read N-best lists from a table with one hypothesis a row and named columns; `lpmert.read` describes the options.
 
     path: the file, `-` for standard input; or a data frame of pandas or polars, a table of pyarrow, or a mapping of
-    columns by name. What is left out is taken from the names of the columns where they are in the order in which
-    `write_table` writes them: `list` (or `segment`), features, `loss` (or `errors`, or the statistics of a metric),
-    `text`. counted: whether the statistics are counted from the texts later;
-    `None`: nobody knows what hypotheses cost. format: of a file, one of `TABLES`: in TSV a quote is text; in JSON a
-    column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet: row) and column.
+    columns by name. Roles that are not named are recognised where the columns are in the order of `write_table`: `list`
+    (or `segment`), features, `loss` (or `errors`, or the statistics of a metric), `text`. counted: whether the
+    statistics are counted from the texts later; `None`: there are none. format: of a file, one of `TABLES`: in TSV a
+    quote is text; in JSON a column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet:
+    row) and column.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted(name, segment, features, loss, statistics, gain, text, counted)
@@ -108,16 +108,16 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
     """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
     head = table.head
     arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
-    beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
-    ids = [name for name in beside if name == error.said.segment] or beside[:1]
+    single = [name for name in head.names if name not in arrays]  # values that a record has once, such as the id
+    ids = [name for name in single if name == error.known.segment] or single[:1]
     names = [*ids, *arrays] if head.spread else [*head.names]
     cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
     if names:
-        every = Columns(names[0], tuple(names[1:]), (), None)
+        wanted = Columns(names[0], tuple(names[1:]), (), None)
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
         try:
             with suppress(StopIteration):
-                columns = next(table.blocks(every)).columns
+                columns = next(table.blocks(wanted)).columns
                 cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
         except DataError as trouble:
             error.trouble = str(trouble)
@@ -126,7 +126,7 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
 
 @dataclass
 class _Rows:
-    """The rows of a table as they are read, and the lists they make up."""
+    """Checks the rows of a table and collects them into lists."""
 
     path: str | Path
     kind: str
@@ -150,7 +150,7 @@ class _Rows:
             self._add_lists(block.lines, keys)
             if columns.text is not None:
                 self.pool.texts += self._texts(cells.pop(), block.lines, columns.text)
-            arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
+            arrays = [self._numbers(*column, block.lines) for column in zip(cells, columns.numbers, strict=True)]
             split, size = len(columns.features), len(block.lines)
             self.pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
             self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
@@ -178,7 +178,7 @@ class _Rows:
             first += size
 
     def _check_list(self, line: int, key: Any) -> None:
-        """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
+        """Raise `DataError` for an unusable id, one that is string and number, or one that returns after another."""
         if key is None or key == "":
             trouble = "is empty; it must say which list the row belongs to"
             raise self._column_error(line, self.columns.segment, trouble)
@@ -204,9 +204,10 @@ class _Rows:
         if name == self.gain:
             cells = truth_as_numbers(cells, textual=self.textual)
         if isinstance(cells, np.ndarray):
-            exact = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
-            if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
-                return exact
+            if not is_rounded(cells):
+                exact = cells.astype(np.float64)
+                if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
+                    return exact
             cells = cells.tolist()
         numbers = plain_numbers(cells, textual=self.textual)
         if numbers is None:
@@ -235,10 +236,11 @@ def write_table(
     """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
     The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
-    would not tell are written as `statistic:name`, so that `read_table` finds all columns by itself unless they are
-    renamed. The format is one of `TABLES`. The file appears whole or not at all and is compressed if its name ends in
-    .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or a name, an id or a text holds what the
-    format cannot: a tab or a line end in TSV, a carriage return in CSV.
+    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns, unless
+    `segment` or `text` differ from the defaults. The format is one of `TABLES`. The file appears whole or not at all
+    and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or
+    a name, an id or a text holds characters that the format cannot: a tab or a line end in TSV, a carriage return in
+    CSV.
     """
     columns = Columns.of(nbest, segment, text)
     header = header_of(columns)
@@ -288,28 +290,28 @@ def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator
 
 _LOSS = "loss"
 _REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
-"""Characters that a format cannot hold, or that would not read back as they are."""
+"""Characters that would not read back from a format, and what messages call them."""
 
 
 def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
 
-    One array of such objects will do, too. Every candidate has the same scores, in any order, and one of `loss` (a
-    number), `correct` (true or false, or a share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by
-    name, for metrics of several), which are not looked at where they are `counted` from the texts. `text` is a string
-    that all candidates have or none. Other keys are not looked at. Raises `DataError` with file and line.
+    The file may also be one array of such objects. Every candidate has the same scores, in any order, and one of `loss`
+    (a number), `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or `statistics` (numbers by
+    name, for metrics that need several). These are ignored where statistics are `counted` from the texts. `text` is a
+    string that all candidates have or none. Other keys are ignored. Raises `DataError` with file and line.
     """
     with open_bytes(path) as stream:
         records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
-        rows = _candidates(records, read=counted is False)
+        rows = _candidates(records, with_outcomes=counted is False)
         columns, first = next(rows)
         return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
 
 
 def _candidates(
-    records: Iterator[tuple[Place, dict[str, Any]]], *, read: bool
+    records: Iterator[tuple[Place, dict[str, Any]]], *, with_outcomes: bool
 ) -> Iterator[tuple[Columns, tuple[Any, tuple[Any, ...]]]]:
-    """Yield the columns, which the first candidate settles, and of each candidate the place and the cells in them."""
+    """Yield for each candidate the columns, which the first one settles, and its row: line and number, and cells."""
     begun: dict[str, int | None] = {}
     columns: Columns | None = None
     for place, record in records:
@@ -330,33 +332,33 @@ def _candidates(
             if not isinstance(candidate, dict):
                 raise place.error(f"{what} is not an object but {reprlib.repr(candidate)}")
             scores = _named(what, "scores", candidate.get("scores"), place)
-            outcome = _outcome(what, candidate, place) if read else {}
-            own = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
+            outcome = _outcome(what, candidate, place) if with_outcomes else {}
+            found = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
             if columns is None:
-                columns = own
-                for name in own.numbers:
+                columns = found
+                for name in found.numbers:
                     _check_unicode(f"{what}: the name", name, place)
-            for key, there, others in (
-                ("scores", own.features, columns.features),
-                ("statistics", own.statistics, columns.statistics),
+            for key, names, others in (
+                ("scores", found.features, columns.features),
+                ("statistics", found.statistics, columns.statistics),
             ):
-                if {*there} != {*others}:
-                    trouble = f"{what} has the {key} {listed(there)}; the candidates before have {listed(others)}"
+                if {*names} != {*others}:
+                    trouble = f"{what} has the {key} {listed(names)}; the candidates before have {listed(others)}"
                     raise place.error(f"{trouble}; give all the same")
-            if own.text != columns.text:
+            if found.text != columns.text:
                 raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
-            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else [])))
+            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
 
 
 def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:
-    given = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
-    if len(given) != 1:
-        raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
-    value = candidate[given[0]]
-    if given[0] == "statistics":
-        return _named(what, given[0], value, place)
-    if given[0] == _LOSS:
+    keys = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
+    if len(keys) != 1:
+        raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(keys)}')
+    value = candidate[keys[0]]
+    if keys[0] == "statistics":
+        return _named(what, keys[0], value, place)
+    if keys[0] == _LOSS:
         if isinstance(value, bool):
             raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
         return {_LOSS: value}
@@ -377,7 +379,7 @@ def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
 
 
 def _check_unicode(what: str, text: str, place: Place) -> None:
-    """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
+    """Refuse lone surrogates, which JSON can hold but which cannot be printed."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
 

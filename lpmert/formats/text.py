@@ -1,7 +1,8 @@
-"""Words, names and numbers in text and JSON, and the place in a file that every error names."""
+"""Words, names and numbers in text and JSON, and the places in files that errors name."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import reprlib
@@ -18,14 +19,14 @@ from lpmert.system.streams import COMPRESSED_ENDINGS
 
 _COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 WHITE = " \t\n\r\v\f"
-"""ASCII white space: `str.strip` and `str.split` would take no-break and ideographic spaces, too."""
+"""ASCII white space: `str.strip` and `str.split` would also remove no-break and ideographic spaces."""
 
 WORD = re.compile(f"[^{WHITE}]+")
 _LONGEST_COUNT = 18
 
 
 class Place(NamedTuple):
-    """A file, and a line of it where one is to blame; reads numbers, and says where one is wrong."""
+    """A file and, where it is known, a line of it: reads numbers, and makes errors that name the place."""
 
     path: str | Path | None
     line: int | None = None
@@ -34,7 +35,7 @@ class Place(NamedTuple):
         return kind(message, path=self.path, line=self.line)
 
     def number(self, cell: Any, what: str, *, textual: bool = True) -> float:
-        """Return the number that a word of a text spells, or a value of JSON is; `what` names it in the `DataError`."""
+        """Return the number in a cell, a word if `textual`, else a JSON value; `what` names it in the `DataError`."""
         trouble = trouble_of_number(cell, textual=textual)
         if trouble is not None:
             raise self.error(f"{what} {trouble}")
@@ -44,23 +45,23 @@ class Place(NamedTuple):
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
-        """Return the number that a value of a JSON document is; truth values and strings are none."""
+        """Return the number in a JSON value; truth values and strings raise `DataError`."""
         return self.number(value, what, textual=False)
 
     def whole(self, word: str, what: str) -> int:
-        """Return the count, 0 or more, that a word spells in decimal digits."""
+        """Return the count, 0 or more, that a word gives in decimal digits."""
         if not is_count(word):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
 
 
 def is_count(word: str) -> bool:
-    """Whether a word spells a count in decimal digits, few enough for 64 bits."""
+    """Whether a word is a count in decimal digits that fits 64 bits."""
     return word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT
 
 
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
-    """Return the numbers that words, or else values of JSON, are; `None` where one of them has to be looked at."""
+    """Return the numbers in cells, words if `textual`, else JSON values; `None` if `trouble_of_number` must decide."""
     if not (spells_plainly("".join(cells)) if textual else set(map(type, cells)) <= {int, float}):
         return None
     try:
@@ -72,7 +73,7 @@ def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
 
 
 def spells_plainly(text: str) -> bool:
-    """Whether a text has neither underscores nor digits of other scripts, which `float` would accept."""
+    """Whether a text has no underscores or digits of other scripts, which `float` would accept."""
     return "_" not in text and text.isascii()
 
 
@@ -80,9 +81,9 @@ ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subt
 
 
 def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs to") -> str | None:
-    """Return why a word of a text, or else a value of JSON, is not a usable number; `None` if it is one.
+    """Return why a cell, a word if `textual`, else a JSON value, is not a usable number; `None` if it is one.
 
-    part: what the message suggests to leave out.
+    part: what the message suggests leaving out.
     """
     plain = spells_plainly(cell) if textual else type(cell) in (int, float)
     try:
@@ -94,7 +95,7 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
     if number is not None and abs(number) < EXACT_INTEGERS:
         return None
     if number is None:
-        trouble = "not a number" if textual or not isinstance(cell, str) else "not a number but a text"
+        trouble = "not a number" if textual or not isinstance(cell, str) else "not a number but a string"
         if textual and _COMMA.fullmatch(str(cell).strip()):
             trouble = "not a number; write a point before decimals"
     elif not math.isfinite(number):
@@ -114,7 +115,7 @@ def number_text(number: float) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text: what stands between ASCII white space."""
+    """Return the words of a text, which ASCII white space separates."""
     return WORD.findall(text)
 
 
@@ -124,7 +125,7 @@ def is_word(text: str) -> bool:
 
 
 def unpacked(path: str | Path) -> Path:
-    """Return a path without the ending of a compression."""
+    """Return a path without an ending of compression."""
     path = Path(path)
     return path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
 
@@ -137,6 +138,14 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+def json_document(content: str, path: str | Path) -> Any:
+    """Return the value of a JSON document; raises `DataError` if it is malformed, or a key occurs twice."""
+    try:
+        return json.loads(content, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON ({error})", path=path) from error
+
+
 def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
-    """Yield the lines of a file, as `lpmert.system.files.lines` does, with their places."""
+    """Yield the place and the text of each line of a file; see `lpmert.system.files.lines`."""
     return ((Place(path, number), line) for number, line in lines(path))

@@ -1,10 +1,11 @@
-"""Weights as users give them, in files or in words, files of weights in the form and scale of others, and settings.
+"""Weights that users give in files or as text, files of weights in the form of others, and settings of decoders.
 
-words: numbers, `name= v v ...` as Moses shows weights, `name=v`, `name v` of cdec and Joshua. moses.ini has such lines
-in its section [weight]. JSON: an object of numbers by name, an array of numbers, or a result of lpmert.
+Files have one of three forms. Words: numbers, `name= v v ...` as Moses shows weights, `name=v`, or `name v` of cdec and
+Joshua. moses.ini has such lines in its section [weight]. JSON: an object of numbers by name, an array of numbers, or a
+result of lpmert.
 
-Of the settings of speech toolkits, decoding does not see a factor, and each takes another one out: Kaldi adds costs,
-acoustic / LMWT + lm + penalty * words, and keeps the least; icefall adds scores, acoustic + scale * lm + scale *
+A positive factor does not change how weights decode, and each speech toolkit sets it in its own way. Kaldi adds costs,
+acoustic / LMWT + lm + penalty * words, and takes the least; icefall adds scores, acoustic + scale * lm + scale *
 attention; ESPnet (1 - c) * decoder + c * ctc + w * lm + penalty * tokens; PocketSphinx acoustic + lw * lm + log(wip) *
 words, in natural logarithms.
 """
@@ -24,7 +25,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import names_of, number_spans
-from lpmert.formats.text import WORD, Place, spells_plainly, unique_keys
+from lpmert.formats.text import WORD, Place, json_document, spells_plainly
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 
 
 WORDS, MOSES = "words", "moses.ini"
-"""Forms of files that are no JSON; moses.ini may have weights of other features, and holds more than weights."""
+"""Forms of files other than JSON; moses.ini may have weights of other features, and holds more than weights."""
 
 _HEADING = re.compile(r"\[(.+)\][ \t]*")
 
 
 class Slot(NamedTuple):
-    """Where in a text a weight is, which line that is, and the name of the weight; empty for mere numbers."""
+    """The place of a weight in a text: start and end, line, and the name of the weight, empty for mere numbers."""
 
     start: int
     end: int
@@ -51,12 +52,12 @@ class Slot(NamedTuple):
 
 
 def form_of(content: str) -> str:
-    """Return the form of a file of weights that is no JSON."""
+    """Return the form of a file of weights other than JSON."""
     return MOSES if re.search(r"^\[weight\][ \t]*$", content, re.MULTILINE) else WORDS
 
 
 def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
-    """Yield where the weights are in a text of this form; raises `DataError` for other words in a line of weights."""
+    """Yield the places of weights in a text of this form; raises `DataError` for other words in a line of weights."""
     start, section = 0, ""
     for number, line in enumerate(content.split("\n"), start=1):
         heading = _HEADING.fullmatch(line) if form == MOSES else None
@@ -91,20 +92,20 @@ def _is_name(word: str) -> bool:
 
 
 DECIMALS = 6
-"""Decimals that weights have at least: those that Moses' scripts hand to the decoder."""
+"""Fewest decimals of written weights, as many as Moses' scripts pass to the decoder."""
 
 Keeps = Callable[[FloatArray], bool]
-"""Whether weights [D] decode as well as others do."""
+"""Whether weights [D] decode as well as those that are being written."""
 
 _FULL_DIGITS = 17
 _JSON = "json"
 _ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")
-"""Endings that mark a text as the name of a file even if no such file exists."""
+"""Endings that mark a text as the name of a file even if the file does not exist."""
 
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """The weights in a file: `names` is empty where it has only numbers; `values` [n] are in the order of the file."""
+    """The weights in a file: `names`, empty where it has only numbers, and `values` [n], in the order of the file."""
 
     path: str | Path
     names: tuple[str, ...]
@@ -127,8 +128,8 @@ class WeightsFile:
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order.
 
-        Of three lines with a number for each feature, as in init.opt, the first counts. moses.ini may have weights of
-        other features. Raises `DataError` where a weight is missing, or there are others.
+        Of three lines with a number for each feature, as in init.opt, the first counts. Raises `DataError` where a
+        weight is missing, and for weights of other features, except in moses.ini.
         """
         if not self.names:
             lines = () if self.form == _JSON else {slot.line for slot in slots(self.content, self.path, self.form)}
@@ -142,7 +143,7 @@ class WeightsFile:
             raise DataError(str(error), path=self.path) from error
 
     def with_weights(self, names: Sequence[str], texts: Sequence[str]) -> str:
-        """Return the content with these weights in the places of those it has for these features."""
+        """Return the content with new weights, as texts, of these features."""
         new = dict(zip(names, texts, strict=True))
         if self.form == _JSON:
             document = json.loads(self.content)
@@ -164,15 +165,15 @@ class WeightsFile:
 
 
 def read_weights(path: str | Path) -> WeightsFile:
-    """Read a file of weights, whose form its content tells; raises `DataError` with file and line."""
+    """Read a file of weights, in a form detected from its content; raises `DataError` with file and line."""
     return _parse(read_text(path), path)
 
 
 def given_weights(weights: Any, what: str = "weights") -> Any:
-    """Return weights as searches take them: what a text stands for, everything else as it is.
+    """Return weights as searches take them: a text or path is replaced by its weights, other values stay as they are.
 
-    A text is a file, or else numbers or `name=value` pairs separated by commas, or JSON. `what` names it in the
-    `DataError` if it is none of these, or the file has no weights.
+    A text is a file, numbers or `name=value` pairs separated by commas, or JSON. `what` names it in the `DataError` if
+    it is none of these, or the file has no weights.
     """
     if not isinstance(weights, str | os.PathLike):
         return weights
@@ -197,9 +198,9 @@ def given_weights(weights: Any, what: str = "weights") -> Any:
 
 
 def checked_region(region: Region | None) -> Region | None:
-    """Return a region, around weights that may be a text, see `given_weights`, as searches take it.
+    """Return a region as searches take it; a text around which it lies is replaced, see `given_weights`.
 
-    Raises `RegionError` for what is no region.
+    Raises `RegionError` if it is not a region.
     """
     from lpmert.model.region import Region
 
@@ -219,12 +220,12 @@ def weights_text(
     scaled: bool = False,
     path: str | Path | None = None,
 ) -> tuple[str, FloatArray]:
-    """Return a text with weights [D] of the features `names`, with as few digits as `keeps` allows, and what it says.
+    """Return a text with weights [D] of the features `names`, with as few digits as `keeps` allows, and its weights.
 
     The form is that of `like`, whose other content stays, or numbers on one line, as Moses writes weights.txt. With
-    `scaled`, a positive factor gives them the L1 norm that those in `like` have. At least six decimals are written, and
-    as many more as it takes until the text, read again, is such that `keeps` is true of its weights. Raises `DataError`
-    if that is not so for all 17 digits.
+    `scaled`, the weights are first multiplied by a positive factor that gives them the L1 norm of those in `like`. The
+    text has six decimals or, where `keeps` does not accept the weights read back from it, the fewest digits that do.
+    Raises `DataError` if even 17 do not suffice.
     """
     place = path if path is not None else "weights" if like is None else like.path
     template = _parse(" ".join(["0"] * len(names)) + " \n", place) if like is None else like
@@ -241,7 +242,7 @@ def weights_text(
 
 
 def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
-    """Return what tells whether other weights [D] have the loss of these, tie no more lists, and stay in the region."""
+    """Return a function that tells whether weights [D] have the same loss, tie no more lists, and are in the region."""
     exact = problem.evaluate(weights)
     inside = problem.inside(problem.checked_weights(weights))
 
@@ -280,10 +281,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
 
 
 def _parse_json(content: str, path: str | Path) -> WeightsFile:
-    try:
-        document: Any = json.loads(content, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})", path=path) from error
+    document = json_document(content, path)
     inner = isinstance(document, dict) and not isinstance(document.get("weights", 0), int | float)
     weights = document["weights"] if inner else document
     if not isinstance(weights, dict | list) or not weights:
@@ -300,10 +298,11 @@ ByRole = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Toolkit:
-    """How a toolkit's settings follow from weights by role, and weights, up to a factor, from the settings.
+    """The settings of a speech toolkit, and their relation to weights by role.
 
-    needed, other: roles that features must, and may, have. line: what a line of settings looks like. Both functions
-    raise `ValueError` where there are no such settings.
+    needed, other: roles that features must have, and may have. line: the form of a line of settings. settings(weights)
+    raises `ValueError` where no settings decode like the weights; weights(settings, sign) is its inverse up to a
+    positive factor, and sign is that of the acoustic weight.
     """
 
     needed: tuple[str, ...]
@@ -313,7 +312,7 @@ class Toolkit:
     weights: Callable[[ByRole, float], dict[str, float]]
 
     def roles(self, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-        """Return the role of each feature: as given, feature by role, or else its name; raises `DataError`."""
+        """Return the role of each feature: that in `given` (features by role), or its name; raises `DataError`."""
         known = (*self.needed, *self.other)
         wrong = [role for role in given if role not in known] + [name for name in given.values() if name not in names]
         if wrong:
@@ -344,7 +343,7 @@ def _of_kaldi(settings: ByRole, sign: float) -> dict[str, float]:
 
 _ICEFALL = {"lm": "ngram_lm_scale", "attention": "attention_scale"}
 _ESPNET = {"lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
-"""Settings by role."""
+"""Names of settings by role."""
 
 
 def _icefall(weights: ByRole) -> dict[str, float]:
@@ -402,10 +401,10 @@ def settings_text(
     keeps: Callable[[FloatArray], bool],
     given: Mapping[str, str],
 ) -> str:
-    """Return lines with the settings of a toolkit that decode as weights [D] do, with as few digits as `keeps` lets.
+    """Return lines with the settings of a toolkit that decode like weights [D], with as few digits as `keeps` allows.
 
-    given: features by role, where the roles are not their names. Raises `DataError` where the toolkit has no settings
-    for these features or weights, or where no digits keep what the weights do.
+    given: features by role, where roles are not their names. Raises `DataError` where the toolkit has no settings for
+    these features or weights, or even 17 digits do not suffice.
     """
     toolkit = TOOLKITS[name]
     roles = toolkit.roles(names, given)
@@ -430,13 +429,13 @@ ENGINES: Mapping[str, Mapping[str | None, str | None]] = {
     "weaviate": {"minmax": "relativeScoreFusion"},  # its rankedFusion counts ranks from 0
     "ranx": {None: None, "minmax": "min-max", "z": "zmuv"},
 }
-"""What search engines, and ranx, call the normalisations that `lpmert.read_judged` has, too."""
+"""Names of the normalisations of `lpmert.read_judged` in search engines and ranx."""
 
 
 def engine_text(name: str, names: Sequence[str], weights: FloatArray, normalise: str | None) -> str:
     """Return settings of a search engine, or a call of ranx, that fuse scores with these weights [D], whose sum is 1.
 
-    Raises `DataError` for weights that it does not take.
+    Raises `DataError` for weights that the engine does not accept.
     """
     if (weights < 0).any():
         raise DataError(f"{name} takes no weights below 0; search without --signed (nonnegative)")
@@ -444,7 +443,7 @@ def engine_text(name: str, names: Sequence[str], weights: FloatArray, normalise:
     if name == "weaviate":
         if len(names) != 2:
             raise DataError(f"weaviate fuses two scores, keywords and vectors, not {len(names)}")
-        return json.dumps({"alpha": shares[1], "fusionType": how}, indent=2)  # alpha is that of vectors
+        return json.dumps({"alpha": shares[1], "fusionType": how}, indent=2)  # alpha is the share of vectors
     if name == "ranx":
         return f"fuse(runs=[{', '.join(names)}], norm={how!r}, method='wsum', params={{'weights': {tuple(shares)}}})"
     if name == "elasticsearch":

@@ -1,1 +1,1 @@
-"""What surrounds a call: its clock, signals, files and quoting."""
+"""What the operating system gives a call: time, memory, signals and files."""

@@ -1,8 +1,8 @@
-"""How long a call may take, and how much memory: for preparation, first weights, search and report.
+"""Time and memory limits of a call, which cover preparation, first weights, search and report.
 
-Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
-`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that. What has no result before its end is
-`limited`.
+Work that can return a partial result polls `out_of_time`. Work that cannot, because it would leave something half done,
+calls `checkpoint`, which raises `OutOfTime` within a `heeding` block. A call that has no result before its end runs
+within `limited`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from lpmert.system.memory import Allowance
 Item = TypeVar("Item")
 
 _HOPELESS = 10
-"""Work is given up early if, at the pace so far, it would take this many times the time left."""
+"""Work is abandoned early if, at the pace so far, it would take more than this many times the time left."""
 
 
 class OutOfTime(Exception):
-    """Work was given up: time or memory is used up, the user stopped it, or it would take far too long."""
+    """Work was abandoned: time or memory is used up, the user stopped it, or it would take far too long."""
 
 
 class Deadline:
-    """The time limit of one call, in seconds from `started`, a `time.perf_counter()`; `None` for no limit.
+    """The end of a call, `limit` seconds after `started`, a `time.perf_counter()`; `None` for no limit.
 
-    stop: asked too, and a wish to stop where it answers true; so is memory that is spent.
+    The call also ends when `stop` returns true or `memory` is spent.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the time or the memory is used up, or somebody wishes to stop."""
+        """Whether time or memory is used up, or `stop` asks for the end."""
         if (self._stop is not None and self._stop()) or self.out_of_memory:
             return True
         return self.limit is not None and self.seconds >= self.limit
@@ -60,7 +60,7 @@ class Deadline:
 
     @property
     def ends_for_memory(self) -> bool:
-        """Whether memory ends the call: it is used up, or work was given up for more than is left, and time is left."""
+        """Whether memory ends the call: it is spent, or the last request did not fit while there was time left."""
         return self.memory is not None and (self.memory.spent or (self.memory.refused and not self.expired))
 
     @property
@@ -70,22 +70,23 @@ class Deadline:
 
     def share(self, parts: float) -> float | None:
         """Return an equal share of the time left, in seconds, `None` without a limit."""
-        return None if self.limit is None else max(0.0, self.limit - self.seconds) / parts
+        left = self.left
+        return None if left is None else left / parts
 
     @property
     def ending(self) -> str:
-        """Why there is no more time or memory, and the remedy."""
+        """The limit that ended the call, time or memory, and the remedy."""
         if self.memory is None or (self.limit is not None and self.seconds >= self.limit):
             return f"the time limit of {self.limit:g} s is over; allow more with --time-limit (time_limit)"
         return self.memory.shortage()
 
     def later(self, seconds: float) -> Deadline:
-        """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
+        """Return a deadline that comes `seconds` later, with the same memory and without `stop`."""
         return Deadline(None if self.limit is None else self.limit + seconds, self.started, memory=self.memory)
 
     @contextmanager
     def running(self) -> Iterator[Deadline]:
-        """Make this the deadline that `out_of_time` is about, and that blocks within this one can heed."""
+        """Make this the deadline of the running call within the block, for `out_of_time`, `within` and `heeding`."""
         token = _running.set(self)
         try:
             yield self
@@ -103,17 +104,17 @@ def within(
     stop: Callable[[], bool] | None = None,
     memory: Allowance | None = None,
 ) -> Deadline:
-    """Return the deadline that comes in so many seconds, or with that of the running call."""
-    found, outer = Deadline(seconds, started, stop, memory), _running.get()
+    """Return a deadline `seconds` after `started` that also expires with the running call's deadline."""
+    inner, outer = Deadline(seconds, started, stop, memory), _running.get()
     if outer is None:
-        return found
-    ends = [seconds, None if outer.left is None else found.seconds + outer.left]
+        return inner
+    ends = [seconds, None if outer.left is None else inner.seconds + outer.left]
     limit = min((end for end in ends if end is not None), default=None)
-    return Deadline(limit, found.started, lambda: outer.expired or bool(stop and stop()), memory or outer.memory)
+    return Deadline(limit, inner.started, lambda: outer.expired or bool(stop and stop()), memory or outer.memory)
 
 
 def out_of_time() -> bool:
-    """Whether the deadline of the running call is reached; never without one."""
+    """Whether the deadline of the running call has passed; false without one."""
     deadline = _running.get()
     return deadline is not None and deadline.expired
 
@@ -121,14 +122,14 @@ def out_of_time() -> bool:
 def time_left() -> float | None:
     """Return the seconds until `checkpoint` raises, `None` for no limit.
 
-    Where nobody is heeding the deadline, what is cut short would have to be done in another way, and a slower one.
+    There is no limit outside of `heeding`: a solver that stopped early there would only be replaced by a slower method.
     """
     deadline = _heeded.get()
     return None if deadline is None else deadline.left
 
 
 def checkpoint(size: int = 0) -> None:
-    """Raise `OutOfTime` if the deadline is reached, or so many more bytes do not fit, and somebody is heeding it."""
+    """Raise `OutOfTime`, within `heeding`, if the deadline has passed or `size` more bytes do not fit."""
     deadline = _heeded.get()
     if deadline is None:
         return
@@ -137,7 +138,7 @@ def checkpoint(size: int = 0) -> None:
 
 
 def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
-    """Yield items, with a `checkpoint` after so many."""
+    """Yield items, with a `checkpoint` at every `every`-th."""
     for number, item in enumerate(items):
         if number % every == 0:
             checkpoint()
@@ -145,14 +146,15 @@ def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
 
 
 class Pace:
-    """How fast equal parts of some work are done, of so many; for work of which the parts to come are no smaller."""
+    """The pace of work in `parts` parts, of which later ones are no smaller; errors call the work `what`."""
 
     def __init__(self, parts: int, what: str) -> None:
         self._parts, self._what, self._time = parts, what, time_left()
 
     def check(self, done: int) -> None:
-        """Raise `OutOfTime` if the rest would take more than `_HOPELESS` times what is left of the time, at the pace of
-        those that are done. Until a `_HOPELESS`th of the time has passed that is not known.
+        """Raise `OutOfTime` if the rest would take more than `_HOPELESS` times the time left, at the pace so far.
+
+        The pace counts as unknown until a `_HOPELESS`th of the time has passed.
         """
         left = time_left()
         if self._time is None or left is None or (spent := self._time - left) * _HOPELESS < self._time:
@@ -166,7 +168,7 @@ class Pace:
 
 @contextmanager
 def heeding() -> Iterator[None]:
-    """Let `checkpoint` raise when the deadline of the running call is reached."""
+    """Let `checkpoint` raise within the block when the deadline of the running call passes."""
     token = _heeded.set(_running.get())
     try:
         yield
@@ -176,10 +178,10 @@ def heeding() -> Iterator[None]:
 
 @contextmanager
 def limited(time_limit: float | None, memory_limit: int | None, message: Callable[[str], str]) -> Iterator[Allowance]:
-    """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
+    """Limit the time (seconds) and memory (bytes) of the block; raises `LimitError` where they do not suffice.
 
-    message: what the error says, given why and the remedy. A deadline outside of this one is heeded, too; its error is
-    that of whoever set it.
+    message: returns the error's text, given the limit that was reached and the remedy. The deadline of an enclosing
+    `heeding` block applies, too; where it ends the work, its `OutOfTime` passes through.
     """
     allowance, outer = Allowance(memory_limit), _heeded.get()
     stop = None if outer is None else lambda: outer.expired
@@ -189,14 +191,14 @@ def limited(time_limit: float | None, memory_limit: int | None, message: Callabl
         except OutOfTime as error:
             if outer is not None and outer.expired:
                 raise
-            from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
+            from lpmert.errors import LimitError  # imported here: it loads numpy, which short commands do without
 
             raise LimitError(message(str(error) or deadline.ending)) from None
 
 
 @contextmanager
 def unheeded() -> Iterator[None]:
-    """Hide all deadlines from the caller's own code."""
+    """Suspend all deadlines within the block, for a caller's own code."""
     tokens = _running.set(None), _heeded.set(None)
     try:
         yield
@@ -206,7 +208,7 @@ def unheeded() -> Iterator[None]:
 
 
 def told(callback: Callable[..., object] | None, *report: object) -> bool:
-    """Tell a caller's own code, if there is any, and return whether it answers that work should stop."""
+    """Call a caller's callback, if there is one, and return whether it asks to stop."""
     if callback is None:
         return False
     with unheeded():

@@ -1,4 +1,4 @@
-"""Reading and writing text files: transparent compression, and files that are written whole or not at all."""
+"""Reading and writing files: transparent compression, limits on lines, and files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from shutil import rmtree
 from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError, reason_of
@@ -29,7 +28,7 @@ from lpmert.system.memory import room_for
 from lpmert.system.streams import DAMAGED, STDIN, compressor, damaged, decompressed, opened
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
-"""Elsewhere nothing is locked, and what killed processes leave stays."""
+"""Without it, nothing is locked, and leftovers of killed processes stay."""
 
 _TOKEN_BYTES = 4
 _TOKEN = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
@@ -37,9 +36,7 @@ _FOLDER = rf"lpmert-{_TOKEN}\.tmp"
 
 
 class Sink(io.FileIO):
-    """A file opened for writing whose errors name the path that the caller gave; an abandoned one takes all and
-    writes nothing.
-    """
+    """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data."""
 
     def __init__(self, file: Path, mode: str, path: str | Path) -> None:
         self.abandoned = False
@@ -52,7 +49,7 @@ class Sink(io.FileIO):
         if size and not self.abandoned:
             rest = memoryview(data).cast("B")
             with writing_to(self.path):
-                while rest:  # a disk that is nearly full takes a part, and says so at the next one only
+                while rest:  # a nearly full disk takes a part, and fails only at the next write
                     rest = rest[super().write(rest) :]
         return size
 
@@ -68,16 +65,16 @@ def writing_to(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for temporary files that vanishes when the block ends, and if the process is aborted within it.
+    """Make a temporary folder, removed when the block ends or the process is aborted within it.
 
-    Those of killed processes are removed. Raises `OSError` if it cannot be made.
+    Folders that killed processes left are removed, too. Raises `OSError` if it cannot be made.
     """
     parent = Path(tempfile.gettempdir())
     _remove_leftovers(parent, _FOLDER, folders=True)
     folder, lock = _locked_folder(parent)
 
     def remove() -> None:
-        rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
     try:
         with undone_by_abort(remove):
@@ -89,13 +86,13 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int | None]:
-    """Make a folder, and return it with the open file whose lock tells that its owner lives."""
+    """Make a folder, and return it with its locked file descriptor; the lock shows that its owner lives."""
     while True:
         folder = parent / f"lpmert-{secrets.token_hex(_TOKEN_BYTES)}.tmp"
         folder.mkdir(0o700)
         if fcntl is None:
             return folder, None
-        with suppress(FileNotFoundError):  # taken for a leftover before it was locked
+        with suppress(FileNotFoundError):  # removed as a leftover before it was locked
             lock = os.open(folder, os.O_RDONLY)
             if _lock(lock) and _is_at(lock, folder):
                 return folder, lock
@@ -121,13 +118,13 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
             sink = Sink(scratch, "xb", path)
             if _lock(sink.fileno()) and _is_at(sink.fileno(), scratch):
                 break
-            sink.close()  # taken for a leftover before it was locked
+            sink.close()  # removed as a leftover before it was locked
         try:
             yield sink
             if fcntl is None:
                 sink.close()  # Windows cannot rename an open file
             with writing_to(path):
-                os.replace(scratch, target)  # while it is locked: nobody takes it for a leftover
+                os.replace(scratch, target)  # still locked, so no process removes it as a leftover
         except BaseException:
             sink.close()
             remove()
@@ -138,10 +135,10 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
 @contextmanager
 def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[None]:
-    """Own a file while the block runs: other owners, in this process too, wait or get a `DataError`.
+    """Own a file while the block runs: other owners, also in this process, wait or get a `DataError`.
 
-    A small file beside the target is locked, which the system undoes if the process is killed. path: the target as the
-    caller named it. Where locks are unknown, nobody is refused.
+    A small file beside the target is locked; the system unlocks it if the process is killed. path: the target as the
+    caller named it. On systems without locks, everybody is an owner.
     """
     beside = target.with_name(f".{target.name}.lock")
     while True:
@@ -151,9 +148,8 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
             owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
             os.close(file)
             raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(beside)):
-                break
+        if _is_at(file, beside):
+            break
         os.close(file)  # its owner has just removed it
 
     def remove() -> None:
@@ -161,7 +157,7 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
             os.unlink(beside)  # while it is locked
 
     try:
-        with suppress(OSError):  # of a full disk; it is for messages
+        with suppress(OSError):  # of a full disk; the process id only serves messages
             os.truncate(file, 0)
             os.write(file, str(os.getpid()).encode())
         with undone_by_abort(remove):
@@ -172,7 +168,7 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
 
 
 def _lock(file: int, *, wait: bool = True) -> bool:
-    """Lock an open file, and return whether it is ours; where locks are unknown, it counts as ours only to wait for."""
+    """Lock an open file and return whether that worked; without support for locks it counts as locked if `wait`."""
     if fcntl is None:
         return wait
     try:
@@ -183,6 +179,7 @@ def _lock(file: int, *, wait: bool = True) -> bool:
 
 
 def _is_at(file: int, place: Path) -> bool:
+    """Whether an open file still has this path."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(place))
     except FileNotFoundError:
@@ -190,7 +187,7 @@ def _is_at(file: int, place: Path) -> bool:
 
 
 def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None:
-    """Remove files, or folders, with names of this form that no process holds: those of processes that were killed."""
+    """Remove files, or folders, with names of this form that no process has locked: killed processes left them."""
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             kind = entry.is_dir if folders else entry.is_file
@@ -199,7 +196,7 @@ def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None
                     left = os.open(entry.path, os.O_RDONLY)
                     try:
                         if _lock(left, wait=False):
-                            (rmtree if folders else os.unlink)(entry.path)
+                            (shutil.rmtree if folders else os.unlink)(entry.path)
                     finally:
                         os.close(left)
 
@@ -208,15 +205,15 @@ EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
-"""How many bytes a line may have, decompressed: a small file can hold one that no memory does. See `line_limit`."""
+"""Most bytes of a line, decompressed: a small compressed file can hold a line too long for memory; see `line_limit`."""
 LINES_OF_A_WHOLE = 64
-"""How many times as long a file may be that is not read by lines."""
+"""A file that is not read line by line may be this many times as long as a line."""
 
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
 _BLOCK_BYTES = 1 << 20
 _CELLS = 16
-"""How many times as much memory as its bytes the cells of a block of lines take for a while."""
+"""Bytes of memory that the cells of a block of lines take temporarily, for each byte of the block."""
 
 _SHOWN = 100
 _REMEDY = "if that is right, read it from Python with max_line_length"
@@ -228,18 +225,18 @@ _OTHER_MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 _CHANGED = "was changed while it was read; read it again when nobody writes to it"
-_LOOKED_AT = 64
+_PEEKED = 64
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
 _FEWEST_UNITS = 4
-"""Letters that tell an encoding where no byte order mark does."""
+"""Letters needed to recognise an encoding without a byte order mark."""
 
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
 
-    Raises `DataError` if it cannot be opened, is to be written (see `writing_later`), or, while being read, if it is
-    damaged, ends early, or is changed by somebody else.
+    Raises `DataError` if it cannot be opened, will be overwritten (see `writing_later`), or, while being read, if it is
+    damaged, ends early, or is changed by another process.
     """
     if str(path) != STDIN:
         _check_not_written(path)
@@ -250,9 +247,9 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
         raise DataError(f"cannot be read: {error}", path=path) from error
     try:
-        with _left_alone(raw, path):
+        with _unchanged(raw, path):
             stream = decompressed(raw, path)
-            check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
+            check_encoding(stream.peek(_PEEKED)[:_PEEKED], path)
             yield stream
     except DAMAGED as error:
         raise damaged(path, error) from error
@@ -265,14 +262,14 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def _left_alone(raw: BinaryIO, path: str | Path) -> Iterator[None]:
-    """Raise `DataError` if a file has another length or date after the block than before: what was read of it may be
-    half of one state and half of another, or end in the middle of a number.
+def _unchanged(raw: BinaryIO, path: str | Path) -> Iterator[None]:
+    """Raise `DataError` if the length or date of a file changes during the block: the data read may mix two states of
+    the file, or end in the middle of a number.
     """
     before = _state(raw)
     try:
         yield
-    except GeneratorExit:  # whoever reads has seen enough
+    except GeneratorExit:  # the reader needs no more
         raise
     except Exception as error:
         if _state(raw) != before:
@@ -283,7 +280,7 @@ def _left_alone(raw: BinaryIO, path: str | Path) -> Iterator[None]:
 
 
 def _state(raw: BinaryIO) -> tuple[int, int] | None:
-    """Return the length and the date of a regular file, `None` for anything else."""
+    """Return the length and the date of change of a regular file, `None` for anything else."""
     try:
         found = os.fstat(raw.fileno())
     except (OSError, ValueError):
@@ -292,7 +289,7 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
-    """Raise `DataError`, with the command that helps, where a file begins like a text in UTF-16 or UTF-32."""
+    """Raise `DataError`, with a command that converts it, where a file begins like a text in UTF-16 or UTF-32."""
     found = next((name for mark, name in _OTHER_MARKS if beginning.startswith(mark)), None)
     if found is None:
         for width, name in ((4, "UTF-32"), (2, "UTF-16")):
@@ -311,16 +308,16 @@ def check_encoding(beginning: bytes, path: str | Path) -> None:
 
 @contextmanager
 def writing_later(*paths: str | Path | None) -> Iterator[None]:
-    """Let nothing be read while the block runs that writing to these paths will overwrite, by whatever name.
+    """Refuse to read, while the block runs, any file that writing to these paths will overwrite, by whatever name.
 
     Raises `DataError` for such a file, or one in such a folder, and where two of the paths are the same.
     """
-    given = [path for path in paths if path is not None]
-    places = [Path(path).resolve() for path in given]
+    outputs = [path for path in paths if path is not None]
+    places = [Path(path).resolve() for path in outputs]
     for number, place in enumerate(places):
         if place in places[:number] and (place.is_file() or not place.exists()):
-            raise DataError("two outputs would go to this file; give another name to one of them", path=given[number])
-    before = _to_write.set((*_to_write.get(), *given))
+            raise DataError("two outputs would go to this file; give another name to one of them", path=outputs[number])
+    before = _to_write.set((*_to_write.get(), *outputs))
     try:
         yield
     finally:
@@ -329,7 +326,7 @@ def writing_later(*paths: str | Path | None) -> Iterator[None]:
 
 def _check_not_written(source: str | Path) -> None:
     for written in _to_write.get():
-        with suppress(OSError, ValueError):  # what is not there is not overwritten
+        with suppress(OSError, ValueError):  # a missing file cannot be overwritten
             same = Path(written).is_file() and Path(written).samefile(source)
             if same or (Path(written).is_dir() and Path(source).resolve().is_relative_to(Path(written).resolve())):
                 raise DataError(
@@ -339,16 +336,16 @@ def _check_not_written(source: str | Path) -> None:
 
 
 def head_of(path: str | Path, most: int) -> bytes:
-    """Return at most so many of the first bytes of a file, decompressed; raises `DataError` as `open_bytes` does."""
+    """Return at most `most` first bytes of a file, decompressed; raises `DataError` as `open_bytes` does."""
     with open_bytes(path) as stream:
         return stream.read(most)
 
 
 @contextmanager
 def line_limit(most: int | None) -> Iterator[None]:
-    """Let lines have so many bytes while the block runs, and files that are not read by lines 64 times as many.
+    """Limit lines to `most` bytes within the block, and files that are not read line by line to 64 times as many.
 
-    `None` leaves the limit as it is: 64 MiB. Raises `DataError` unless it is a whole number above 0.
+    `None` leaves the limit as it is, by default 64 MiB. Raises `DataError` unless it is a whole number above 0.
     """
     if most is None:
         yield
@@ -373,31 +370,27 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 class Bytes(NamedTuple):
-    """Some lines of a file as they stand in it, and the number of the first one."""
+    """Some consecutive lines of a file as bytes, and the number of the first line."""
 
     first: int
     data: bytes
 
     @property
     def n_lines(self) -> int:
-        """How many lines they are."""
         return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
 
 
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
-    """Yield all lines of a stream that `open_bytes` opened, many at once.
-
-    Raises `DataError` for a line beyond `longest_line`.
-    """
+    """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` for one that is too long."""
     most, first = longest_line.get(), 1
     while data := stream.read(min(_BLOCK_BYTES, most)):
         checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
         if len(data) > most:
-            _check_lengths(data, most, path, first)
+            _refuse_long_line(data, most, path, first)
         if first == 1:
-            _check_ends(data, path)
+            _check_line_ends(data, path)
         room_for(_CELLS * len(data), "reading")
         block = Bytes(first, data)
         yield block
@@ -411,24 +404,24 @@ def lines_of(block: Bytes, path: str | Path) -> list[str]:
     return [line.removesuffix("\r") for line in texts] if "\r" in text else texts
 
 
-def _check_ends(data: bytes, path: str | Path) -> None:
-    """Raise `DataError` where the lines at the beginning of a file end with carriage returns alone."""
-    json = data.removeprefix(BYTE_ORDER_MARK).startswith((b"{", b"["))  # where they are white space
+def _check_line_ends(data: bytes, path: str | Path) -> None:
+    """Raise `DataError` where the first lines of a file end with carriage returns alone."""
+    json = data.removeprefix(BYTE_ORDER_MARK).startswith((b"{", b"["))  # in which carriage returns are white space
     if data.count(b"\r") > 1 and b"\n" not in data and not json:
         raise DataError("lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n'", path=path)
 
 
-def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None:
+def _refuse_long_line(data: bytes, most: int, path: str | Path, first: int) -> None:
     for number, line in enumerate(io.BytesIO(data), first):
         if len(line) > most:
             beginning = quoted(line[:_SHOWN].decode(errors="replace"))
             raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
 
 
-def whole(stream: IO[bytes], path: str | Path) -> bytes:
-    """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
+def read_all(stream: IO[bytes], path: str | Path) -> bytes:
+    """Return all bytes of a stream; raises `DataError` where they exceed `most_of_a_whole`."""
     content = io.BytesIO()
-    while block := stream.read(_BLOCK_BYTES):  # asked for at once, the most there may be would be set aside
+    while block := stream.read(_BLOCK_BYTES):  # reading all at once would allocate as much as the file may have
         checkpoint()
         room_for(len(block), "reading")
         content.write(block)
@@ -437,34 +430,34 @@ def whole(stream: IO[bytes], path: str | Path) -> bytes:
 
 
 def most_of_a_whole() -> int:
-    """Return how many bytes a file may have that is not read by lines."""
+    """Return the most bytes that a file may have that is not read line by line."""
     return longest_line.get() * LINES_OF_A_WHOLE
 
 
 def check_size(size: int, path: str | Path) -> None:
-    """Raise `DataError` where a file has more bytes than one that is not read by lines may have."""
+    """Raise `DataError` where the size of a file exceeds `most_of_a_whole`."""
     most = most_of_a_whole()
     if size > most:
         raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
 
 
 def check_lines(text: str, path: str | Path) -> None:
-    """Raise `DataError` where a line of a whole text is longer than `longest_line`."""
+    """Raise `DataError` where a line of a text is longer than `longest_line`."""
     if len(text) > longest_line.get():
-        _check_lengths(text.encode("utf-8"), longest_line.get(), path, 1)
+        _refuse_long_line(text.encode("utf-8"), longest_line.get(), path, 1)
 
 
 def read_text(path: str | Path) -> str:
     """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
     with open_bytes(path) as stream:
-        return decoded(whole(stream, path), path).replace("\r\n", "\n")
+        return decoded(read_all(stream, path), path).replace("\r\n", "\n")
 
 
 def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
-    """Return bytes of a file, which begin on this line, as text without a byte order mark.
+    """Return bytes of a file, from `first_line` on, as text without a byte order mark.
 
     Raises `DataError` with the line for a byte that is not UTF-8, and for a byte order mark at the beginning of a later
-    line, which would be part of an id there.
+    line, where it would become part of an id.
     """
     data = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
     inner = 0 if data.startswith(BYTE_ORDER_MARK) else data.find(b"\n" + BYTE_ORDER_MARK) + 1
@@ -480,9 +473,9 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
 
 
 def text_of(packed: bytes, name: str) -> str:
-    """Return what `read_text` does for a file of these bytes; name is that in errors."""
+    """Return the text of a file with these bytes, as `read_text` does; name: that of the file in errors."""
     try:
-        data = whole(decompressed(io.BytesIO(packed), name), name)
+        data = read_all(decompressed(io.BytesIO(packed), name), name)
     except DAMAGED as error:
         raise damaged(name, error) from error
     return decoded(data, name).replace("\r\n", "\n")
@@ -494,9 +487,9 @@ def is_archive(path: str | Path) -> bool:
 
 
 def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the files of a tar archive, each of them perhaps compressed.
+    """Yield the name and the text of each file in a tar archive; the files may be compressed.
 
-    Raises `DataError`, which names archive and file, for what is damaged, too large or not UTF-8.
+    Raises `DataError`, which names archive and file, for one that is damaged, too large or not UTF-8.
     """
     with open_bytes(path) as stream:
         try:
@@ -505,13 +498,13 @@ def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
                     part = archive.extractfile(member) if member.isfile() else None
                     if part is not None:
                         name = f"{path}/{member.name}"
-                        yield member.name, text_of(whole(part, name), name)
+                        yield member.name, text_of(read_all(part, name), name)
         except tarfile.TarError as error:
             raise DataError(f"the archive is damaged: {error}", path=path) from error
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, which appears whole or not at all; compressed if its name ends in .gz, .xz or .zst."""
+    """Write a text file as `atomic_writer` does."""
     with atomic_writer(path) as stream:
         stream.write(text)
 
@@ -520,19 +513,18 @@ def write_text(path: str | Path, text: str) -> None:
 def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
-    It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
-    regular file, such as a pipe, is written directly. What killed processes left beside `path` is removed. Raises
-    `DataError` if the place cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8
-    cannot hold.
+    It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. Pipes and other
+    special files are written directly. Scratch files of killed processes beside `path` are removed. Raises `DataError`
+    if the file cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8 cannot hold.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
-        with Sink(target, "wb", path) as sink, _packed(sink, target) as text:
+        with Sink(target, "wb", path) as sink, _text_writer(sink, target) as text:
             yield text
         return
     target = target.resolve()
     with scratch_file(target, path) as sink:
-        with _packed(sink, target) as text:
+        with _text_writer(sink, target) as text:
             yield text
         with writing_to(path):
             os.fsync(sink.fileno())
@@ -552,8 +544,8 @@ def check_place(path: str | Path) -> None:
 
 
 @contextmanager
-def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
-    """Open a text stream into a file, which is open at the end of the block unless this raises."""
+def _text_writer(sink: Sink, target: Path) -> Iterator[TextIO]:
+    """Open a text stream into a file, compressed by the target's ending; the file stays open unless this raises."""
     raw = io.BufferedWriter(sink)
     try:
         with compressor(raw, target) as packed:
@@ -562,7 +554,7 @@ def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
                 yield text
                 text.flush()
             except BaseException:
-                sink.abandoned = True  # closing writes what is left, which would fail again
+                sink.abandoned = True  # closing would write the rest of the buffer and fail again
                 text.close()
                 raise
             text.detach()

@@ -1,6 +1,6 @@
-"""Ctrl-C and its like: in a search a wish to stop, heeded between two slices of work; elsewhere a command's end.
+"""Ctrl-C and similar signals: a search ends after its current slice of work, any other command at once.
 
-Nothing but small parts of the standard library is imported: a command takes the signals before all else.
+Only small parts of the standard library are imported, because a command installs the handlers before all else.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from types import FrameType
 from typing import Any, NoReturn
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""What a command treats as Ctrl-C; SIGHUP comes when its terminal is closed."""
+"""Signals that a command treats as Ctrl-C; SIGHUP comes when its terminal is closed."""
 
 _undoing: dict[object, Callable[[], object]] = {}
 
 
 def take_signals() -> None:
-    """Let each of `SIGNALS` that is not ignored end this process with `abort`; for commands, not for the library."""
+    """Make each of `SIGNALS` that is not ignored end this process with `abort`; for commands, not for the library."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, abort)
-    # All is said and done by then, and Python is about to hand the signals back: one would kill it on its last steps.
+    # At exit, Python restores the default handlers; a signal would then kill a process whose work is done.
     atexit.register(_ignore_signals)
 
 
@@ -35,25 +35,25 @@ def _ignore_signals() -> None:
 
 
 def abort(number: int, frame: FrameType | None) -> NoReturn:
-    """End the process with exit code 128 + number, after what `undone_by_abort` holds.
+    """Run the functions of `undone_by_abort` and end the process with exit code 128 + number.
 
-    No exception: one that is raised anywhere, in an import or a finaliser, can be lost, come out as
-    another one, or be printed with its traceback.
+    It raises no exception: within an import or a finaliser, one can be lost, replaced by another one, or printed with
+    its traceback.
     """
     del frame
     _ignore_signals()
-    threading.excepthook = lambda _: None  # threads that wait for workers would complain of their end
+    threading.excepthook = lambda _: None  # threads that wait for workers would report their end
     for undo in list(_undoing.values()):
         with suppress(Exception):
             undo()
     with suppress(OSError):
-        os.write(2, b"lpmert: interrupted\n")  # not sys.stderr, in which the signal may have come
+        os.write(2, b"lpmert: interrupted\n")  # the signal may have interrupted a write to sys.stderr
     os._exit(128 + number)
 
 
 @contextmanager
 def undone_by_abort(undo: Callable[[], object]) -> Iterator[None]:
-    """Have a function called if the process is aborted within the block, at whatever moment."""
+    """Call `undo` if the process is aborted within the block, at whatever moment."""
     key = object()
     _undoing[key] = undo
     try:
@@ -64,7 +64,7 @@ def undone_by_abort(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Let the processes that are started within the block never see `SIGNALS`; it is for their parent to end them."""
+    """Block `SIGNALS` in processes that are started within the block, since their parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -78,10 +78,10 @@ def signals_blocked() -> Iterator[None]:
 class Interrupts:
     """While it is entered, the first Ctrl-C sets `pressed`; a second one raises `KeyboardInterrupt` as usual.
 
-    In a command the other `SIGNALS` do the same, and the second one aborts. `number` is the signal that came first. An
-    exception in the middle of compiled code can be lost or come out as another one. Where this is
-    not the main thread, or somebody else handles the signal, nothing changes. Within another of its kind, both note the
-    signal, and one that came before counts for both.
+    The first one raises nothing, because an exception within compiled code can be lost or replaced by another one. In a
+    command the other `SIGNALS` do the same, and the second one aborts. `number` is the signal that came first. Nothing
+    changes outside the main thread, or for signals with a handler of the caller. Nested instances all record the
+    signal; an inner one starts with the state of the outer one.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Arrays that lie in a file and not in memory: pages come when they are read, and go when they are released."""
+"""Arrays in temporary files instead of memory: their pages are loaded when read, and can be released."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 
 MANY = 1 << 20
-"""Rows from which on arrays are kept in a file, and only hypotheses that may win are kept in memory."""
+"""Number of rows from which on arrays lie in a file; only hypotheses that may win then stay in memory."""
 
 _PIECE = 1 << 19
-"""Numbers of a piece: 4 MiB."""
+"""Numbers in a piece, 4 MiB."""
 
 _ROWS = 1 << 16
-"""Rows of a block."""
+"""Rows in a block."""
 
 
 class _Pages(mmap.mmap):
-    """The pages of a private, unnamed file, which no other process can change."""
+    """The pages of a private, unnamed file that no other process can change."""
 
 
 class Spool:
-    """Numbers on their way to a file without a name, in the folder for temporary files; it goes when the array goes."""
+    """Writes numbers to an unnamed temporary file, which lives as long as the array made of it."""
 
     def __init__(self) -> None:
         self._size = 0
         try:
             self._file = tempfile.TemporaryFile(prefix="lpmert-")  # noqa: SIM115
         except OSError as error:
-            raise _trouble(error) from error
+            raise _spool_error(error) from error
 
     def add(self, numbers: Any) -> None:
         """Append numbers, as float64 without negative zeros."""
@@ -43,28 +43,28 @@ class Spool:
         try:
             self._file.write(plain.data)
         except OSError as error:
-            raise _trouble(error) from error
+            raise _spool_error(error) from error
         self._size += plain.size
 
     def array(self, width: int) -> FloatArray:
-        """Return all as rows [M, width], read-only."""
+        """Return all numbers as read-only rows [M, width]; call it once, at the end."""
         try:
             self._file.flush()
             with self._file:
                 pages = _Pages(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            raise _trouble(error) from error
+            raise _spool_error(error) from error
         return np.frombuffer(pages, dtype=np.float64, count=self._size).reshape(-1, width)
 
 
 class Growing:
-    """Rows of numbers that come one by one, or some at a time; many of them go to a file.
+    """A table of numbers that grows by rows; a large one is kept in a file.
 
-    expected: their number, if known.
+    expected: the number of rows, if known.
     """
 
     def __init__(self, expected: int | None = None) -> None:
-        self._held = array("d")
+        self._in_memory = array("d")
         self._rows = 0
         self._spool = Spool() if (expected or 0) >= MANY else None
 
@@ -72,35 +72,35 @@ class Growing:
         return self._rows
 
     def add(self, numbers: Any, rows: int = 1) -> None:
-        """Append the numbers of so many rows: an array, or anything to iterate over."""
+        """Append the numbers of `rows` rows, an array or any iterable."""
         if isinstance(numbers, np.ndarray):
-            self._held.frombytes(np.ascontiguousarray(numbers, dtype=np.float64).data.cast("B"))
+            self._in_memory.frombytes(np.ascontiguousarray(numbers, dtype=np.float64).data.cast("B"))
         else:
-            self._held.extend(numbers)
+            self._in_memory.extend(numbers)
         self._rows += rows
-        if (self._rows >= MANY or self._spool) and len(self._held) >= _PIECE:
+        if (self._rows >= MANY or self._spool) and len(self._in_memory) >= _PIECE:
             self._spool = self._spool or Spool()
             self._spill(self._spool)
 
     def whole(self) -> FloatArray:
-        """Return all numbers one after the other; there are no more to come."""
+        """Return all numbers as a flat array; call it once, at the end."""
         if self._spool is None:
-            return np.frombuffer(self._held) if self._held else np.empty(0)
+            return np.frombuffer(self._in_memory) if self._in_memory else np.empty(0)
         self._spill(self._spool)
         return self._spool.array(1).reshape(-1)
 
     def rows(self) -> FloatArray:
-        """Return the rows [M, ...]; there are no more to come."""
+        """Return the rows [M, ...]; call it once, at the end."""
         return self.whole().reshape(self._rows, -1)
 
     def _spill(self, spool: Spool) -> None:
-        if self._held:
-            spool.add(np.frombuffer(self._held))
-        self._held = array("d")
+        if self._in_memory:
+            spool.add(np.frombuffer(self._in_memory))
+        self._in_memory = array("d")
 
 
 def taken(rows: FloatArray, chosen: IntArray) -> FloatArray:
-    """Return a copy of chosen rows [M, ...]; many of them lie in a file, as do those that are read."""
+    """Return a copy of the chosen rows [M, ...], in a file if there are many."""
     if len(chosen) < MANY:
         return rows[chosen]
     spool = Spool()
@@ -110,11 +110,11 @@ def taken(rows: FloatArray, chosen: IntArray) -> FloatArray:
     return spool.array(rows.shape[1])
 
 
-def _trouble(error: Exception) -> DataError:
+def _spool_error(error: Exception) -> DataError:
     if getattr(error, "errno", None) == errno.ENOMEM:
         return DataError(
-            "many hypotheses are kept in a temporary file, for which this process has too few addresses (ulimit -v); "
-            "they take no memory: limit that instead, with --memory-limit (memory_limit) or ulimit -d"
+            "many hypotheses are kept in a temporary file, for which the address space of this process is too small "
+            "(ulimit -v); limit its memory instead, which they do not take: --memory-limit (memory_limit) or ulimit -d"
         )
     return DataError(
         f"many hypotheses are kept in a temporary file, and {tempfile.gettempdir()} cannot take it "
@@ -128,14 +128,14 @@ def is_mapped(rows: Any) -> bool:
 
 
 def released(rows: Any) -> None:
-    """Let the pages of an array go if it comes from a `Spool`; they are read again when they are needed."""
+    """Drop the pages of an array that comes from a `Spool` from memory; the next access loads them again."""
     pages = _pages(rows)
     if pages is not None and hasattr(pages, "madvise"):
         pages.madvise(mmap.MADV_DONTNEED)
 
 
 def pieces(rows: Any) -> Iterator[Any]:
-    """Yield the numbers of an array of rows one piece after the other; those of a file are released."""
+    """Yield the numbers of an array in flat pieces; pages of a file are released after use."""
     flat = rows.reshape(-1)
     for begin in range(0, len(flat), _PIECE):
         yield flat[begin : begin + _PIECE]
@@ -143,7 +143,7 @@ def pieces(rows: Any) -> Iterator[Any]:
 
 
 def blocks_of_rows(rows: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number of the first row of each block and the block, of rows [M, ...]; those of a file are released."""
+    """Yield blocks of rows [M, ...], each after the number of its first row; pages of a file are released after use."""
     for begin in range(0, len(rows), _ROWS):
         yield begin, rows[begin : begin + _ROWS]
         released(rows)

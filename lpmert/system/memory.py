@@ -1,6 +1,6 @@
-"""How much memory a call holds, this process and those that work for it, and how much it may hold.
+"""The memory that a call and its worker processes hold, and its limit.
 
-What counts is what is resident; of other processes that work for this one, what they do not share.
+Only resident memory counts; of worker processes, only the part that they do not share.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from pathlib import Path
 from typing import Any
 
 _SHARE = 0.9
-"""Share of the free memory that may be taken without a limit."""
+"""Share of the free memory that a call may take if it has no limit."""
 
 _RESERVE = 1 / 32
-"""Share of the limit reserved for the work between two looks, and for the report."""
+"""Share of the limit reserved for the work between two measurements, and for the report."""
 
 _PAUSE = 0.005
-"""Seconds between two looks."""
+"""Seconds between two measurements, for each process."""
 
 _FADING = 0.9
-"""What counts of the growth before the last look."""
+"""Factor by which the recorded growth fades from one measurement to the next."""
 
 _MMAP_THRESHOLD = -3
-"""A number of glibc's malloc.h."""
+"""M_MMAP_THRESHOLD in glibc's malloc.h."""
 
 _LARGE = 1 << 20
-"""Bytes of an array that goes back at once."""
+"""Bytes from which on a freed array is returned to the system at once."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 @cache
 def _process(pid: int) -> Any:
-    import psutil  # what takes no memory loads none of it
+    import psutil  # imported here: commands that measure no memory do without
 
     return psutil.Process(pid)
 
 
 def resident() -> int:
-    """Return how many bytes of this process are in memory."""
+    """Return the resident bytes of this process."""
     return int(_process(os.getpid()).memory_info().rss)
 
 
 def _resident_apart(pid: int) -> int:
-    """Return how many bytes of another process are in memory, without what others may share where that is known
-    (Linux); 0 if it has ended.
+    """Return the resident bytes of another process, without shared ones where these are known (Linux); 0 if it has
+    ended.
     """
     import psutil
 
@@ -62,7 +62,7 @@ def _resident_apart(pid: int) -> int:
 
 
 def group_of(leader: int) -> list[int]:
-    """Return the processes of a group, by the id of the one that leads it."""
+    """Return the ids of the processes in the group that `leader` leads."""
     import psutil
 
     found = [leader]
@@ -78,7 +78,7 @@ _working: list[Callable[[], Iterable[int]]] = []
 
 @contextmanager
 def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
-    """Count other processes, by their ids, within the block."""
+    """Count the memory of these processes, given by their ids, within the block."""
     _working.append(processes)
     try:
         yield
@@ -87,14 +87,14 @@ def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
 
 
 def held() -> tuple[int, int]:
-    """Return how many bytes this process and those that work for it hold, and how many they are."""
+    """Return the bytes that this process and its workers hold, and the number of these processes."""
     others = {pid for processes in [*_working] for pid in processes()}
     return resident() + sum(map(_resident_apart, others)), 1 + len(others)
 
 
 def free() -> int:
-    """Return how many bytes this process may still take: what the machine has left, and on Linux the group of processes
-    that it is in, and its own limits of addresses (ulimit -v) and of data (ulimit -d).
+    """Return how many more bytes this process may take: the free memory of the machine or, on Linux, what is left of
+    the limits of its cgroup, its address space (ulimit -v) or its data (ulimit -d), whichever is least.
     """
     import psutil
 
@@ -114,76 +114,77 @@ def free() -> int:
 
 
 def give_back() -> None:
-    """Return memory that was freed to the machine, where the C library keeps it: it would count as resident."""
+    """Return freed memory that the C library keeps to the system; it would count as resident."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_little() -> None:
-    """Have the C library return large arrays to the system as soon as they are freed."""
+    """Make the C library return large arrays to the system as soon as they are freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 class Allowance:
-    """What a call may hold. limit: bytes of its processes, `None` for what they hold and nine tenths of what is free.
+    """The memory that a call may hold.
 
-    reserve: bytes that are kept for the end. refused: whether the last bytes that were asked for did not fit.
+    limit: bytes of all its processes, `None` for what they hold now plus nine tenths of the free memory. reserve: bytes
+    that stay free for the end of the call. refused: whether the last request did not fit.
     """
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held, _ = held()
-        self._given = limit is not None
+        self._has_limit = limit is not None
         self.limit = self._held + int(_SHARE * free()) if limit is None else limit
-        self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
+        self._reserve, self._growth, self._next_measurement, self._spent = reserve, 0.0, 0.0, False
         self.refused = False
 
     @property
     def spent(self) -> bool:
-        """Whether the limit is so near that work must end; once true, it stays so."""
+        """Whether memory is so near the limit that work must end; once true, it stays true."""
         now = time.perf_counter()
-        if self._spent or now < self._look:
+        if self._spent or now < self._next_measurement:
             return self._spent
         before, (self._held, processes) = self._held, held()
-        self._look = now + _PAUSE * processes
+        self._next_measurement = now + _PAUSE * processes
         self._growth = max(float(self._held - before), _FADING * self._growth)
-        self._spent = self._held + max(self._kept, 2.0 * self._growth) > self.limit
+        self._spent = self._held + max(self._reserved, 2.0 * self._growth) > self.limit
         return self._spent
 
     @property
-    def _kept(self) -> int:
+    def _reserved(self) -> int:
         return max(self._reserve, int(_RESERVE * self.limit))
 
     @property
     def left(self) -> int:
-        """How many bytes more fit before the limit is near."""
-        return max(0, self.limit - held()[0] - self._kept)
+        """How many more bytes fit beside the reserve."""
+        return max(0, self.limit - held()[0] - self._reserved)
 
     def grants(self, size: int) -> bool:
-        """Ask for so many more bytes, and return whether they fit; `refused` keeps the answer."""
+        """Return whether `size` more bytes fit, and set `refused` accordingly."""
         self.refused = size > self.left
         return not self.refused
 
     def check(self, size: int, what: str) -> None:
-        """Raise `DataError` where so many more bytes do not fit beside what is held."""
+        """Raise `DataError` where `size` more bytes, which `what` takes, exceed the limit."""
         if held()[0] + size > self.limit:
-            from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
+            from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
 
             raise DataError(self.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
 
     def shortage(self, more: str = "") -> str:
-        """Return what there is too little of, and the remedy; more: what else is needed, or by what memory is used."""
+        """Return an error's text: the limit, the memory in use, and the remedy; more: goes on about the use."""
         limit, used = _shown(self.limit), f"{_shown(held()[0])} are in use{more}"
-        if not self._given:
+        if not self._has_limit:
             return (
-                f"too little memory is free: {used}, which makes more than the {limit} that there are; end other "
-                "programs, or give it fewer lists or features"
+                f"too little memory is free: {used}, more than the {limit} available; end other programs, or give it "
+                "fewer lists or features"
             )
         return f"the memory limit of {limit} is too low: {used}; allow more with --memory-limit (memory_limit)"
 
     @contextmanager
     def enforced(self) -> Iterator[Allowance]:
-        """Let `room_for` be about this within the block."""
+        """Make this the allowance that `room_for` checks within the block."""
         token = _enforced.set(self)
         try:
             yield self
@@ -192,7 +193,7 @@ class Allowance:
 
     @contextmanager
     def enforced_if_any(self) -> Iterator[Allowance]:
-        """The same where there is anything left now; without any memory, too, a small search has a result."""
+        """Like `enforced`, unless nothing is left: a small search has a result even then."""
         with nullcontext() if self.spent else self.enforced():
             yield self
 
@@ -201,8 +202,9 @@ _enforced: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def room_for(size: int, what: str) -> None:
-    """Raise `DataError` where so many more bytes do not fit beside what the process holds, for work without which
-    there is no result.
+    """Raise `DataError` where `size` more bytes, which `what` takes, exceed the enforced allowance.
+
+    It is for work without which there is no result; other work calls `checkpoint`.
     """
     allowance = _enforced.get()
     if allowance is not None:

@@ -1,8 +1,8 @@
-"""Streams of bytes: pipes that can be read again, and what gzip, xz or zstandard packed.
+"""Streams of bytes: pipes that can be read again, and compression by gzip, xz and zstandard.
 
-Packing is told by content on reading, by the ending on writing. What comes out of standard input and of named pipes,
-such as <(command) in a shell, is kept in a temporary file while a command runs: a format is told from the beginning of
-a file, and references are read more than once.
+Compression is recognised by content on reading, and by the ending of the file on writing. The bytes of standard input
+and of named pipes, such as <(command) in a shell, are kept in a temporary file while a command runs: the format is
+detected from the beginning of a file, and references are read more than once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
-"""What unpacking raises for bytes that are damaged, or end early."""
+"""What decompression raises for bytes that are damaged or end early."""
 
 _LEVEL = 6
-"""Of gzip, as the program has it: 9 takes three times as long for a few percent."""
+"""The default of the gzip program: 9 takes three times as long for a few percent."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -37,7 +37,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
-    """Return what a stream holds, which reading may find `DAMAGED`; path is its name in errors."""
+    """Return a stream of the decompressed bytes, whose reads may raise `DAMAGED` errors; path: its name in errors."""
     head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
     stream.seek(-len(head), os.SEEK_CUR)
     if head.startswith(_GZIP_MAGIC):
@@ -54,7 +54,7 @@ def decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
 
 
 class _Zstandard(io.RawIOBase):
-    """What the frames of a stream hold; zstandard's own reader takes a truncated frame for the end of the file."""
+    """The decompressed frames of a stream; zstandard's own reader takes a truncated frame for the end of the file."""
 
     _STEP = 1 << 10  # a block of 128 KiB may take 4 bytes
 
@@ -91,7 +91,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
-    """Return a stream that packs into `raw` as the ending of the target says, and does not close it."""
+    """Return a stream that compresses into `raw`, by the ending of the target, and does not close it."""
     if target.suffix == ".gz":
         return gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0)
     if target.suffix == ".xz":
@@ -113,8 +113,8 @@ def _zstandard(path: str | Path) -> Any:
 
 
 def damaged(path: str | Path, why: object) -> DataError:
-    """Return the error for what cannot be unpacked."""
-    from lpmert.errors import DataError  # which imports numpy, and commands start without
+    """Return the error for bytes that cannot be decompressed."""
+    from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
 
     return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
 
@@ -122,39 +122,39 @@ def damaged(path: str | Path, why: object) -> DataError:
 STDIN = "-"
 
 _IN_MEMORY = 16 << 20
-"""Bytes of a pipe that are kept in memory; of a larger one all are in a file."""
+"""Bytes of a pipe that are kept in memory; longer ones go to a file."""
 
 _Key = tuple[int, int] | str
 """Device and node of a pipe, or `STDIN`."""
 
 
 class _Pipe:
-    """A pipe, with all that has come out of it so far."""
+    """A pipe, with a copy of all bytes read from it so far."""
 
     def __init__(self, source: Any) -> None:
         self.source, self.size = source, 0
-        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="lpmert-")  # noqa: SIM115
+        self._copy = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="lpmert-")  # noqa: SIM115
 
-    def part(self, start: int, most: int) -> bytes:
-        """Return some bytes from a place on, none only at the end."""
+    def read_at(self, start: int, most: int) -> bytes:
+        """Return at most `most` bytes from this offset on; none only at the end."""
         if start < self.size:
-            self._kept.seek(start)
-            return self._kept.read(most)
+            self._copy.seek(start)
+            return self._copy.read(most)
         data: bytes = getattr(self.source, "read1", self.source.read)(most)
-        self._kept.seek(self.size)
-        self._kept.write(data)
+        self._copy.seek(self.size)
+        self._copy.write(data)
         self.size += len(data)
         return data
 
     def close(self) -> None:
-        """Forget what came out of it, and close it unless it is standard input."""
-        self._kept.close()
+        """Delete the copy, and close the pipe unless it is standard input."""
+        self._copy.close()
         if self.source is not sys.stdin.buffer:
             self.source.close()
 
 
 class _FromStart(io.RawIOBase):
-    """A pipe as a file that is read from its start."""
+    """A pipe as a file that is read from its start; shared: closing it leaves the pipe open."""
 
     def __init__(self, pipe: _Pipe, *, shared: bool) -> None:
         self._pipe, self._place, self._shared = pipe, 0, shared
@@ -166,7 +166,7 @@ class _FromStart(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go back or forward within what has been read; the end of a pipe is not known."""
+        """Move within the bytes read so far; the end of a pipe is unknown."""
         if whence == os.SEEK_END:
             raise io.UnsupportedOperation("the end of a pipe")
         self._place = offset + (self._place if whence == os.SEEK_CUR else 0)
@@ -178,7 +178,7 @@ class _FromStart(io.RawIOBase):
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        data = self._pipe.part(self._place, len(buffer))
+        data = self._pipe.read_at(self._place, len(buffer))
         self._place += len(data)
         buffer[: len(data)] = data
         return len(data)
@@ -189,7 +189,7 @@ _pipes: ContextVar[dict[_Key, _Pipe] | None] = ContextVar("pipes", default=None)
 
 @contextmanager
 def buffered_pipes() -> Iterator[None]:
-    """Let every pipe be opened as often as wanted while the outermost such block runs."""
+    """Let every pipe be opened any number of times while the outermost such block runs."""
     if _pipes.get() is not None:
         yield
         return

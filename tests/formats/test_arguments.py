@@ -110,7 +110,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
      lambda: read("dev.jsonl", segment="utt", features="am", loss="lm", text="errors")),
     ("source must be a sequence, not 7", lambda: read(7)),
     ("all the same number of rows", lambda: read({"a": [1], "b": [1, 2]})),
-    ("column 'a' is no row of values", lambda: read({"a": np.ones((2, 2))})),
+    ("column 'a' is not one-dimensional", lambda: read({"a": np.ones((2, 2))})),
     ("no rows", lambda: read({"list": [], "a": [], "loss": []})),
     ("row 1: column 'list' is True, not a string or an integer", lambda: read({**TABLE_OF_3, "list": [True, 1]})),
     ("row 2: list '1' is 1 on row 1; write all ids", lambda: read({**TABLE_OF_3, "list": (1, "1")})),

@@ -85,7 +85,7 @@ def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
     del columns["text"]  # which is no feature by its name
     assert read(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
     assert read(tmp_path / "x.tsv", features="lm,*r*", **columns).names == ("lm", "rank", "decoder", "ref_words")
-    with pytest.raises(DataError, match=r"no name is like 'LM\*'; there are utt, rank"):
+    with pytest.raises(DataError, match=r"no name matches 'LM\*'; the names are utt, rank"):
         read(tmp_path / "x.tsv", features="LM*", **columns)
     write(small(names=["LM_0", "TM_0"]), tmp_path / "x.npz")
     assert read(tmp_path / "x.npz", features="LM*").names == ("LM_0",)

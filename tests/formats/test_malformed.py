@@ -289,7 +289,7 @@ TABLE: list[Case] = [
         (SET + SECOND.replace(', "b": 2', ""), 2, "candidate 1 has the scores a; the candidates before have a, b"),
         (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "the scores a, c; the candidates before have a, b"),
         (SET + SECOND.replace('"b": 2', '"a": 2'), 2, "the key 'a' occurs twice"),
-        (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number but a text"),
+        (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number but a string"),
         (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: column 'b' is True, not a number; write 1"),
         (SET + SECOND.replace('"b": 2', '"b": NaN'), 2, "NaN is not a finite number"),
         (SET + SECOND.replace('"b": 2', '"b": 1e400'), 2, "candidate 1: column 'b' is inf, not a finite number"),

@@ -285,7 +285,7 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, 
     [
         (PLAIN, {"symbols": "<eps> 0\nthe 5\n"}, "x", "label 6 is not among the symbols"),
         (PLAIN, {"symbols": "the\n"}, "words.txt", "'the' should be a word and its number"),
-        (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is the number of 'the' already"),
+        (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is already the number of 'the'"),
         (PLAIN, {"symbols": ""}, "words.txt", "empty file"),
         (ACCEPTOR, {"symbols": SYMBOLS}, "x", "the labels are words; leave the symbols out"),
         (ON_LINKS, {"n_best": 0}, "", "n_best must be a whole number of at least 1; got 0"),
