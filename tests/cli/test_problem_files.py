@@ -135,7 +135,7 @@ WRONG = {
     "ties = 'none'\n": "ties: 'none' is not one of",
     "gain = 'right'\n": "gain: loss is there, too; give one of",
     'text-file = "a\\u0000b"\n': "text-file: embedded null",
-    "set.restarts = 3\n": r"set: 'restarts=3' is none of the metric's",
+    "set.restarts = 3\n": r"set: 'restarts=3' is not an option of the metric",
     "fix = \n": r"not TOML: .*line 5",
 }
 
