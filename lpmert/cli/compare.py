@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -11,7 +11,7 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import option
+from lpmert.cli.options import option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, naming, say
@@ -29,18 +29,29 @@ if TYPE_CHECKING:
 _UNSEEN = "Unseen lists"
 
 
+@dataclass(frozen=True)
+class _SearchForOptimum(OneSearch):
+    """A search for the optimum beside other work, which has a time limit by default."""
+
+    heading = "Search"
+
+    time_limit: float | None = time_limit(f"{OPTIMUM_SECONDS:g} for the optimum")
+
+
 @command(
     "compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5",
     heading="What to compare",
 )
 def compare(
-    search: OneSearch,
+    search: _SearchForOptimum,
     start: StartOptions,
     sources: Sources,
     held_out: HeldOut,
     out: Output,
     methods: tuple[str, ...] | None = option(
-        "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
+        "A,B,C",
+        f"Methods.  [default: {','.join(DEFAULT_METHODS)}; for whole lattices {','.join(DEFAULT_ON_LATTICES)}]",
+        values.method_names,
     ),
     weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
     seeds: int = option("N", "Runs of each random method.", default=SEEDS),
@@ -54,9 +65,9 @@ def compare(
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
-    Then --method searches for the optimum, from the best weights found, for --time-limit seconds (60 by default). --set
-    NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`:
-    numbers, pairs, or a file of this or another tool.
+    Then --method searches for the optimum, from the best weights found, until --time-limit. --set NAME=VALUE is for
+    that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`: numbers, pairs,
+    or a file of this or another tool.
 
     For each method, the table shows: the mean loss of its runs and the best one; Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
@@ -69,8 +80,7 @@ def compare(
     the first method, with intervals of 95 % and p-values that allow for overlapping splits.
 
     The exit code is 3 if a limit stopped the search for the optimum, or the memory limit stopped the comparison. DATA
-    is as for `lpmert solve`. Lattices are used with all their paths, for which the default is `--methods
-    och,average,nelder-mead`; most methods need lists, which --n-best extracts.
+    is as for `lpmert solve`. Lattices are used with all their paths; most methods need lists, which --n-best extracts.
     """
     if sources.source is not None and cv is None:
         raise click.UsageError("--source needs --cv.")
@@ -132,7 +142,7 @@ def _print_run(out: Output, unit: Unit, held_out_unit: Unit | None, name: str, r
     heading=_UNSEEN,
 )
 def tune(
-    search: OneSearch,
+    search: _SearchForOptimum,
     sources: Sources,
     held_out: HeldOut,
     weights: WeightsOut,

@@ -171,6 +171,8 @@ _UNUSED = "Accepted for compatibility; has no effect."
 class _Options:
     """The options of Moses' `mert`, and a time limit."""
 
+    heading = "Options"
+
     dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", default="features.data")
     scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", default="statscore.data")

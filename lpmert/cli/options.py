@@ -174,7 +174,8 @@ def command(
         settings["params"] = every
         text = getdoc(function) or ""
         short = " ".join(text.partition("\n\n")[0].split())
-        return cls(function.__name__, callback=run, help=text, short_help=short, example=example, **settings)
+        name = function.__name__.replace("_", "-")
+        return cls(name, callback=run, help=text, short_help=short, example=example, **settings)
 
     return decorate
 

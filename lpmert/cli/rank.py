@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NONE = "none"
 _DECIMALS = 6
 _SECONDS = 60.0
-_SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
+ENGINE_NAMES = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def rank(
     cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS),
     seed: int = seed(),
     write: str | None = option(
-        "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
-        click.Choice(_SETTINGS), group="Output"
+        "ENGINE", f"Print settings with the weights instead of the report: {', '.join(ENGINE_NAMES)}.",
+        click.Choice(ENGINE_NAMES), group="Output"
     ),
     certificate: str | None = option("FILE", "Write a proof that --verify checks.", group="Output"),
     verify: str | None = option("FILE", "Check a proof; pass the options of the search again.", group="Output"),

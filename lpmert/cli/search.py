@@ -24,7 +24,6 @@ from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
-from lpmert.comparing import OPTIMUM_SECONDS
 from lpmert.findings import Unit
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, PROBLEM
@@ -68,7 +67,7 @@ class _SearchOptions:
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
-    time_limit: float | None = time_limit(f"none; compare, tune: {OPTIMUM_SECONDS:g}")
+    time_limit: float | None = time_limit()
     jobs: int = option("N", "Number of workers; affects only the time.", default=1)
     memory_limit: int | None = memory_limit()
     backend: str = option(

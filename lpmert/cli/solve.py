@@ -252,13 +252,18 @@ def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], 
         out.say(line)
 
 
+_TRAINERS = "perceptron, boosting or msr"
+
+
 @dataclass(frozen=True)
 class _Training(Reading):
     """Lists, and the method that trains."""
 
     heading = "Search"
 
-    method: str = option("NAME", "perceptron, boosting or msr.", values.Registered(METHODS), default="perceptron")
+    method: str = option(
+        "NAME", f"{_TRAINERS}; see `lpmert methods`.", values.Registered(METHODS), default="perceptron"
+    )
     seed: int = seed()
 
 
@@ -266,17 +271,16 @@ class _Training(Reading):
 def train(lists: _Training, out: ToFile) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
-    A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. The methods are
-    perceptron, boosting and msr; see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name;
-    `lpmert check --weights` reads it.
+    A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. DATA is as for `lpmert
+    solve`. The JSON has the weights by name; `lpmert check --weights` reads it.
     """
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
     settings = trainer.settings()
     if not isinstance(trainer, Trainer):
-        remedy = f"{lists.method} does not train on sparse features; give msr, perceptron or boosting."
-        raise click.BadParameter(remedy, param_hint="--method")
+        trouble = f"{lists.method} does not train on sparse features; give {_TRAINERS}."
+        raise click.BadParameter(trouble, param_hint="--method")
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
