@@ -290,7 +290,7 @@ def _lists(options: _Options) -> lpmert.NBest:
         trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
         raise lpmert.DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
-    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # older versions wrote TER without the rate
+    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # files of TER may lack the rate
         expected = f"which has {len(columns)} ({listed(columns)})"
         trouble = f"{width} columns of {options.sctype}, {expected}; extract them again"
         raise lpmert.DataError(trouble, path=options.scfile[0])

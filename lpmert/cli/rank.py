@@ -68,7 +68,7 @@ class _Documents:
             return lpmert.read_judged(self.data[0], **options)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
-        runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
+        runs = named_runs(plain) | dict(map(values.file_by_name, named))
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have the same name; name them apart with NAME=FILE.")
         return lpmert.read_judged(runs, qrels=self.qrels, **options)

@@ -39,28 +39,22 @@ _DPI = 150
 _PAPER, _INK, _FAINT, _LINE = "#fdfdfb", "#1c2024", "#5b636b", "#d5d9dd"
 _LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
 _DARK = {
-    **{_PAPER: "#16191d", _INK: "#e6e8ea", _FAINT: "#a0a8b0", _LINE: "#383f47"},
-    **{_LOSS: "#ff9a5c", _BOUND: "#75b5f5", _BAND: "#5a3a20"},
-}
+    _PAPER: "#16191d", _INK: "#e6e8ea", _FAINT: "#a0a8b0", _LINE: "#383f47",
+    _LOSS: "#ff9a5c", _BOUND: "#75b5f5", _BAND: "#5a3a20",
+}  # fmt: skip
 """Colours for dark screens by those for light ones; orange and blue can be told apart with colour-blind eyes."""
 
 _PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
 """Colours of paths, which stand out from all colours of a surface."""
 
 _STYLE: dict[str, Any] = {
-    **{"figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "legend.frameon": False},
-    **{"axes.edgecolor": _FAINT, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT},
-    **{"ytick.color": _FAINT, "grid.color": _LINE, "axes.spines.top": False, "axes.spines.right": False},
-    **{
-        "axes.titlesize": "medium",
-        "legend.fontsize": "small",
-        "axes.formatter.useoffset": False,
-        "axes.axisbelow": True,
-    },
+    "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT, "ytick.color": _FAINT, "grid.color": _LINE,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.formatter.useoffset": False,
+    "axes.titlesize": "medium", "legend.fontsize": "small", "legend.frameon": False,
     "text.parse_math": False,  # dollar signs in names are not mathematics
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lpmert",
-}
+    "svg.fonttype": "none", "svg.hashsalt": "lpmert",
+}  # fmt: skip
 
 _DECADES = 50.0
 """The time axis is logarithmic if the last time is more than this many times the first."""
