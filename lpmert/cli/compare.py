@@ -33,8 +33,6 @@ _UNSEEN = "Unseen lists"
 class _SearchForOptimum(OneSearch):
     """A search for the optimum beside other work, which has a time limit by default."""
 
-    heading = "Search"
-
     time_limit: float | None = time_limit(f"{OPTIMUM_SECONDS:g} for the optimum")
 
 

@@ -296,10 +296,9 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
                 return text_unit(metric, data.n_lists, None), None
             if isinstance(data, lpmert.NBest):
                 how = {name: options.get(name, False) for name in ("partial", "by_position")}
-                references = references_by_list(data.list_ids, options["references"], **how)
+                length = reference_length(metric, references_by_list(data.list_ids, options["references"], **how))
             else:
-                references = data.references
-            length = reference_length(metric, references)
+                length = reference_length(metric, data.references)
             return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
         if not isinstance(data, lpmert.NBest):
             return LOSS, None

@@ -133,8 +133,6 @@ class Search(_SearchOptions, RegionOptions, ReadingWithTies):
 class OneSearch(Search):
     """A single search, which may stop before its proof; commands with many searches have only a time limit."""
 
-    heading = "Search"
-
     gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
     node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
