@@ -35,12 +35,12 @@ def ended(code: int, *arguments: object) -> Result:
 
 
 def succeeded(*arguments: object) -> Result:
-    """Call a command, which must exit with 0."""
+    """Call a command, which must do what it is asked."""
     return ended(0, *arguments)
 
 
 def json_of(*arguments: object) -> Any:
-    """Call a command, which must exit with 0; return the JSON that it prints."""
+    """Call a command, which must do what it is asked; return what it prints as JSON."""
     return json.loads(succeeded(*arguments, "--json", "-q").stdout)
 
 
@@ -49,7 +49,7 @@ def loss_of(*arguments: object) -> float:
 
 
 def refusal(*arguments: object, code: int = 1) -> str:
-    """Call a command, which must end with this exit code; return its stderr, with single spaces."""
+    """Call a command, which must end with this exit code; return what it says, with single spaces."""
     return " ".join(ended(code, *arguments).stderr.split())
 
 
@@ -60,7 +60,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def python(*arguments: object, code: int | None = 0, cwd: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the package and more environment variables; it must end with this code, unless `None`."""
+    """Run Python, which finds the package, with more in its environment; it must end with this code, unless `None`."""
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(
         command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False, timeout=1700

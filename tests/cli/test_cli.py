@@ -1,4 +1,4 @@
-"""The command line: exit codes, reports, output files, Ctrl-C; completions and manual pages."""
+"""The command line: exit codes, reports, output files; what Ctrl-C leaves behind; what shells and `man` are given."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: Path,
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
-def test_help_fits_a_screen_has_an_example_and_names_help_all(command: str) -> None:
+def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(command: str) -> None:
     short, whole = run(command, "--help").stdout, run(command, "--help-all").stdout
     assert len(short.splitlines()) <= 48
     assert re.search(r"\d more options?: lpmert ", short)
@@ -100,7 +100,7 @@ def test_values_in_help_are_those_of_the_library() -> None:
     assert list(map(set, in_help)) == [set(SCORE_TYPES), set(ENGINES), set(TIES), forms]
 
 
-def test_options_of_rerank_on_its_lists_are_under_data() -> None:
+def test_what_rerank_takes_of_the_lists_stands_beside_where_they_are() -> None:
     groups = {one.name: one.group for one in main.commands["rerank"].params if isinstance(one, Option)}
     assert groups["vote"] == groups["weights"] == groups["features"] == "Data"
 
@@ -114,7 +114,7 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None
 
 
 class TestSolve:
-    def test_a_saved_result_loads_and_gives_weights_for_any_order_of_features(
+    def test_the_saved_file_is_a_result_again_and_weights_for_any_order_of_features(
         self, table: Path, tmp_path: Path
     ) -> None:
         succeeded("solve", table, *COLUMNS, "-o", tmp_path / "r.json")
@@ -125,7 +125,7 @@ class TestSolve:
         columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
         assert json_of("check", table, *columns, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
 
-    def test_weights_have_the_requested_or_fixed_scale(self, table: Path) -> None:
+    def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(self, table: Path) -> None:
         weights = json_of("solve", table, *COLUMNS)["weights"]
         name = max(weights, key=lambda name: abs(weights[name]))
         target = 2 * int(np.sign(weights[name]))
@@ -142,13 +142,13 @@ class TestSolve:
             assert result["loss"] == OPTIMUM
             assert json_of("evaluate", table, *COLUMNS, "--weights", json.dumps(result["weights"]))["loss"] == OPTIMUM
 
-    def test_a_scale_that_no_positive_factor_reaches_is_reported(self, table: Path) -> None:
+    def test_a_scale_that_no_positive_factor_reaches_is_told(self, table: Path) -> None:
         assert json_of("solve", table, *COLUMNS, "--fix", "am=-1")["weights"]["am"] == -1
         outcome = run("solve", table, *COLUMNS, "--fix", "am=-1", "--scale", "am=1")
         assert "no positive factor brings am to 1" in outcome.stderr
         assert "-1.0000" in outcome.stdout
 
-    def test_the_log_says_when_a_method_uses_one_thread(self, table: Path) -> None:
+    def test_the_log_says_where_several_jobs_are_of_no_use(self, table: Path) -> None:
         sweep = "--method", "sweep", "--jobs", "2", "-v"
         assert "one thread" in run("solve", table, *COLUMNS, *sweep).stderr
         assert "one thread" in run("solve", table, *COLUMNS, *sweep[:-1]).stderr
@@ -156,7 +156,7 @@ class TestSolve:
 
 
 class TestCheck:
-    def test_check_reports_how_much_worse_weights_are(self, table: Path) -> None:
+    def test_weights_that_are_not_optimal_are_told_by_how_much(self, table: Path) -> None:
         shown = rows("check", table, *COLUMNS, "--weights", "1,0")
         assert " ".join(shown[-1]) == "there are better weights: errors 2 instead of 3"
         assert ["errors", "3"] in shown
@@ -165,7 +165,7 @@ class TestCheck:
         told = json_of("check", table, *COLUMNS, "--weights", "1,0")
         assert (told["loss"], told["excess"], told["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
 
-    def test_check_reports_weights_that_beat_the_optimum_only_by_ties(self, table: Path) -> None:
+    def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: Path) -> None:
         outcome = run("check", table, *COLUMNS, "--weights", "0.5,0.5")
         assert "only by ties" in outcome.stdout
         assert "2 lists: 0 at best, 5 at worst" in outcome.stdout
@@ -192,7 +192,9 @@ class TestRegions:
         weights = json_of("solve", table, *COLUMNS, *options)["weights"]
         assert holds(weights["am"], weights["lm"])
 
-    def test_a_negative_cosine_finds_the_optimum_and_writes_all_digits(self, table: Path, tmp_path: Path) -> None:
+    def test_a_cosine_below_0_is_searched_and_its_weights_are_written_in_full(
+        self, table: Path, tmp_path: Path
+    ) -> None:
         """Held against weights every half a degree."""
         path = tmp_path / "weights.json"
         options = ["--cosine", "-0.5", "--around", "3,4", "--weights-out", path]
@@ -209,7 +211,7 @@ class TestRegions:
         evaluated = [lpmert.evaluate(lists, one) for one in circle if cosine(*one) > -0.5]
         assert result["loss"] == result["lower_bound"] == min(one.loss for one in evaluated if not one.tied_lists)
 
-    def test_the_verbose_report_shows_the_distance_to_each_limit(self, table: Path) -> None:
+    def test_with_v_the_report_tells_the_distance_to_each_limit(self, table: Path) -> None:
         outcome = run("solve", table, *COLUMNS, "--nonnegative", "-v")
         assert "inside by" in outcome.stdout
         assert "am >= 0" in outcome.stdout
@@ -217,7 +219,7 @@ class TestRegions:
 
 class TestEndings:
     @pytest.mark.parametrize("status", Status)
-    def test_only_a_finished_run_exits_with_0(self, status: Status) -> None:
+    def test_only_a_run_that_did_what_was_asked_exits_with_0(self, status: Status) -> None:
         expected = {Status.INTERRUPTED: 130} | dict.fromkeys(
             [Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC], 0
         )
@@ -271,7 +273,7 @@ def _files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_manual_pages_and_completions_are_up_to_date(tmp_path: Path) -> None:
+def test_manual_pages_and_completions_are_what_the_commands_say(tmp_path: Path) -> None:
     """`PYTHONPATH=tests python tests/man_pages.py` writes them anew."""
     write(tmp_path)
     written = _files(tmp_path)

@@ -89,7 +89,7 @@ def scratch_files(folder: Path) -> list[Path]:
 
 
 def ended_well(process: subprocess.Popen[str], log: Path, number: int, folder: Path, others: tuple[int, ...]) -> str:
-    """Check what must hold whenever the signal came, and return the log."""
+    """Hold what must be true whenever the signal came, and return the log."""
     process.communicate(timeout=PATIENCE)
     text = "\n".join(line for line in log.read_text().splitlines() if not line.startswith("import time:"))
     assert process.returncode in (128 + number, *others), text
@@ -127,9 +127,7 @@ def whole(path: Path) -> bool:
 class TestSignals:
     @pytest.mark.parametrize("delay", [0.0, 0.4, *map(many_more, (1.2, 3.0))])
     @pytest.mark.parametrize("name", ["solve", "check", "compare", "convert", "mert", "verify"])
-    def test_a_signal_at_any_moment_leaves_complete_or_old_files(
-        self, name: str, delay: float, data: Path, tmp_path: Path
-    ) -> None:
+    def test_at_any_moment_files_are_whole_or_old(self, name: str, delay: float, data: Path, tmp_path: Path) -> None:
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[int(10 * delay) % 3]
         out = tmp_path / ("out.jsonl" if name == "convert" else "out.json")
         arguments, target, others = commands(data, out)[name]
@@ -151,7 +149,7 @@ class TestSignals:
             *(("lpmert.core", signal.SIGTERM), ("lpmert.search.driver", signal.SIGINT)),
         ],
     )
-    def test_a_signal_during_imports_shows_no_traceback(
+    def test_imports_are_given_up_without_a_word_of_python(
         self, module: str, number: int, data: Path, tmp_path: Path
     ) -> None:
         log = tmp_path / "log"
@@ -162,7 +160,7 @@ class TestSignals:
         ended_well(process, log, number, tmp_path, ())
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_the_first_signal_ends_a_search_with_weights_and_bound(self, number: int, tmp_path: Path) -> None:
+    def test_the_first_ends_a_search_with_weights_and_bound(self, number: int, tmp_path: Path) -> None:
         process = start("solve", "hard.tsv", *COLUMNS, "-o", tmp_path / "r.json")
         for line in process.stderr:
             if "at least" in line:
@@ -174,7 +172,7 @@ class TestSignals:
         assert found["status"] == "interrupted"
         assert 0 <= found["lower_bound"] < found["loss"]
 
-    def test_a_signal_ends_waiting_for_data(self, tmp_path: Path) -> None:
+    def test_waiting_for_data_is_given_up(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
         process = start("solve", "-", *COLUMNS, "-o", tmp_path / "r.json", log=log, stdin=subprocess.PIPE)
         assert until(lambda: scratch_files(tmp_path), process)
@@ -184,7 +182,7 @@ class TestSignals:
         assert not (tmp_path / "r.json").exists()
 
     @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
-    def test_a_signal_ends_writing(self, tmp_path: Path, packing: str) -> None:
+    def test_writing_is_given_up(self, tmp_path: Path, packing: str) -> None:
         out = tmp_path / f"out.jsonl{packing}"
         log = tmp_path / "log"
         for _ in range(5):  # on a busy machine it may have written all before the signal comes
@@ -244,7 +242,7 @@ class TestLeftovers:
         assert json.loads(out.read_text())["status"] == "optimal"
         assert sorted(scratch_files(tmp_path)) == sorted(foreign)
 
-    def test_a_concurrent_run_keeps_its_scratch_file(self, tmp_path: Path) -> None:
+    def test_a_run_beside_it_keeps_its_own(self, tmp_path: Path) -> None:
         out = tmp_path / "r.json"
         process = start("solve", "hard.tsv", *COLUMNS, "-o", out)
         assert until(lambda: scratch_files(tmp_path), process)
@@ -331,14 +329,14 @@ class TestFullDisk:
         assert {"loss", "methods"} & set(json.loads(text))
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_certificate_on_a_full_disk_is_an_error_after_the_report(self, tmp_path: Path) -> None:
+    def test_a_certificate_without_room_is_an_error_after_the_report(self, tmp_path: Path) -> None:
         out = tmp_path / "c.json"
         text, log = ended(1, "solve", "small.tsv", *COLUMNS, "--certificate", out, before=little_room)
         assert "proved optimal" in text
         assert f"error: {out}: cannot be written" in log
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_checkpoint_on_a_full_disk_loses_no_outcome(self, tmp_path: Path) -> None:
+    def test_a_checkpoint_without_room_loses_no_outcome(self, tmp_path: Path) -> None:
         kept = tmp_path / "kept"
         text, log = ended(0, "solve", "small.tsv", *COLUMNS, "--json", "-q", "--checkpoint", kept, before=little_room)
         assert "loss" in json.loads(text)
@@ -346,7 +344,7 @@ class TestFullDisk:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "npz", *map(many_more, ("tsv.xz", "tsv.zst", "parquet"))])
-    def test_a_conversion_on_a_full_disk_names_its_file(self, ending: str, tmp_path: Path) -> None:
+    def test_a_conversion_without_room_names_its_file(self, ending: str, tmp_path: Path) -> None:
         out = tmp_path / f"out.{ending}"
         out.write_text(OLD)
         _, log = ended(1, "convert", "hard.tsv", out, *COLUMNS, before=little_room)
@@ -354,7 +352,7 @@ class TestFullDisk:
         assert out.read_text() == OLD
         assert list(tmp_path.iterdir()) == [out]
 
-    def test_mert_on_a_full_disk_prints_its_weights(self, data: Path, tmp_path: Path) -> None:
+    def test_mert_without_room_gives_its_weights_on_stdout(self, data: Path, tmp_path: Path) -> None:
         limit = resource.RLIMIT_FSIZE
         arguments = [*commands(data, tmp_path / "out")["mert"][0], "--time-limit", "1"]
         ended(0, *arguments, cwd=tmp_path)
@@ -365,7 +363,7 @@ class TestFullDisk:
         assert len([float(word) for word in text.split()]) == 8
         assert (tmp_path / "weights.txt").read_text() == OLD
 
-    def test_too_many_open_files_are_an_error_with_a_remedy(self, tmp_path: Path) -> None:
+    def test_too_many_open_files_are_told_with_a_remedy(self, tmp_path: Path) -> None:
         path, (before, most) = tmp_path / "here", resource.getrlimit(resource.RLIMIT_NOFILE)
         path.write_text("")
         held: list[int] = []
@@ -403,7 +401,7 @@ class TestFullDisk:
         assert "proved optimal" in log
         assert log.endswith("lpmert: error: standard output: No space left on device\n")
 
-    def test_a_log_on_a_full_disk_stops_nothing(self) -> None:
+    def test_a_log_without_room_stops_nothing(self) -> None:
         with open("/dev/full", "w") as full:
             text, _ = ended(0, "solve", "small.tsv", *COLUMNS, stderr=full)
         assert "proved optimal" in text
@@ -427,7 +425,7 @@ class TestClosedStreams:
     @pytest.mark.parametrize(
         "line", ["--help", "solve small.tsv", "verify c.json small.tsv", "compare small.tsv --methods grid"]
     )
-    def test_closed_stdout_is_an_error_on_stderr(self, line: str) -> None:
+    def test_closed_stdout_is_a_failure_told_on_stderr(self, line: str) -> None:
         columns = [] if line == "--help" else COLUMNS
         _, log = ended(1, *line.split(), *columns, before=closing(1))
         assert log.splitlines()[-1].startswith("lpmert: error: standard ")
@@ -441,7 +439,7 @@ class TestClosedStreams:
         _, log = ended(1, "solve", "-", *COLUMNS, before=closing(0))
         assert log == "lpmert: error: -: cannot be read: Bad file descriptor\n"
 
-    def test_a_closed_pipe_is_an_error(self) -> None:
+    def test_a_reader_that_went_away_is_told(self) -> None:
         reading, writing = os.pipe()
         os.close(reading)
         for words in (["solve", "small.tsv"], ["verify", "c.json", "small.tsv"]):

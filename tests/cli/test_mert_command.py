@@ -120,7 +120,7 @@ def counts(kind: str, rng: np.random.Generator) -> np.ndarray:
         ("CHRF", partial(chrf, beta=1.0), ["-c", "beta:1.0"]),
     ],
 )
-def test_scores_equal_those_of_moses_and_no_random_weights_beat_them(
+def test_scores_are_those_of_moses_and_no_random_weights_beat_them(
     here: Path, kind: str, score: Callable[[np.ndarray], float], flags: list[str]
 ) -> None:
     rng = np.random.default_rng(0)
@@ -176,7 +176,7 @@ def test_runs_are_merged(here: Path) -> None:
         [*FLAGS, "--shard-count", "3", "--shard-size", "0.5", "-r", "-1", "-o", "d_0,lm_0", "-c", "case:false"],
     ],
 )
-def test_the_flags_of_scripts_are_accepted(here: Path, flags: list[str]) -> None:
+def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> None:
     succeeded(*flags)
     assert written(here).shape == (3,)
 
@@ -205,7 +205,7 @@ def test_the_flags_of_scripts_are_accepted(here: Path, flags: list[str]) -> None
         ("-i huge", 1, "huge:1: a weight is '1e999', not a finite number"),
     ],
 )
-def test_wrong_arguments_and_files_are_errors_and_nothing_is_written(
+def test_what_cannot_be_meant_or_read_is_told_and_nothing_is_written(
     here: Path, flags: str, code: int, message: str
 ) -> None:
     for name, last in (("short", ""), ("word", "x"), ("huge", "1e999")):
@@ -229,7 +229,7 @@ def test_the_number_of_features_must_be_given() -> None:
         ("BLEU", "2 1 1 1 1 1 1 1 1", r"metric 'bleu': .* 2 matches among 1 n-grams"),
     ],
 )
-def test_impossible_counts_are_refused_with_their_file(here: Path, kind: str, row: str, message: str) -> None:
+def test_counts_that_cannot_be_are_refused_with_their_file(here: Path, kind: str, row: str, message: str) -> None:
     (here / "features").write_text("FEATURES_TXT_BEGIN_0 0 2 2 a b\n1 0\n0 1\nFEATURES_TXT_END_0\n")
     begin = f"SCORES_TXT_BEGIN_0 0 2 {len(row.split())} {kind}"
     (here / "scores").write_text(f"{begin}\n{row}\n{row}\nSCORES_TXT_END_0\n")
@@ -238,7 +238,7 @@ def test_impossible_counts_are_refused_with_their_file(here: Path, kind: str, ro
     assert re.search(f"lpmert: error: scores: {message}", said)
 
 
-def test_initial_weights_are_not_overwritten(here: Path) -> None:
+def test_weights_to_start_from_are_not_overwritten(here: Path) -> None:
     (here / "weights.txt").write_text("0.2 0.3 0.5\n")
     assert "weights.txt: would overwrite 'weights.txt', which is read; give another name to one of them" in refusal(
         *FLAGS, "-i", "weights.txt"
@@ -246,7 +246,7 @@ def test_initial_weights_are_not_overwritten(here: Path) -> None:
     assert (here / "weights.txt").read_text() == "0.2 0.3 0.5\n"
 
 
-def test_weights_outside_optimize_keep_their_values(here: Path) -> None:
+def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
     nbest = lists()
     put(here, nbest, start="0.2 0.12345678901234567 0.5\n")
     succeeded(*FLAGS, "-o", "d_0")
@@ -264,7 +264,7 @@ def test_weights_outside_optimize_keep_their_values(here: Path) -> None:
         assert written(here).tolist() == weights.tolist()
 
 
-def test_positive_weights_are_not_negative(here: Path) -> None:
+def test_weights_that_must_not_be_negative_are_not(here: Path) -> None:
     succeeded(*FLAGS)
     negative = [name for name, weight in zip(NAMES, written(here), strict=True) if weight < 0]
     assert negative
@@ -272,7 +272,7 @@ def test_positive_weights_are_not_negative(here: Path) -> None:
     assert all(weight >= 0 for name, weight in zip(NAMES, written(here), strict=True) if name in negative)
 
 
-def test_sparse_features_are_merged_or_left_out_with_a_message(here: Path) -> None:
+def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
     text = (here / "features").read_text()
     rows = [line if line.startswith("F") else f"{line} a_b={n % 3}" for n, line in enumerate(text.splitlines())]
     (here / "features").write_text("\n".join(rows) + "\n")
@@ -314,7 +314,7 @@ def narrow() -> NBest:
     )
 
 
-def test_weights_have_the_digits_that_keep_the_score(here: Path) -> None:
+def test_weights_have_as_many_digits_as_it_takes(here: Path) -> None:
     put(here, narrow(), start="1 0\n")
     outcome = succeeded("-d", "2", *FLAGS[2:])
     assert "=> 1.000000" in outcome.stderr
@@ -322,7 +322,7 @@ def test_weights_have_the_digits_that_keep_the_score(here: Path) -> None:
     assert re.search("need more than 6 decimals.* then the score is 0.500000", outcome.stderr)
 
 
-def test_ignored_settings_are_reported() -> None:
+def test_settings_that_change_nothing_here_are_said() -> None:
     outcome = succeeded(*FLAGS, "--scconfig", "regtype:average,regwin:5,weights:0.5")
     assert "regtype:average smooths Moses' line searches" in outcome.stderr
     assert "'weights:0.5' in --scconfig is unknown and ignored" in outcome.stderr

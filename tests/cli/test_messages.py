@@ -1,4 +1,4 @@
-"""Whatever a user passes, messages stay short, and input files are not overwritten."""
+"""Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
 
 import json
 import os
@@ -42,7 +42,7 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files that commands read and must not change."""
+    """Files that commands are given and must not change."""
     found = put(tmp_path_factory.mktemp("files"), {f"{name}.tsv": table for name, table in TABLES.items()})
     put(found, {"weights.txt": "1 0.5\n", "old.json": "before"})
     lists = lpmert.read(found / "dev.tsv", segment="utt", features="am,lm", loss="errors")
@@ -69,7 +69,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
-def test_help_shows_no_empty_defaults(command: str) -> None:
+def test_help_shows_no_default_that_is_nothing(command: str) -> None:
     shown = succeeded(command, "--help")
     assert "[OPTIONS]" in shown.stdout
     assert '[default: ""]' not in " ".join(shown.stdout.split())
@@ -110,7 +110,7 @@ def test_gaps_are_shares_or_percentages(table: str, text: str) -> None:
 
 class TestOverwriting:
     @pytest.mark.parametrize("way", ["same", "spelling", "symlink", "hard link", "link as source"])
-    def test_an_input_file_is_not_overwritten(self, table: str, tmp_path: Path, way: str) -> None:
+    def test_a_file_is_not_overwritten_by_what_is_made_of_it(self, table: str, tmp_path: Path, way: str) -> None:
         other = tmp_path / "other.tsv"
         if way == "hard link":
             other.hardlink_to(table)
@@ -134,7 +134,7 @@ class TestOverwriting:
             succeeded("solve", *columns(table), "-o", tmp_path / "r.json")
         succeeded("solve", *columns(table), "--initial-weights", tmp_path / "r.json", "-o", tmp_path / "r.json")
 
-    def test_the_file_of_initial_weights_may_be_updated(self, table: str, tmp_path: Path) -> None:
+    def test_weights_to_start_from_are_renewed(self, table: str, tmp_path: Path) -> None:
         settings = tmp_path / "moses.ini"
         settings.write_text("[weight]\nam=0.5\nlm=0.5\n")
         for _ in range(2):
@@ -157,7 +157,7 @@ class TestEncodings:
         with pytest.raises(DataError, match=f"is {name}"):
             lpmert.read(table)
 
-    def test_the_suggested_command_converts_the_file(self, table: str, tmp_path: Path) -> None:
+    def test_the_command_that_is_named_helps(self, table: str, tmp_path: Path) -> None:
         Path(table).write_text(TABLE, encoding="utf-16")
         command = run("solve", *columns(table)).stderr.partition("convert it: ")[2].strip()
         assert os.system(command.replace("utf8-file", str(tmp_path / "new.tsv"))) == 0
@@ -166,14 +166,14 @@ class TestEncodings:
 
 class TestOptionsOfMetrics:
     @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
-    def test_metric_options_are_set_like_method_options(self, folder: Path, beta: float) -> None:
+    def test_they_are_set_as_those_of_methods(self, folder: Path, beta: float) -> None:
         found = json_of("solve", folder / "f1.tsv", "--metric", "f1", "--set", f"metric.beta={beta}")
         choices = [(a, b) for a in ((3, 9), (2, 2)) for b in ((1, 1), (4, 11))]
         score = max((1 + beta**2) * (a[0] + b[0]) / (a[1] + b[1] + beta**2 * 9) for a, b in choices)
         assert found["score"] == pytest.approx(score)
 
     @pytest.mark.parametrize(("smoothing", "loss"), [("none", 1.0), ("add-k", 1 - np.exp(-1 / 3))])
-    def test_options_of_text_metrics_are_set_in_a_search(self, tmp_path: Path, smoothing: str, loss: float) -> None:
+    def test_those_of_texts_are_set_in_a_search_too(self, tmp_path: Path, smoothing: str, loss: float) -> None:
         (tmp_path / "lists").write_text("0 ||| a b c ||| f= 1 ||| 0\n0 ||| a b c ||| f= 2 ||| 0\n")
         (tmp_path / "ref").write_text("a b c d\n")
         given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--set", "metric.tokenize=none"]
@@ -182,12 +182,12 @@ class TestOptionsOfMetrics:
         ended(2, "solve", tmp_path / "lists", *given, "--set", "metric.smoothing=some")
         ended(2, "solve", tmp_path / "lists", *given, "--set", "metric.none=1")
 
-    def test_metric_options_are_listed(self) -> None:
+    def test_they_are_listed(self) -> None:
         assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
         assert json.loads(succeeded("methods", "--metric", "f1", "--json").stdout)["options"]["beta"]["default"] == 1.0
 
-    def test_a_metric_on_statistics_and_on_texts_is_described_as_both(self) -> None:
+    def test_a_name_for_counts_and_for_texts_is_described_as_both(self) -> None:
         told = run("methods", "--metric", "wer").stdout
         assert ("from two columns" in told, "unit=word" in told) == (True, True)
         assert "texts" not in json.loads(succeeded("methods", "--metric", "ter", "--json").stdout)
@@ -198,7 +198,7 @@ NAMED = {
     "DATA": columns("dev.tsv"),
     "RUNS": [*(f"{SEARCH}/{name}.run" for name in ("keyword", "dense")), "--qrels", f"{SEARCH}/qrels.txt"],
 }
-REFUSED = [  # command lines, in which names stand for their words; exit codes; parts of the message
+REFUSED = [  # command lines, in which names stand for their words; exit codes, and what is said
     ("solve none.tsv -o old.json", 1, "lpmert: error: none.tsv: cannot be read: No such file or directory"),
     ("solve none.tsv -o no/r.json", 1, "lpmert: error: no/r.json: cannot be written"),
     ("solve . --loss errors", 1, "lpmert: error: .: "),
@@ -386,7 +386,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("line", "code", "said"), REFUSED)
-def test_a_wrong_command_line_is_refused_with_the_fault_and_the_remedy(
+def test_a_command_line_without_sense_is_refused_with_what_is_wrong_and_the_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, said: str
 ) -> None:
     monkeypatch.chdir(folder)
@@ -416,7 +416,7 @@ def test_a_wrong_command_line_is_refused_with_the_fault_and_the_remedy(
         "check DATA --weights dev.tsv -q",
     ],
 )
-def test_a_failure_is_reported_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+def test_what_failed_is_named_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.chdir(folder)
     told = ended(1, *chain(*(NAMED.get(word, [word]) for word in line.split()))).stderr.splitlines()
     assert len(told) == 1
@@ -424,7 +424,7 @@ def test_a_failure_is_reported_in_one_line(folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
-def test_zero_weights_cause_a_warning(table: str, more: list[str]) -> None:
+def test_weights_that_are_all_0_are_warned_of(table: str, more: list[str]) -> None:
     zero, other = (run("check", *columns(table), "--weights", given, *more) for given in ("am=0,lm=0", "am=0,lm=1"))
     warning = "warning: all weights are 0, so all hypotheses of a list tie"
     assert zero.exit_code == other.exit_code == 0
@@ -432,7 +432,7 @@ def test_zero_weights_cause_a_warning(table: str, more: list[str]) -> None:
     assert warning not in other.output
 
 
-def test_zero_weights_cause_a_warning_in_python(caplog: pytest.LogCaptureFixture) -> None:
+def test_weights_that_are_all_0_are_warned_of_in_python(caplog: pytest.LogCaptureFixture) -> None:
     nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])
     assert lpmert.evaluate(nbest, [0, 1]).tied_lists == 0
     assert not caplog.messages

@@ -1,4 +1,4 @@
-"""A problem file gives the same results as the options that it replaces."""
+"""A problem that is written once, in a file, is the problem that the options say."""
 
 import json
 import re
@@ -55,7 +55,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_problem_file_gives_the_same_result_as_options(folder: Path, name: str) -> None:
+def test_a_file_says_what_options_say(folder: Path, name: str) -> None:
     more, options = SAME[name]
     assert solved(written(folder, PROBLEM + more)) == solved(folder / "dev.tsv", *options)
 
@@ -89,7 +89,7 @@ def test_a_table_of_files_is_names_with_files(folder: Path) -> None:
     assert solved(written(folder, text))["loss"] == 2
 
 
-def test_the_command_line_overrides_the_file(folder: Path) -> None:
+def test_the_command_line_comes_before_the_file(folder: Path) -> None:
     path = written(folder, PROBLEM + "fix = { am = 1, lm = 0.5 }")
     assert solved(path)["loss"] == 3
     assert solved(path, "--fix", "lm=1")["loss"] == 2
@@ -150,7 +150,7 @@ def test_an_error_names_the_file_and_the_key(folder: Path, line: str) -> None:
     assert re.search(WRONG[line], outcome.stderr)
 
 
-def test_names_with_commas_are_not_split(folder: Path) -> None:
+def test_names_with_commas_are_not_torn(folder: Path) -> None:
     assert "features: cannot be ['am,lm', 'x']" in refusal(
         "solve", written(folder, PROBLEM.replace('"am", "lm"', '"am,lm", "x"'))
     )

@@ -87,7 +87,7 @@ def test_progress_lines_have_their_separators_below_those_of_the_header(line: st
     assert len(line) == len(HEADER) <= 79
 
 
-def test_progress_has_the_unit_of_the_report() -> None:
+def test_progress_is_told_in_the_unit_of_the_report() -> None:
     unit = Unit("BLEU", -100.0, 100.0)
     report = progress(61.0, loss=0.6673507, bound=0.57595)
     assert header(unit).split()[4:8] == ["at", "most", "BLEU", "gap"]
@@ -133,7 +133,7 @@ def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str
     ],
     ids=["solve", "compare", "tune"],
 )
-def test_the_live_view_begins_with_the_phase_before_the_search(
+def test_the_live_view_begins_with_what_is_done_before_the_search(
     command: list[str], before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
@@ -157,7 +157,7 @@ def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_a_narrow_terminal_without_a_live_view_gets_sentences_on_the_search(
+def test_a_terminal_too_narrow_for_the_table_that_shows_no_live_view_is_told_how_a_search_stands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
@@ -250,11 +250,11 @@ def test_a_report_has_weights_loss_bound_and_last_the_verdict_in_fifteen_lines()
     assert "nodes" not in "".join(lines)
 
 
-def test_the_decimal_points_of_weights_are_aligned() -> None:
+def test_the_decimal_points_of_weights_are_below_each_other() -> None:
     assert len({line.index(".") for line in report(weights=np.array([0.5, -0.25, 0.0]))[1:4]}) == 1
 
 
-def test_weights_have_the_digits_that_their_ranges_need() -> None:
+def test_weights_have_the_digits_that_their_ranges_ask_for() -> None:
     narrow = Cell(np.array([[0.5 - 1e-6, 0.5 + 1e-6], [-1, 0], [0, 1]]), np.array([0.5, -0.25, 0.25]), 0.01)
     assert report(cell=CELL)[1].split()[1] == "0.5000"
     assert report(cell=narrow)[1].split()[1] == "0.50000000"
@@ -285,7 +285,9 @@ def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound()
         (Unit("loss"), 931.4, 7.77777, ["loss 931.4", "at least 7.777"]),
     ],
 )
-def test_losses_and_bounds_are_shown_in_their_unit(unit: Unit, loss: float, bound: float, shown: list[str]) -> None:
+def test_losses_and_bounds_are_told_in_their_unit_and_bounds_never_too_good(
+    unit: Unit, loss: float, bound: float, shown: list[str]
+) -> None:
     lines = report(unit=unit, loss=loss, score=loss, lower_bound=bound, status=Status.TIME_LIMIT)
     assert [" ".join(line.split()) for line in lines[5:7]] == shown
 
@@ -300,11 +302,11 @@ def test_a_rounded_bound_is_never_better_than_the_bound(
     assert shown >= unit.of(loss) - slack if more else shown <= unit.of(loss) + slack
 
 
-def test_a_score_that_differs_from_the_loss_in_its_unit_is_shown() -> None:
+def test_a_score_that_the_unit_does_not_tell_is_shown_beside_the_loss() -> None:
     assert ["score", "30.556538"] in map(str.split, report(loss=69.443462, score=30.556538))
 
 
-def test_the_report_shows_ties_free_weights_and_limits_and_with_v_times_and_counters() -> None:
+def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_counters() -> None:
     more: dict[str, object] = {
         "cell": CELL,
         "free": ("length",),
@@ -327,7 +329,7 @@ def test_the_report_shows_ties_free_weights_and_limits_and_with_v_times_and_coun
     assert ["lps", "cold", "6"] in rows
 
 
-def test_without_a_limit_a_search_reports_its_standing_after_a_minute(
+def test_after_a_minute_without_a_limit_a_search_says_how_it_stands_and_how_to_stop(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def told(limit: float | None) -> list[str]:
@@ -358,5 +360,5 @@ def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, m
     assert sum(line.startswith("am ") for line in lines) == tables
 
 
-def test_names_in_reports_are_not_parsed_as_markup() -> None:
+def test_names_in_reports_are_no_markup() -> None:
     assert "[bold] :smile:" in plain(result_report(result(names=("am", "[bold] :smile:", "length"))))

@@ -58,7 +58,7 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
     assert {**again, "seconds": 0} == {**plain, "seconds": 0}
 
 
-def test_a_single_run_causes_a_warning() -> None:
+def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:
     alone = succeeded("rank", RUNS[0], *QRELS)
     assert "documents, 1 feature;" in alone.stderr
     assert "warning: one feature leaves nothing to choose" in alone.stderr
@@ -87,7 +87,7 @@ def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
     assert "two runs have the same name" in refusal("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS, code=2)
 
 
-def test_settings_of_an_engine_replace_the_report(tmp_path: Path) -> None:
+def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> None:
     asked = ["rank", *RUNS, *QRELS, "--normalise", "minmax", "-q", "--write", "opensearch"]
     done = run(*asked, "-o", tmp_path / "found.json")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -148,7 +148,7 @@ def test_a_proof_is_written_and_checked_without_a_search(tmp_path: Path, monkeyp
     assert "check it with lpmert verify" in refusal(*asked, "--verify", example / "optimum.json.gz", code=5)
 
 
-def test_heuristics_are_compared_and_a_page_is_written(tmp_path: Path) -> None:
+def test_heuristics_and_a_page_stand_beside_the_optimum(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = succeeded("rank", *RUNS, *QRELS, "--compare", "--report", page, "--metric", "mrr@10", "-q")
     lines = done.stdout.splitlines()

@@ -57,7 +57,7 @@ def test_subsets_prints_the_best_features_of_each_size(table: Path, lists: lpmer
     assert plain["complete"] is True
 
 
-def test_a_bound_equal_to_the_loss_is_shown_as_the_same_figure(tmp_path: Path) -> None:
+def test_a_bound_that_is_met_is_shown_as_the_figure_that_meets_it(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("question,a,b,good\n1,1,0,1\n1,0,1,0\n2,2,0,1\n2,0,1,0\n3,0,0,0\n3,0,0,1\n")
     # one in three is wrong, 66.66...%, and the bound is not a hundredth above
@@ -66,13 +66,15 @@ def test_a_bound_equal_to_the_loss_is_shown_as_the_same_figure(tmp_path: Path) -
         assert row.split()[-2:] == ["66.67%"] * 2
 
 
-def test_subsets_says_which_sizes_are_not_proved(tmp_path: Path, table: Path) -> None:
+def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     ended(3, "subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
 
 
-def test_missing_sizes_are_no_success(table: Path, lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if each size that was reached is proved."""
+def test_sizes_that_time_left_out_are_no_success(
+    table: Path, lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each size that was reached is proved."""
     found = lpmert.best_subsets(lists)
     some = replace(found, subsets=found.subsets[:2], complete=False)
     monkeypatch.setattr(lpmert, "best_subsets", lambda *_, **__: some)
@@ -81,7 +83,7 @@ def test_missing_sizes_are_no_success(table: Path, lists: lpmert.NBest, monkeypa
     assert done.exit_code == 3
 
 
-def test_ranges_prints_attained_and_possible_weights(table: Path, lists: lpmert.NBest) -> None:
+def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.near_optimal(lists, slack=1, relative_to="b")
     done = succeeded("ranges", table, *OPTIONS, *NEAR, "-q")
     head, *rows = done.stdout.splitlines()[:4]
@@ -96,7 +98,7 @@ def test_ranges_prints_attained_and_possible_weights(table: Path, lists: lpmert.
     assert plain == {**found.to_dict(), "seconds": plain["seconds"], "optimum": plain["optimum"]}
 
 
-def test_ranges_shows_the_size_of_the_set_with_cones(table: Path, lists: lpmert.NBest) -> None:
+def test_ranges_tells_how_large_the_set_is_with_cones(table: Path, lists: lpmert.NBest) -> None:
     cones = lpmert.near_optimal(lists, slack="1", relative_to="b", cones=True).cones
     assert cones is not None
     done = succeeded("ranges", table, *OPTIONS, *NEAR, "--cones", "-q")
@@ -124,7 +126,7 @@ def test_leave_one_out_prints_the_lists_that_cost_more(table: Path, lists: lpmer
     assert plain["loss"] == found.loss
 
 
-def test_leave_one_out_says_how_many_lists_are_open(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
     done = ended(3, "leave-one-out", table, *OPTIONS, "-q")
     assert "lists are open: the search was stopped" in done.stdout
@@ -154,12 +156,12 @@ def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path, 
         assert (plain["second"], plain["complete"], plain["every"]) == (column, True, True)
 
 
-def test_pareto_says_that_points_are_missing(table: Path) -> None:
+def test_pareto_says_what_time_left_open(table: Path) -> None:
     done = ended(3, "pareto", table, *OTHERS, "--second", "e", "--time-limit", "0")
     assert "not complete" in done.stdout
 
 
-def test_solve_keeps_a_budget_or_reports_the_least_sum(table: Path, others: lpmert.NBest) -> None:
+def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, others: lpmert.NBest) -> None:
     least = lpmert.pareto(others, "e").points[-1]
     document = json_of("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}")
     assert document["loss"] == document["lower_bound"] == least.loss
@@ -173,7 +175,7 @@ def test_solve_keeps_a_budget_or_reports_the_least_sum(table: Path, others: lpme
     )
 
 
-def test_a_second_column_is_read_from_standard_input(table: Path) -> None:
+def test_another_column_of_standard_input_is_read_too(table: Path) -> None:
     flags = (*OTHERS, "--second", "f")
     code, told, _ = finished("pareto", "-", *flags, "-q", "--json", stdin=table.open())
     assert code == 0
@@ -188,7 +190,9 @@ def test_solve_prints_whole_weights_that_choose_as_well(table: Path, others: lpm
     assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *OTHERS, "-q").stdout
 
 
-def test_whole_weights_are_left_out_if_the_limits_leave_no_room(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = json_of("solve", table, *OTHERS)
     monkeypatch.setattr("lpmert.whole.TIMES", 1 << 40)  # bytes that their lists take beside the search's
     bare = json_of("solve", table, *OTHERS)

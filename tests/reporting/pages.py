@@ -1,4 +1,4 @@
-"""What tests of pages share: a parser, lists whose texts hold HTML, and plain decoding."""
+"""Pages to look at: their parts as a parser sees them, lists whose texts try to break out, and plain decoding."""
 
 import itertools
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ def brute(nbest: lpmert.NBest, weights: FloatArray, f1: bool = False) -> float |
 
 
 def assert_decoded(nbest: lpmert.NBest, shown: Iterable[tuple[FloatArray, float]], f1: bool = False) -> int:
-    """Check shown losses of weights against plain decoding; return how many were checked, without near ties."""
+    """Hold losses that are shown of weights to those of plain decoding; return how many were, beside near ties."""
     pairs = [(brute(nbest, weights, f1), loss) for weights, loss in shown]
     clear = [(expected, loss) for expected, loss in pairs if expected is not None]
     for expected, loss in clear:
@@ -76,7 +76,7 @@ def assert_decoded(nbest: lpmert.NBest, shown: Iterable[tuple[FloatArray, float]
 
 
 class Parts(HTMLParser):
-    """The content of a page: its elements with their attributes, and the text of each kind of element."""
+    """What a page holds: its elements with their attributes, and the text of each kind of element."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -103,7 +103,7 @@ class Parts(HTMLParser):
 
     @property
     def pictures(self) -> list[tuple[str, str]]:
-        """The descriptions of its pictures, and their SVG, which is well-formed and has no scripts and no links."""
+        """What its pictures show in words, and their SVG, which is well-formed and without programs and addresses."""
         found = [(own["alt"] or "", unquote(own["src"] or "")) for tag, own in self.elements if tag == "img"]
         start = "data:image/svg+xml,"
         for _, source in found:
@@ -117,11 +117,11 @@ class Parts(HTMLParser):
 
 
 def parts(path: Path) -> Parts:
-    """Return the content of a page."""
+    """Return what a page holds."""
     return Parts(path.read_text(encoding="utf-8"))
 
 
 def reported(folder: Path, *outcomes: Any, **options: Any) -> Parts:
-    """Return the content of the page about outcomes."""
+    """Return what the page about outcomes holds."""
     lpmert.report(*outcomes, folder / "r.html", **options)
     return parts(folder / "r.html")

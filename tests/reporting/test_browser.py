@@ -39,40 +39,40 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class OpenPage:
-    """An open page, with its console messages and its requests."""
+class Seen:
+    """A page that is open, and what it has said and asked for."""
 
     def __init__(self, browser: Any, file: Path, **settings: Any) -> None:
         self.page = browser.new_context(**settings).new_page()
-        self.messages: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.messages.append(message.text))
-        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(file.as_uri())
 
 
 @pytest.fixture(scope="module")
-def seen(browser: Any, page_file: Path) -> OpenPage:
-    return OpenPage(browser, page_file, viewport={"width": 1200, "height": 900})
+def seen(browser: Any, page_file: Path) -> Seen:
+    return Seen(browser, page_file, viewport={"width": 1200, "height": 900})
 
 
-def test_every_picture_is_shown_and_nothing_is_fetched(seen: OpenPage, page_file: Path) -> None:
+def test_every_picture_is_shown_and_nothing_is_fetched(seen: Seen, page_file: Path) -> None:
     seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     widths = seen.page.evaluate("[...document.images].map((one) => one.complete && one.naturalWidth)")
-    assert len(widths) == 13  # progress; three pairs and three weights, each in two windows
+    assert len(widths) == 13  # progress; three pairs and three weights, each from afar and from near
     assert all(width > 100 for width in widths)
-    assert [one for one in seen.requests if not one.startswith("data:image/svg+xml,")] == [page_file.as_uri()]
-    assert seen.messages == []
+    assert [one for one in seen.asked if not one.startswith("data:image/svg+xml,")] == [page_file.as_uri()]
+    assert seen.said == []
 
 
-def test_hostile_texts_do_nothing(seen: OpenPage) -> None:
+def test_hostile_texts_do_nothing(seen: Seen) -> None:
     seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert seen.page.evaluate("typeof window.hacked") == "undefined"
     assert seen.page.evaluate("document.querySelectorAll('script, iframe, i, base, h1 b, td b, th b').length") == 0
 
 
-def test_tables_and_parts_are_reached_by_the_keyboard(seen: OpenPage) -> None:
+def test_tables_and_parts_are_reached_by_the_keyboard(seen: Seen) -> None:
     reached = set()
     seen.page.focus("nav a")
     for _ in range(60):
@@ -86,17 +86,17 @@ def test_tables_and_parts_are_reached_by_the_keyboard(seen: OpenPage) -> None:
 def test_it_fits_phones_and_desks_in_both_colour_schemes(
     browser: Any, page_file: Path, scheme: str, width: int
 ) -> None:
-    seen = OpenPage(browser, page_file, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    seen = Seen(browser, page_file, viewport={"width": width, "height": 800}, color_scheme=scheme)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     levels = [int(part) for part in re.findall(r"\d+", paper)[:3]]
     assert (sum(levels) < 3 * 64) == (scheme == "dark")
     box = seen.page.locator(".pair img").first.bounding_box()
     assert box["width"] > (0.8 if width < 600 else 0.35) * width
-    assert seen.messages == []
+    assert seen.said == []
 
 
-def test_it_can_be_printed(seen: OpenPage, tmp_path: Path) -> None:
+def test_it_can_be_printed(seen: Seen, tmp_path: Path) -> None:
     seen.page.pdf(path=str(tmp_path / "r.pdf"))
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
     seen.page.emulate_media(media="print")

@@ -46,7 +46,7 @@ def test_the_border_between_two_cells_is_straight() -> None:
     assert np.array_equal(losses[clear], (2 * across[None, :] > height[:, None])[clear].astype(float))
 
 
-def test_a_border_parallel_to_the_lines_is_seen() -> None:
+def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
     # the choice changes at y = 0.3 only: no line along x has an event, yet the lines differ
     nbest = lpmert.NBest([[0.0, 10.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]], [0, 2, 3], [0, 1, 0])
     losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), np.ones(3)).losses
@@ -128,7 +128,7 @@ class TestDecisions:
         texts=["the cat sat", "a cat sat down", "x", "x y", "same", "same"],
     )
 
-    def test_changed_lists_are_found(self) -> None:
+    def test_lists_that_choose_otherwise_are_found(self) -> None:
         # a picks hypotheses 0, 0; b picks 1, 1; the third list has one feature vector only
         found = changes(lpmert.Problem(self.LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
         assert [(one.list_id, one.before.number, one.after.number, one.difference) for one in found] == [
@@ -147,7 +147,7 @@ class TestDecisions:
         assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
 
     @pytest.mark.parametrize("seed", range(20))
-    def test_edits_keep_both_texts_and_agree_on_unchanged_words(self, seed: int) -> None:
+    def test_edits_keep_both_texts_and_agree_on_what_is_the_same(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         first, second = (" ".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(2))
         left, right = edits(first, second)

@@ -68,7 +68,7 @@ class TestNumbers:
         (heading,) = reported(tmp_path, lpmert.minimize(LISTS, method="grid")).texts["h1"]
         assert heading.endswith("Nothing is proved: there may be better ones.")
 
-    def test_the_heading_names_an_open_gap(self, tmp_path: Path) -> None:
+    def test_a_gap_is_told_in_words(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         nbest = lpmert.NBest(rng.normal(size=(2000, 8)), np.arange(101) * 20, rng.integers(0, 9, 2000))
         result = lpmert.minimize(nbest, node_limit=1)
@@ -77,7 +77,7 @@ class TestNumbers:
         assert f"loss {result.loss:g}." in heading
         assert f"at least {result.lower_bound:g}: a gap of {result.gap_abs:g} is" in heading
 
-    def test_changed_lists_have_their_texts_side_by_side(self, tmp_path: Path) -> None:
+    def test_changed_lists_stand_with_their_texts_side_by_side(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
         page = reported(tmp_path, result, data=LISTS)
         # at -am every list picks the hypothesis with less am: 1, 1, 0 with losses 1 + 0 + 2; the optimum 0, 1, 1
@@ -107,7 +107,7 @@ class TestNumbers:
         out = sum(own * result.by_name[name] <= 0 for own, name in zip(given["elsewhere"], LISTS.names, strict=True))
         assert seen.count("elsewhere (not in this plane)") == out
 
-    def test_marks_at_the_same_point_share_a_label(self, tmp_path: Path) -> None:
+    def test_marks_at_one_place_have_one_label(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS)
         moved = (result.weights + np.array([0.25, 0.0, 0.0])).tolist()
         apart = (result.weights - np.array([0.25, 0.0, 0.0])).tolist()
@@ -184,24 +184,24 @@ class TestOtherData:
         with pytest.raises(lpmert.DataError, match=rf"x\.json: .*{message}"):
             lpmert.report(tmp_path / "x.json", tmp_path / "r.html")
 
-    def test_unknown_features_are_refused(self, tmp_path: Path) -> None:
+    def test_features_that_there_are_not_are_refused(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS)
         for pair, message in ((("am", "x"), "no feature 'x'"), (("am", "am"), "not twice 'am'")):
             with pytest.raises(lpmert.DataError, match=message):
                 lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
 
     @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
-    def test_pictures_of_lists_need_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
+    def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
         with pytest.raises(lpmert.DataError, match="need the lists: pass data"):
             lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html", **more)
         assert not (tmp_path / "r.html").exists()
 
-    def test_weights_with_a_taken_name_are_refused(self, tmp_path: Path) -> None:
+    def test_no_weights_take_the_name_of_others(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
         with pytest.raises(lpmert.DataError, match="weights 'start': the results have others of this name"):
             lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"start": [1, 2, 3]})
 
-    def test_the_page_does_not_overwrite_a_result(self, tmp_path: Path) -> None:
+    def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
         before = path.read_text()
         assert "would overwrite" in refusal("report", path, "-o", path)
@@ -270,7 +270,7 @@ class TestHostileTexts:
 
 
 class TestTime:
-    """A page without time for all its parts is complete HTML, and says which are missing."""
+    """A page that there is no time for is whole all the same, and says what it lacks."""
 
     LACKING = "There was no time for"
 
@@ -281,7 +281,7 @@ class TestTime:
         succeeded("solve", folder / "x.npz", "-q", "-o", folder / "r.json")
         return folder / "r.json"
 
-    def test_without_time_the_page_shows_the_outcomes(self, tmp_path: Path) -> None:
+    def test_without_any_there_are_the_outcomes(self, tmp_path: Path) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         outcome = ended(3, "report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
         lacking = "the error surfaces, the profiles of weights, the closest decisions"
@@ -295,7 +295,7 @@ class TestTime:
         assert self.LACKING in parts(page).all_text
 
     @pytest.mark.parametrize("pairs", [0, 1, 4])
-    def test_at_ctrl_c_the_page_has_the_finished_surfaces(
+    def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
     ) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
@@ -341,7 +341,7 @@ class TestOwnPage:
     )
 
     @OF_COMMANDS
-    def test_it_equals_the_page_of_the_saved_outcome(self, tmp_path: Path, command: list[str]) -> None:
+    def test_it_is_the_page_of_their_file(self, tmp_path: Path, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         pages, data = [tmp_path / "own.html", tmp_path / "page.html"], tmp_path / "x.npz"
         flags = ["-q", "-o", tmp_path / "r.json", "--report", pages[0]]
@@ -352,7 +352,7 @@ class TestOwnPage:
         assert pages[0].read_bytes() == pages[1].read_bytes()
 
     @OF_COMMANDS
-    def test_at_ctrl_c_the_outcome_and_the_finished_parts_are_written(
+    def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
     ) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
@@ -371,7 +371,7 @@ class TestOwnPage:
         assert optimum.get("optimum", optimum)["status"] == "optimal"
 
     @OF_COMMANDS
-    def test_an_unwritable_page_is_an_error_before_the_search(
+    def test_what_cannot_be_written_is_told_before_the_search(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
     ) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
@@ -398,7 +398,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_one_page_shows_check_comparison_and_tuning(outcomes: Path, tmp_path: Path) -> None:
+def test_check_comparison_and_tuning_stand_on_one_page(outcomes: Path, tmp_path: Path) -> None:
     files = [outcomes / f"{name}.json" for name in ("check", "tune", "compare")]
     succeeded("report", *files, "--data", outcomes / "x.npz", "-o", tmp_path / "r.html")
     page = parts(tmp_path / "r.html")
@@ -428,7 +428,7 @@ def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
     assert refused > 3
 
 
-def test_a_fault_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
     check = json.loads((outcomes / "check.json").read_text())
     (tmp_path / "c.json").write_text(json.dumps({**check, "excess": "1"}))
     assert "c.json: not a check of this version of lpmert (excess: '1' is not of type 'number'); write" in refusal(
@@ -443,7 +443,7 @@ def test_a_fault_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-def test_weights_of_other_features_or_beyond_the_limit_are_refused(outcomes: Path, tmp_path: Path) -> None:
+def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(outcomes: Path, tmp_path: Path) -> None:
     for weights, message in (({"a": 1, "c": 1}, "other features"), ({"a": 1e151, "b": 1}, "a weight beyond 1e\\+150")):
         check = json.loads((outcomes / "check.json").read_text())
         (tmp_path / "c.json").write_text(json.dumps({**check, "weights": weights}))
@@ -472,7 +472,7 @@ def test_weights_of_other_features_or_beyond_the_limit_are_refused(outcomes: Pat
     ],
     ids=["gain", "right", "wer"],
 )
-def test_the_page_shows_losses_in_the_unit_of_the_terminal(
+def test_the_page_speaks_of_losses_as_the_terminal_does(
     tmp_path: Path, columns: list[str], options: list[str], name: str, figure: str, bound: str
 ) -> None:
     # four lists of a and b, of which the larger weight wins, a by the better: 4 + 3 + 0 + 2 rewarded, 3 of 4 right,
@@ -511,7 +511,7 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     assert page.texts["ins"]
 
 
-def test_a_result_keeps_its_initial_weights(tmp_path: Path) -> None:
+def test_a_result_knows_what_it_was_started_from(tmp_path: Path) -> None:
     result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
     assert result.initial.tolist() == [1, 2, 0]
     result.save(tmp_path / "r.json")

@@ -76,7 +76,7 @@ def test_changes_count_lists_that_get_better_and_worse() -> None:
     assert [bar.get_width() for bar in axes.patches] == [-2.0, 1.0]
 
 
-def test_a_picture_that_cannot_be_drawn_is_refused() -> None:
+def test_what_cannot_be_drawn_is_refused_by_name() -> None:
     with pytest.raises(lpmert.DataError, match="no feature 'x'"):
         lpmert.plots.profile(RESULT, NBEST, "x")
     with pytest.raises(lpmert.DataError, match="window='far' is none of wide, medium, near"):
@@ -92,7 +92,7 @@ def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
 
 
-def test_dollar_signs_in_names_are_not_mathematics(tmp_path: Path) -> None:
+def test_names_are_names_whatever_dollars_they_hold(tmp_path: Path) -> None:
     nbest = lpmert.NBest(
         [[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [0, 1, 1, 0], names=[r"$\frac{a}$", "<b>\x00&$_^$"]
     )
@@ -101,7 +101,7 @@ def test_dollar_signs_in_names_are_not_mathematics(tmp_path: Path) -> None:
     assert {r"weight of $\frac{a}$", "weight of <b>\ufffd&$_^$"} <= set(texts)
 
 
-def test_without_matplotlib_the_error_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
     for draw in (
         lambda: lpmert.plots.outcome(RESULT),
