@@ -65,7 +65,7 @@ def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> 
 
 
 def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
-    """Return the bound, the best loss and the gap in the unit; the gap is relative, unless the unit hides the loss."""
+    """Return the bound, the best loss and the gap: relative to the loss, or a difference if the unit has an offset."""
     bound, loss = progress.lower_bound, progress.loss
     if bound is None:
         return "-", unit.short(loss), "-"
