@@ -116,7 +116,7 @@ def profile(
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
     material = _material(result, data, metric)
-    found = material.profile(material.place(weight), window)
+    found = material.profile(material.index(weight), window)
     return pictures.profile(found, weight, material.title, result.loss, material.unit, *_SIZE)
 
 
@@ -164,7 +164,7 @@ def surface(
     names = weights or tuple(varying[:2])
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
-    places = material.place(names[0]), material.place(names[1])
+    places = material.index(names[0]), material.index(names[1])
     found = material.surface(places, window)
     ways: dict[str, Any] = {}
     for name, path in (paths or {}).items():

@@ -1,11 +1,9 @@
-"""`lpmert compare`: methods of this package, and weights that other tools found, on the same lists; and `lpmert tune`:
-weights for lists that nobody has seen yet, beside the optimum, with what either will cost.
-"""
+"""`lpmert compare`: methods and other tools' weights on the same lists; `lpmert tune`: weights for unseen lists."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -13,11 +11,11 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import option
+from lpmert.cli.options import option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, naming, say
-from lpmert.cli.search import HeldOut, OneSearch, Sources, Start, WeightsOut, command, progress_of
+from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.findings import Unit
@@ -31,69 +29,79 @@ if TYPE_CHECKING:
 _UNSEEN = "Unseen lists"
 
 
+@dataclass(frozen=True)
+class _SearchForOptimum(OneSearch):
+    """A search for the optimum beside other work, which has a time limit by default."""
+
+    time_limit: float | None = time_limit(f"{OPTIMUM_SECONDS:g} for the optimum")
+
+
 @command(
     "compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5",
     heading="What to compare",
 )
 def compare(
-    search: OneSearch,
-    start: Start,
+    search: _SearchForOptimum,
+    start: StartOptions,
     sources: Sources,
     held_out: HeldOut,
     out: Output,
     methods: tuple[str, ...] | None = option(
-        "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
+        "A,B,C",
+        f"Methods.  [default: {','.join(DEFAULT_METHODS)}; for whole lattices {','.join(DEFAULT_ON_LATTICES)}]",
+        values.method_names,
     ),
     weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
     seeds: int = option("N", "Runs of each random method.", default=SEEDS),
     optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True),
     run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
-    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS, group=_UNSEEN),
-    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True, group=_UNSEEN),
+    cv: int | None = option("N", "Use N-fold cross-validation.", values.PARTS, group=_UNSEEN),
+    repeat: int = option(
+        "N", "Repeat --cv this often, with other folds.", default=REPETITIONS, rare=True, group=_UNSEEN
+    ),
 ) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
-    Then --method searches for the optimum, from the best weights found, for --time-limit seconds (60 by default). --set
-    NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`:
-    numbers, pairs, or a file of this or another tool.
+    Then --method searches for the optimum, from the best weights found, until --time-limit. --set NAME=VALUE is for
+    that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`: numbers, pairs,
+    or a file of this or another tool.
 
-    The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
+    For each method, the table shows: the mean loss of its runs and the best one; Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
-    lists; p, the p-value of the difference between the best run and that of the first method (on held-out lists if
+    lists; p, the p-value of the difference between its best run and that of the first method (on held-out lists if
     there are any); the median time of a run. Columns without figures are left out.
 
-    --cv N fits every method and the optimum to all lists but one part of N, and decodes that part; --repeat draws the
-    parts anew. The searches for the optimum share --time-limit. A second table has the loss on these lists, the
-    cross-validated one, the share of it that the former hides (optimism), and the difference from the first method,
-    with intervals of 95 % and p-values that allow for parts that overlap.
+    --cv N fits every method and the optimum to all lists but one fold of N, and decodes that fold; --repeat does so
+    again with other folds. The searches for the optimum share --time-limit. A second table shows the loss on these
+    lists, the cross-validated loss, the share of it by which the former is too low (optimism), and the difference from
+    the first method, with intervals of 95 % and p-values that allow for overlapping splits.
 
-    The exit code is 3 if a limit stopped the search for the optimum, or the memory limit the comparison. DATA is as for
-    `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need; without, the
-    default is `--methods och,average,nelder-mead`.
+    The exit code is 3 if a limit stopped the search for the optimum, or the memory limit stopped the comparison. DATA
+    is as for `lpmert solve`. Lattices are used with all their paths; most methods need lists, which --n-best extracts.
     """
     if sources.source is not None and cv is None:
         raise click.UsageError("--source needs --cv.")
-    chosen: dict[str, lpmert.methods.Method] = {}
+    compared: dict[str, lpmert.methods.Method] = {}
     for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
-        chosen[name], search = search.for_method(name)
+        compared[name], search = search.for_method(name)
     seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
     limits = lpmert.Limits(seconds, **search.stops)
 
     with delivering(out) as deliver:
         known = None if optimum is None else lpmert.Result.load(optimum)
-        data, others, there = held_out.read(search, out)
+        data, held_out_data, held_out_unit = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
-        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
+        named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
                 comparison = lpmert.compare(
                     data,
-                    list(chosen.values()),
+                    list(compared.values()),
                     seeds=seeds,
-                    held_out=others,
-                    weights=given,
+                    held_out=held_out_data,
+                    weights=named_weights,
                     initial_weights=start.weights(data.names),
                     optimum=arguments["method"] if known is None else known,
                     optimum_limits=limits,
@@ -103,7 +111,7 @@ def compare(
                     repeat=repeat,
                     groups=sources.of(data),
                     on_stage=Stages(out),
-                    on_run=partial(_print_run, out, unit, there),
+                    on_run=partial(_print_run, out, unit, held_out_unit),
                     callback=callback,
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
@@ -114,15 +122,17 @@ def compare(
                 raise click.exceptions.Exit(code)
             if out.output is None and not out.as_json:
                 out.say("")
-            comparison = replace(comparison, unit=unit, held_out_unit=there)
+            comparison = replace(comparison, unit=unit, held_out_unit=held_out_unit)
             deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
     return code
 
 
-def _print_run(out: Output, unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
+def _print_run(out: Output, unit: Unit, held_out_unit: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
-    there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
-    out.say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
+    held_out = ""
+    if run.held_out_loss is not None and held_out_unit is not None:
+        held_out = f", held out {held_out_unit.short(run.held_out_loss)}"
+    out.say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{held_out}, {duration(run.seconds)}")
 
 
 @command(
@@ -130,34 +140,34 @@ def _print_run(out: Output, unit: Unit, held_out: Unit | None, name: str, run: R
     heading=_UNSEEN,
 )
 def tune(
-    search: OneSearch,
+    search: _SearchForOptimum,
     sources: Sources,
     held_out: HeldOut,
     weights: WeightsOut,
     page: Page,
     out: Output,
-    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5),
+    cv: int = option("N", "Number of folds of cross-validation.", values.PARTS, default=5),
     quick: bool = option("", "Average without cross-validation.", default=False),
 ) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
-    The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
+    The best weights for these lists also fit their noise. So tune also averages good weights, estimates by
     cross-validation what both cost on unseen lists, and recommends one: the average, unless the optimum is clearly
     better. --method searches for the optimum for a minute; --time-limit covers everything. --set NAME=VALUE is for that
-    method, --set average.NAME=VALUE for the average: see `lpmert methods average`.
+    method, --set average.NAME=VALUE for the average; see `lpmert methods average`.
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
-        data, others, there = held_out.read(search, out)
+        data, held_out_data, held_out_unit = held_out.read(search, out)
         arguments, unit = search.arguments(data), search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, search.time_limit, unit, "averages") as callback:
                 tuned = lpmert.tune(
                     data,
-                    held_out=others,
+                    held_out=held_out_data,
                     groups=sources.of(data),
                     folds=cv,
                     quick=quick,
@@ -166,7 +176,7 @@ def tune(
                     on_stage=Stages(out),
                     **arguments,
                 )
-            tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
+            tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=held_out_unit)
             print_outcome(tuned.optimum, tuned.optimum.warnings, out, shown=weights.beside_report(out))
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, report, lambda: weights.text(tuned.names, tuned.weights, search.problem(data)))

@@ -1,6 +1,6 @@
 """`lpmert loop` and `mert`: the weights of a decoder, tuned with the decoder in the loop, or in scripts of Moses.
 
-`mert` takes the place of Moses' `mert`: the same flags and files, and beyond them the bound.
+`mert` replaces Moses' `mert`: it has the same flags and files, and also reports a bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, command, memory_limit, option, time_limit
+from lpmert.cli.options import argument, command, memory_limit, option, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _HEADER_EVERY = 20
 _WIDTH = 10
-"""Of the column of losses."""
+"""Width of the columns of losses."""
 _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
 
 
@@ -47,11 +47,11 @@ def loop(
     config: str = argument("CONFIG"),
     folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]"),
     forget: bool = option("", "Keep nothing on disk.", default=False),
-    resume: bool = option("", "Continue the loop in that folder.", default=False),
+    resume: bool = option("", "Continue the loop in its folder.", default=False),
     iterations: int | None = option("N", "At most N decodings."),
     time_limit: float | None = time_limit(),
-    memory_limit: int | None = memory_limit("process and decoder"),
-    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True),
+    memory_limit: int | None = memory_limit("the process and the decoder"),
+    seed: int | None = seed(default=None),
     jobs: int | None = option("N", "Threads of each search."),
 ) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
@@ -60,10 +60,11 @@ def loop(
     begins: after a crash, the same command with --resume continues. The answer is the iteration whose decoder outputs
     cost least.
 
-    The columns: the loss of the decoder's own outputs in the unit of the metric (errors, and as a rate); the same for
-    held-out inputs; the best on the pool within the angle of the next step; hypotheses in the pool, and new ones; lists
-    in which the pool would show something else; lists in which it has something that the decoder's model prefers to all
-    it found.
+    The columns of the table: the loss of the decoder's own outputs in the unit of the metric (errors, and as a rate);
+    HeldOut, the same for held-out inputs; OnPool, the best on the pool within the angle of the next step; Angle; Pool
+    and New, hypotheses in the pool and new ones; Differ, lists in which the best hypothesis of the pool has other words
+    than the decoder's output; Missed, lists in which the pool has a hypothesis that the decoder's model prefers to all
+    that the decoder found.
 
     The exit code is 3 if a limit ended the loop.
     """
@@ -87,7 +88,7 @@ def loop(
                     resume=resume,
                     on_iteration=_table(out),
                 )
-            except lpmert.LpmertError as error:  # of a loop that was stopped before it had any weights to give
+            except lpmert.LpmertError as error:  # as a loop does that is stopped before it has any weights
                 if not stop.pressed:
                     raise
                 say(f"lpmert: {error}")
@@ -106,9 +107,9 @@ def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
     def show(one: lpmert.Iteration) -> None:
         unit, fits = one.unit, one.consistency
         if next(rows) % _HEADER_EVERY == 0:
-            what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
-            what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
-            out.say(f"{'Iter':>4} {what} {_HEAD}")
+            loss = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
+            loss = f"{loss:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
+            out.say(f"{'Iter':>4} {loss} {_HEAD}")
         angle = "" if one.angle is None else f"{one.angle:.2f}"
         rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
         out.say(
@@ -121,7 +122,7 @@ def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
 
 
 def _cost(unit: Unit | None, loss: float | None) -> str:
-    """Return a loss as a cell of the table: counted where its unit counts, else in its unit."""
+    """Return a loss as a cell of the table: as a count if its unit has one, else in the unit."""
     text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
     return f"{text:>{_WIDTH}}"
 
@@ -133,15 +134,15 @@ TIME_LIMIT = 60.0
 """Default time limit of a search, in seconds."""
 
 _OF_EXTRACTION = ("case", "reflen")
-"""Keys of --scconfig that matter only where statistics are made."""
+"""Keys of --scconfig that matter only when statistics are extracted."""
 
 _CHRF_BETA = 3.0
 
 
 def _scorer_settings(text: str) -> dict[str, str]:
-    """Return what --scconfig says; raises `click.BadParameter` for what no search here can do.
+    """Return the settings in --scconfig; raises `click.BadParameter` for those that are not supported.
 
-    The keys are those of Moses' StatisticsBasedScorer.cpp and CHRFScorer.cpp; unknown ones are ignored there, too.
+    The keys are those of Moses' StatisticsBasedScorer.cpp and CHRFScorer.cpp, which ignore unknown keys as well.
     """
     found = {}
     for setting in filter(None, text.split(",")):
@@ -151,15 +152,15 @@ def _scorer_settings(text: str) -> dict[str, str]:
         if key == "regtype" and value != "none":
             say(f"warning: regtype:{value} smooths Moses' line searches; here the plain score is optimised")
         elif key == "smooth" and value.strip("0.") != "":
-            raise click.BadParameter("smooth must be 0; other smoothing of CHRF is not known here.")
+            raise click.BadParameter("smooth must be 0; CHRF is not smoothed here.")
         elif key not in (*_OF_EXTRACTION, "regtype", "regwin", "smooth", "beta"):
-            say(f"warning: {quoted(setting)} in --scconfig is not known and is ignored")
+            say(f"warning: {quoted(setting)} in --scconfig is unknown and ignored")
         found[key] = value
     return found
 
 
 def _features(text: str) -> tuple[str, ...]:
-    """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
+    """Return names separated by commas or blanks: mert-moses.pl accepts both, and passes them on unchanged."""
     return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
@@ -168,7 +169,9 @@ _UNUSED = "Accepted for compatibility; has no effect."
 
 @dataclass(frozen=True)
 class _Options:
-    """The flags of Moses' `mert`, and a limit of time."""
+    """The options of Moses' `mert`, and a time limit."""
+
+    heading = "Options"
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", default="features.data")
@@ -181,15 +184,15 @@ class _Options:
     )  # fmt: skip
     optimize: tuple[str, ...] | None = option("-o --optimize NAME,...", "Weights that may change.", _features)
     positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
-    sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
-    seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
+    sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights that merge all sparse features into one.")
+    seed: int = option("-r --rseed --r N", "Random seed.", int, default=0)
     threads: int = option("-T --threads N", "Number of threads.", default=1)
-    time_limit: float = option("SECONDS", "Stop after this time.", default=TIME_LIMIT)
+    time_limit: float = option("SECONDS", "Time limit.", default=TIME_LIMIT)
     verbose: int = option("-v --verbose N", "0 for no progress.", values.NATURAL, default=1)
     tries: int = option(
-        "-n --ntry --n --random-restarts N", "Random starts of the line searches at first.", values.NATURAL, default=20
+        "-n --ntry --n --random-restarts N", "Random starts of the line searches.", values.NATURAL, default=20
     )
-    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", values.NATURAL, rare=True)
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists are used.", values.NATURAL, rare=True)
     shard_size: float | None = option("-b --shard-size X", _UNUSED, rare=True)
     directions: int | None = option("-m --nrandom --nr N", _UNUSED, values.NATURAL, rare=True)
     line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
@@ -199,19 +202,19 @@ class _Options:
 def mert(options: _Options) -> int:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
-    The flags are those of Moses' `mert`. Line searches from random points, for at most half the time, are followed by a
-    search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
-    weights reach. The exit code is 0 with proof and without, so that scripts go on.
+    The options are those of Moses' `mert`. Line searches from random points take at most half the time; then a search
+    for a proof follows. It ends with the proof, or at --time-limit with the best weights found and a bound on the score
+    of any weights. The exit code is 0 with or without a proof, so that scripts go on.
     """
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
-    options = replace(options, seed=options.seed % (1 << 32))  # as srandom takes a negative one
+    options = replace(options, seed=options.seed % (1 << 32))  # srandom reads a negative seed like this
     say(f"Seeding random numbers with {options.seed}")
     with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
         nbest, metric = _scored(_lists(options), options.sctype, options.scconfig)
-        starts = [_start(read_weights(path), nbest.names) for path in options.ifile]
+        starts = [_initial_weights(read_weights(path), nbest.names) for path in options.ifile]
     region = _region(options, nbest.names, starts[0])
     with naming(", ".join(options.scfile)):
         problem = lpmert.Problem(nbest, metric, region=region)
@@ -225,7 +228,7 @@ def mert(options: _Options) -> int:
 def _searched(
     options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
 ) -> lpmert.Result:
-    """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
+    """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
 
     def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
@@ -248,22 +251,21 @@ def _searched(
     return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
-def _deliver(problem: lpmert.Problem, result: lpmert.Result, given: Mapping[str, float]) -> None:
+def _deliver(problem: lpmert.Problem, result: lpmert.Result, fixed_by_name: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
-
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
 
     names = problem.nbest.names
-    fixed = {names.index(name): value for name, value in given.items()}
+    fixed = {names.index(name): value for name, value in fixed_by_name.items()}
     weights = _scaled(result, fixed)
     keeps = keeps_loss(problem, weights)
     try:
         text, written = weights_text(
             names,
             weights,
-            lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed),
+            lambda rounded: keeps(rounded) and all(rounded[d] == fixed[d] for d in fixed),
             path=WEIGHTS_FILE,
         )
         write_text(WEIGHTS_FILE, text)
@@ -288,18 +290,18 @@ def _lists(options: _Options) -> lpmert.NBest:
         trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
         raise lpmert.DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
-    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # the rate was not always among them
-        there = f"which has {len(columns)} ({listed(columns)})"
-        trouble = f"{width} columns of {options.sctype}, {there}; extract them again"
+    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # files of TER may lack the rate
+        expected = f"which has {len(columns)} ({listed(columns)})"
+        trouble = f"{width} columns of {options.sctype}, {expected}; extract them again"
         raise lpmert.DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
         names = ", ".join(nbest.names[: data.n_dense])
         trouble = f"{data.n_dense} features ({names}), but -d says {options.dimensions}"
         raise lpmert.DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
-        # mert-moses.pl writes an empty file where no sparse feature has a weight
-        given = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
-        nbest = merge_sparse(data, given)
+        # mert-moses.pl writes an empty file if no sparse feature has a weight
+        sparse = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
+        nbest = merge_sparse(data, sparse)
     elif nbest.n_features > data.n_dense:
         say(f"{nbest.n_features - data.n_dense} sparse features are left out, as Moses does without --sparse-weights")
         nbest = nbest.select_features(nbest.names[: data.n_dense])
@@ -311,7 +313,7 @@ def _lists(options: _Options) -> lpmert.NBest:
 def _scored(
     nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]
 ) -> tuple[lpmert.NBest, str | lpmert.metrics.Metric]:
-    """Return lists and the metric whose loss is 1 less Moses' score."""
+    """Return the lists with the statistics of a score, and the metric whose loss is 1 minus Moses' score."""
     from lpmert.formats.text import Place
     from lpmert.metrics import Chrf, LinearFraction
 
@@ -325,8 +327,8 @@ def _scored(
     return nbest.select_statistics(nbest.statistic_names[:2]), rate
 
 
-def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
-    """Return the weights of a file; the feature merged from sparse ones may be missing there, and starts at 0."""
+def _initial_weights(file: WeightsFile, names: Sequence[str]) -> FloatArray:
+    """Return the weights in a file; the feature merged from sparse ones may be missing there, and starts at 0."""
     import numpy as np
 
     from lpmert.formats.mert_data import SPARSE
@@ -338,7 +340,7 @@ def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
 
 
 def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
-    """Return the limits that -o and -P set."""
+    """Return the region that -o and -P set, `None` without limits."""
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
             raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")
@@ -349,15 +351,15 @@ def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmer
 
 
 def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
-    """Return the weights with the least loss of those that are not all 0 and within the limits."""
+    """Return the weights with the least loss among those that are inside the region and not all 0."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 
 def _scaled(result: lpmert.Result, fixed: Mapping[int, float]) -> FloatArray:
-    """Return the weights, scaled so that those that are fixed have just the values that they are fixed at."""
-    given = next(((result.names[place], value) for place, value in fixed.items() if value), None)
-    weights = result.weights.copy() if given is None else result.scaled_to(*given)
+    """Return the weights, scaled so that fixed weights have exactly their values; fixed: values by feature."""
+    reference = next(((result.names[d], value) for d, value in fixed.items() if value), None)
+    weights = result.weights.copy() if reference is None else result.scaled_to(*reference)
     weights[list(fixed)] = list(fixed.values())
     return weights
 
@@ -372,10 +374,9 @@ def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray)
     score = 1.0 - found.loss
     rounded = np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
-        there = f"there the score is {1.0 - problem.evaluate(rounded).loss:.6f}"
-        many = f"The weights need more than {DECIMALS} decimals"
-        say(f"{many}, to which mert-moses.pl rounds them for the decoder: {there}")
-    point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl knows no plus
+        rounding = f"The weights need more than {DECIMALS} decimals, but mert-moses.pl rounds them to that many"
+        say(f"{rounding} for the decoder; then the score is {1.0 - problem.evaluate(rounded).loss:.6f}")
+    point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl cannot parse the plus
     say(f"Best point: {point}  => {score:.6f}")
     say(result.message)
     if result.lower_bound is not None:

@@ -1,4 +1,4 @@
-"""What needs no search: `lpmert evaluate` and `rerank`, what given weights cost and pick, `verify`, and `convert`."""
+"""Commands without a search: `lpmert evaluate`, `rerank`, `verify` and `convert`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Question, Reading, sizes
+from lpmert.cli.reading import Reading, ReadingWithTies, sizes
 from lpmert.cli.reports import column, evaluation_report, side_by_side, verdict_line
 from lpmert.cli.running import Quiet, Short, delivering, naming
 from lpmert.cli.search import command, stated
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lpmert.ranking import VerifiedRanking
 
 _OF_BOTH = ("segment", "text")
-"""Flags that readers and writers take."""
+"""Options that both readers and writers take."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ def convert(
 ) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
-    Lattices become lists of their N best hypotheses (--n-best N --scales am=1,lm=12) with different words; the best of
-    all paths with the same words gives the scores. Sums and comparisons are exact.
+    Lattices become lists of their N best hypotheses with different words (--n-best N --scales am=1,lm=12). The scores
+    are those of the best of all paths with the same words. Sums and comparisons are exact.
 
-    Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
-    help of an option names its formats. docs/formats.md describes all of them.
+    Several IN are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
+    The help of an option names the formats it applies to; docs/formats.md describes all formats.
     """
     from lpmert.formats.detect import format_by_name, format_of_target, writer_of
     from lpmert.system.files import writing_later
 
-    for name, called in (("metric", "--metric"), ("options", "--set")):
+    for name, option_name in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:
-            raise click.UsageError(f"{called} applies to texts, with --references.")
+            raise click.UsageError(f"{option_name} applies to texts, with --references.")
     kind = to or format_of_target(target)
     format = format_by_name(kind)
     writer_of(format, kind)
@@ -72,12 +72,12 @@ def convert(
 
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")
-"""Options that say where statistics come from; without them there need be none."""
+"""Options that name the source of statistics; without them, `rerank` needs none."""
 
 
 @dataclass(frozen=True)
-class _Lists(Reading):
-    """Lists that need no losses, and what picks from them."""
+class _Reranking(Reading):
+    """Lists that need no losses, and the weights that choose from them."""
 
     heading = "Data"
 
@@ -87,7 +87,10 @@ class _Lists(Reading):
     )
 
     def for_format(self) -> dict[str, Any]:
-        """Return the flags; in tables, features are by default those that the weights name, and texts the answers."""
+        """Return the options for the reader; in tables, features default to the names of the weights.
+
+        With --vote, the texts are the answers.
+        """
         from lpmert.formats.weights import given_weights
 
         flags, takes = super().for_format(), self.in_format.reader_options
@@ -108,13 +111,13 @@ class _Lists(Reading):
 
 
 @command("rerank test.tsv --segment utterance --weights weights.json")
-def rerank(lists: _Lists, out: Short) -> None:
-    """Print the best hypothesis of each list in DATA, one line `ID<tab>TEXT` each; DATA needs no losses.
+def rerank(lists: _Reranking, out: Short) -> None:
+    """Print the best hypothesis of each list in DATA as a line `ID<tab>TEXT`; DATA needs no losses.
 
     Without texts, it prints the number of the hypothesis in its list, counted from 0, as in the JSON.
 
-    DATA is as for `lpmert solve`. In tables, the features are the names of the weights unless --features are given. For
-    lattices, it prints the best paths.
+    DATA is as for `lpmert solve`. In tables, the features are those that the weights name, unless --features is given.
+    For lattices, it prints the best paths.
 
     --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
     everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
@@ -135,11 +138,11 @@ def rerank(lists: _Lists, out: Short) -> None:
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> None:
+def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights()) -> None:
     """Show what given weights cost on the lists or lattices in DATA, without a search.
 
-    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
-    list, counted from 0; for lattices, that is the best path.
+    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the number of the hypothesis chosen from
+    each list, counted from 0; for lattices, it has the best path.
     """
     from lpmert.api import evaluated, problem_of
     from lpmert.result import SCHEMA
@@ -169,16 +172,16 @@ def evaluate(lists: Question, out: Short, weights: str = given_weights()) -> Non
 def verify(
     *,
     certificate: str = argument("CERTIFICATE"),
-    lists: Question,
+    lists: ReadingWithTies,
     time_limit: float | None = time_limit(),
-    memory_limit: int | None = memory_limit("process"),
+    memory_limit: int | None = memory_limit(),
     out: Short,
 ) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
-    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
-    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
+    DATA are lists or lattices; pass the same options as to `lpmert solve`. This runs no search and trusts no solver:
+    every step is decided in exact arithmetic. If the certificate does not hold, the exit code is 5 and the message says
+    where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
     """
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(memory_limit).enforced():
@@ -196,11 +199,11 @@ def verify(
         deliver(partial(verified_json, found), partial(_verified_report, found))
 
 
-def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
-    """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
+def _second_sum(certificate: str, data: Data, lists: ReadingWithTies) -> Any:
+    """Return the numbers of the second sum that a certificate names, `None` if they are a feature or statistic."""
     from lpmert.certificates.format import CertificateReader
 
-    with suppress(lpmert.CertificateError):  # which is told with its place when all is checked
+    with suppress(lpmert.CertificateError):  # `lpmert.verify` raises it again and says where
         for column in CertificateReader(certificate).header().budget:
             numbers = numbers_of(data, column, lists)
             return None if isinstance(numbers, str) else numbers
@@ -208,7 +211,7 @@ def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
 
 
 def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
-    """Return what a certificate proves as JSON, with exact numbers as the nearest doubles."""
+    """Return what a certificate proves as JSON; exact numbers are rounded to the nearest doubles."""
     return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
 
 

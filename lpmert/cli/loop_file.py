@@ -1,7 +1,7 @@
-"""A loop with a decoder in a TOML file: the decoder, its first weights, their region, and references.
+"""The TOML file of `lpmert loop`: the decoder, its first weights, their region, and references.
 
-Paths count from the folder of the file, and programs run there. The keys of [region] are those of options; those of
-[decoder] and [loop] are the arguments of the decoder's class and of `lpmert.loop`.
+Paths are relative to the folder of the file, and programs run there. The keys of [region] are those of options; the
+keys of [decoder] and [loop] are the arguments of the decoder's class and of `lpmert.loop`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.cli.running import naming
-from lpmert.cli.search import Where, options_by_key
+from lpmert.cli.search import RegionOptions, options_by_key
 from lpmert.cli.values import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.references import read_transcripts
@@ -27,8 +27,8 @@ from lpmert.quoting import quoted
 from lpmert.values import named_weights
 
 
-def _arguments(of: Callable[..., Any], *but: str) -> list[str]:
-    return [name for name in signature(of).parameters if name not in but]
+def _arguments(function: Callable[..., Any], *excluded: str) -> list[str]:
+    return [name for name in signature(function).parameters if name not in excluded]
 
 
 _MAIN = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
@@ -41,7 +41,7 @@ _DECODERS = {
 
 @dataclass(frozen=True)
 class Config:
-    """What `lpmert.loop` is called with, and what to close afterwards."""
+    """Arguments of `lpmert.loop`; `closing` ends the programs that were started."""
 
     decoder: Decoder
     weights: Mapping[str, float]
@@ -50,75 +50,76 @@ class Config:
 
 
 def read_config(path: str | Path) -> Config:
-    """Read a loop from a file; raises `DataError`, which names the key, and `DecoderError`."""
-    place = Path(path)
-    document = read_toml(place)
-    check_keys(document, _MAIN, place)
-    with naming(str(place)), ExitStack() as closing:
-        weights = _weights(document, place)
+    """Read the description of a loop; raises `DataError`, which names the key, and `DecoderError`."""
+    file = Path(path)
+    document = read_toml(file)
+    check_keys(document, _MAIN, file)
+    with naming(str(file)), ExitStack() as closing:
+        weights = _weights(document, file)
         main = _table(document, "decoder")
         arguments: dict[str, Any] = {name: document[name] for name in ("metric", "n") if name in document}
-        references = _references(document, place)
+        references = _references(document, file)
         if references is not None:
             arguments["references"] = references
         if "region" in document:
-            arguments["region"] = _region(_table(document, "region"), tuple(weights), place)
-        decoder = _decoder(main, references, weights, place, closing)
+            arguments["region"] = _region(_table(document, "region"), tuple(weights), file)
+        decoder = _decoder(main, references, weights, file, closing)
         if "held-out" in document:
-            aside = _table(document, "held-out")
-            check_keys(aside, ("references", "decoder"), place, "held-out.")
-            others = _references(aside, place)
-            differing = _table(aside, "decoder") if "decoder" in aside else {}
-            own_inputs = {"inputs": None} if "inputs" in main else {}
-            arguments["held_out"] = _decoder({**main, **own_inputs, **differing}, others, weights, place, closing)
-            if others is not None:
-                arguments["held_out_references"] = others
+            held_out = _table(document, "held-out")
+            check_keys(held_out, ("references", "decoder"), file, "held-out.")
+            held_out_references = _references(held_out, file)
+            changes = _table(held_out, "decoder") if "decoder" in held_out else {}
+            no_inputs = {"inputs": None} if "inputs" in main else {}
+            decoder_table = {**main, **no_inputs, **changes}
+            arguments["held_out"] = _decoder(decoder_table, held_out_references, weights, file, closing)
+            if held_out_references is not None:
+                arguments["held_out_references"] = held_out_references
         options = document.get("loop", {})
-        check_keys(options, _LOOP, place, "loop.")
+        check_keys(options, _LOOP, file, "loop.")
         return Config(decoder, weights, {**arguments, **options}, closing.pop_all())
 
 
-def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:
+def _weights(document: Mapping[str, Any], file: Path) -> dict[str, float]:
     if "weights" not in document:
         raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file")
-    given = document["weights"]
-    return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
+    value = document["weights"]
+    return named_weights(read_weights(file.parent / value) if isinstance(value, str) else value)
 
 
-def _references(document: Mapping[str, Any], place: Path) -> Any:
-    given = document.get("references")
-    if given is None or isinstance(given, dict):
-        return given
-    if isinstance(given, str):
-        return place.parent / given
-    if isinstance(given, list) and all(isinstance(one, str) for one in given):
-        return [place.parent / one for one in given]
-    raise DataError(f"references must be a file or several, not {quoted(given)}")
+def _references(document: Mapping[str, Any], file: Path) -> Any:
+    value = document.get("references")
+    if value is None or isinstance(value, dict):
+        return value
+    if isinstance(value, str):
+        return file.parent / value
+    if isinstance(value, list) and all(isinstance(path, str) for path in value):
+        return [file.parent / path for path in value]
+    raise DataError(f"references must be a file or several, not {quoted(value)}")
 
 
-def _region(given: Mapping[str, Any], names: Sequence[str], place: Path) -> Region | None:
-    known = options_by_key(Where)
-    del known["cosine"], known["around"]  # steps of the loop have cosines of their own
+def _region(table: Mapping[str, Any], names: Sequence[str], file: Path) -> Region | None:
+    known = options_by_key(RegionOptions)
+    del known["cosine"], known["around"]  # the loop sets a cosine for each step
     try:
-        return Where(**values_of(given, known, place, "region.")).region(names)
+        return RegionOptions(**values_of(table, known, file, "region.")).region(names)
     except RegionError as error:
         raise DataError(f"region: {error}") from error
 
 
 def _decoder(
-    given: Mapping[str, Any], references: Any, weights: Mapping[str, float], place: Path, closing: ExitStack
+    table: Mapping[str, Any], references: Any, weights: Mapping[str, float], file: Path, closing: ExitStack
 ) -> Decoder:
-    if ("worker" in given) == ("command" in given):
+    if ("worker" in table) == ("command" in table):
         raise DataError("decoder needs either command or worker: the words of a program")
-    kind = "worker" if "worker" in given else "command"
-    check_keys(given, _DECODERS[kind], place, "decoder.")
-    settings = {"folder": ".", **given}
+    kind = "worker" if "worker" in table else "command"
+    check_keys(table, _DECODERS[kind], file, "decoder.")
+    settings = {"folder": ".", **table}
     words = settings.pop(kind)
     for name in ("folder", "weights_like"):
         if name in settings:
             if not isinstance(settings[name], str):
                 raise DataError(f"decoder.{name} must be a path, not {quoted(settings[name])}")
-            settings[name] = place.parent / settings[name]
+            settings[name] = file.parent / settings[name]
     try:
         if kind == "command":
             return Command(words, tuple(weights), references=references, **settings)
@@ -129,11 +130,11 @@ def _decoder(
             inputs = [*read_transcripts(references)]
         return closing.enter_context(Worker(words, inputs, **settings))
     except DecoderError as error:
-        raise DecoderError(f"{place}: {error}") from error
+        raise DecoderError(f"{file}: {error}") from error
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    if not isinstance(found, dict):
+    table = document.get(name)
+    if not isinstance(table, dict):
         raise DataError(f"the table [{name}] is missing")
-    return found
+    return table

@@ -1,6 +1,6 @@
-"""The command line: reads options, calls the library, prints what it gives, and sets the exit code.
+"""The command line: parses options, calls the library, prints results and sets the exit code.
 
-Everything heavy is imported where it is first used, so that help and usage errors come at once.
+Heavy modules are imported where they are first used, so that help and usage errors appear at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
 
 
 class _Commands(UserDict[str, Any]):
-    """Commands by name; other commands do not import the modules that they are in."""
+    """Commands by name; the module of a command is imported when the command is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
         command: click.Command = getattr(import_module(f"lpmert.cli.{self.data[name]}"), name.replace("-", "_"))
@@ -54,13 +54,13 @@ COMMANDS = _Commands({name: module for group in _GROUPS.values() for name, modul
 
 
 _OUT_OF_MEMORY = (
-    "error: out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) "
+    "error: out of memory; raise the limit of the process (`ulimit -v` shows it), or pass fewer features (--features) "
     "or hypotheses"
 )
 
 
 class Program(options.Command, click.Group):
-    """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
+    """The group of commands; turns errors that a user can cause into one line on stderr and an exit code."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""
@@ -73,7 +73,7 @@ class Program(options.Command, click.Group):
                 formatter.write_dl([(name, COMMANDS[name].get_short_help_str()) for name in group])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line, and keep them for messages that repeat it."""
+        """Parse the arguments, and keep them for messages that repeat the command line."""
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
@@ -81,7 +81,7 @@ class Program(options.Command, click.Group):
         open_streams()
         try:
             return super().main(*args, **settings)
-        except OSError as error:  # of help and wrong usage; all else is looked after below
+        except OSError as error:  # while printing help or a usage error; `invoke` handles all others
             say(f"lpmert: error: standard streams: {error.strerror}")
             silence(sys.stdout)
             silence(sys.stderr)
@@ -158,8 +158,8 @@ def methods(
 ) -> None:
     """List all methods, or describe METHOD and its options.
 
-    `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
-    are arguments of the class.
+    Other commands set an option of the method with `--set NAME=VALUE`, and one of the metric with `--set
+    metric.NAME=VALUE`. In Python, options are arguments of the class.
     """
     from lpmert.api import method_of
 
@@ -170,47 +170,47 @@ def methods(
     if metric is not None:
         from lpmert.configurable import parameters
 
-        made = _metrics(metric)
-        content, *texts = (_described("metric", metric, one, parameters(one), formatter) for one in made)
-        if texts:
-            content["texts"] = texts[0]
+        described = [_described("metric", metric, one, parameters(one), formatter) for one in _metrics(metric)]
+        content, *on_texts = described
+        if on_texts:
+            content["texts"] = on_texts[0]
     elif method is not None:
         chosen = method_of(method)
         content = _described("method", chosen.name, chosen, chosen.options(), formatter)
     else:
-        known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
-        content = {name: " ".join(text.split()) for name, text in known.items()}
+        summaries = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
+        content = {name: " ".join(text.split()) for name, text in summaries.items()}
         formatter.write_dl(list(content.items()))
     put(json.dumps(content, indent=2) if as_json else formatter.getvalue().rstrip())
 
 
 def _metrics(name: str) -> list[Any]:
-    """Return what a name stands for: a metric of counts, of texts, or both."""
+    """Return the metrics of this name: on statistics, on texts, or both."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    of_counts = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
-    return of_counts + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
+    on_statistics = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
+    return on_statistics + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
 
 
 def _described(
-    kind: str, name: str, of: Any, options: Iterable[Option], formatter: click.HelpFormatter
+    kind: str, name: str, item: Any, options: Iterable[Option], formatter: click.HelpFormatter
 ) -> dict[str, Any]:
-    """Write what something is and its options, and return the same for JSON."""
-    made = of if inspect.isclass(of) or inspect.isroutine(of) else type(of)
-    place, text = f"{made.__module__}:{made.__qualname__}", _description(of)
-    formatter.write(f"{name} ({place})\n\n{text}\n\n")
-    rows, stated = [], {}
+    """Write the description and the options of a method or metric, and return the same for JSON."""
+    maker = item if inspect.isclass(item) or inspect.isroutine(item) else type(item)
+    import_path, text = f"{maker.__module__}:{maker.__qualname__}", _description(item)
+    formatter.write(f"{name} ({import_path})\n\n{text}\n\n")
+    rows, by_name = [], {}
     for one in options:
         rows.append((f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})" if one.help else one.allowed))
-        stated[one.name] = {"default": one.default, "value": one.allowed, "choices": one.choices, "help": one.help}
+        by_name[one.name] = {"default": one.default, "value": one.allowed, "choices": one.choices, "help": one.help}
     if rows:
         formatter.write_dl(rows)
     formatter.write("\n")
-    return {kind: name, "class": place, "description": text, "options": stated}
+    return {kind: name, "class": import_path, "description": text, "options": by_name}
 
 
-def _description(of: Any) -> str:
-    return (inspect.getdoc(of) or "").partition("\n\nParameters\n")[0].rstrip()
+def _description(item: Any) -> str:
+    return (inspect.getdoc(item) or "").partition("\n\nParameters\n")[0].rstrip()
 
 
 def _text(default: Any) -> str:

@@ -1,6 +1,6 @@
-"""Options of commands, each stated once: as a parameter of the command, or as a field of a dataclass that several take.
+"""Options of commands, each stated once: as a parameter of a command, or as a field of a dataclass that several share.
 
-What is parsed, the help, manual pages and completions come from there.
+Parsing, help, manual pages and completions are derived from these statements.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ import click
 from lpmert.cli import values
 
 _STATED = "lpmert"
+"""Key of an option or argument in the metadata of its field."""
 _LAST = "Output"
 """Options under this heading come last."""
 _RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+|x>=\d+; ")
-"""Bounds of whole numbers, left out of the help."""
+"""Ranges of whole numbers, which the help leaves out."""
 _FIRST_COLUMN = 25
-"""Widest first column of the help."""
+"""Maximum width of the first column of the help."""
 
 
 def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:
-    """Return the default of what is an option: a flag where its default is `False`, repeated where it is (), and then
-    values by name where they are NAME=VALUE.
+    """Return the default of a parameter or field that states an option.
 
-    spec: how it is written, if not by its name, and what stands for its value: `-o --output FILE`; type: by default
-    what that stands for. rare: shown by `--help-all` and in manual pages alone, as are all options of a class that is
-    `rare`; group: its heading in the help, by default that of the class or command. The rest is click's.
+    The default decides the kind of option: `False` makes a flag; () makes an option that may be repeated, which gives
+    a dictionary if its form is NAME=VALUE.
+
+    spec: the flags, unless they follow from the parameter's name, and the form of the value: `-o --output FILE`. type:
+    converts the value; it defaults to the type of that form (`values.OF_FORM`). rare: shown only by `--help-all` and in
+    manual pages, as are all options of a class with `rare = True`. group: the heading in the help; it defaults to that
+    of the class or command. All other settings are click's.
     """
     words = spec.split()
     flags = tuple(word for word in words if word.startswith("-"))
@@ -48,13 +52,13 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
 
 
 def argument(metavar: str, type: Any = values.PATH, **settings: Any) -> Any:
-    """Return the default of what is an argument of a command, by default a file."""
+    """Return the default of a parameter or field that states an argument, by default a file."""
     settings = {"metavar": metavar, "required": True, "type": type, **settings}
     return field(default=None, kw_only=True, metadata={_STATED: ((), False, settings)})
 
 
 class Option(click.Option):
-    """An option with its place in the help."""
+    """An option with its heading in the help."""
 
     def __init__(self, *arguments: Any, group: str, rare: bool, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -62,53 +66,53 @@ class Option(click.Option):
 
 
 def parameters(of: Any) -> list[click.Parameter]:
-    """Return what a dataclass states, as click takes it.
+    """Return the options and arguments that a dataclass states.
 
-    The `heading` of the class that has the field is the group of an option, "Output" by default.
+    The help lists an option under the `heading` of the class that declares it, by default "Output".
     """
     found: list[click.Parameter] = []
     for one in fields(of):
         if _STATED in one.metadata:
             owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
             heading, rare = getattr(owner, "heading", _LAST), vars(owner).get("rare", False)
-            found.append(_parameter(one.name, one, heading, rare=rare))
+            found.append(_parameter(one.name, one, heading, class_is_rare=rare))
     return found
 
 
-def _parameter(name: str, stated: Field[Any], heading: str, *, rare: bool = False) -> click.Parameter:
-    flags, own_rare, settings = stated.metadata[_STATED]
+def _parameter(name: str, stated: Field[Any], heading: str, *, class_is_rare: bool = False) -> click.Parameter:
+    flags, rare, settings = stated.metadata[_STATED]
     if "help" not in settings:
         return click.Argument([name], **settings)
     names = [name, *(flags or (f"--{name.replace('_', '-')}",))]
-    return Option(names, **{"group": heading, "rare": rare or own_rare, **settings})
+    return Option(names, **{"group": heading, "rare": class_is_rare or rare, **settings})
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups: the usual ones, or with --help-all every one, and all it says.
+    """A command whose help shows options in groups: --help the usual ones, --help-all every option and the full text.
 
-    lists_once: whether an option with a list, such as A,B,C, must not be given again.
+    lists_once: whether an option that takes a list, such as A,B,C, may be given only once.
     """
 
     def __init__(self, *arguments: Any, example: str = "", lists_once: bool = True, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.example, self.lists_once, self.everything = example, lists_once, False
         shown: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_all}
-        help = "Show all options, and details."
+        help = "Show all options and the full description."
         self.params.append(Option(["--help-all"], group=_LAST, rare=False, help=help, **shown))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line; refuse a list given twice, whose first half would be lost."""
-        given, self.everything = list(args), False
+        """Parse the arguments; refuse a list that is given twice, as click would drop the first one."""
+        arguments, self.everything = list(args), False
         rest = super().parse_args(ctx, args)
-        order = self.make_parser(ctx).parse_args(given)[2] if self.lists_once else []
+        order = self.make_parser(ctx).parse_args(arguments)[2] if self.lists_once else []
         for one in order:
-            listed = isinstance(one, click.Option) and not one.multiple and "," in (one.metavar or "")
-            if listed and order.count(one) > 1:
+            takes_list = isinstance(one, click.Option) and not one.multiple and "," in (one.metavar or "")
+            if takes_list and order.count(one) > 1:
                 raise click.UsageError(f"{one.opts[-1]} is given twice; name all at once, with commas.", ctx)
         return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the command does: its first paragraph, or everything; and an example."""
+        """Write the first paragraph of the description, or all of it with --help-all, and an example."""
         whole, self.help = self.help, self.help if self.everything else (self.help or "").partition("\n\n")[0]
         super().format_help_text(ctx, formatter)
         self.help = whole
@@ -116,7 +120,7 @@ class Command(click.Command):
             formatter.write(f"\n    lpmert {self.example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, group by group and all in one pair of columns, and how many are left out."""
+        """Write the options by group, all in the same two columns, and how many are hidden."""
         groups: dict[str, list[tuple[str, str]]] = {}
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         shown = [one for one in options if self.everything or not getattr(one, "rare", False)]
@@ -143,39 +147,45 @@ def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def command(
     example: str = "", cls: type[Command] = Command, heading: str = _LAST, **settings: Any
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Return what makes a command of a function whose parameters are options, or dataclasses that state several.
+    """Return a decorator that makes a command of a function.
 
-    heading: of its own options. The exit code is what the function returns, 0 where that is `None`.
+    Each parameter of the function is an option, an argument, or a dataclass that states several. The function returns
+    the exit code, or `None` for 0. heading: that of the options which are parameters.
     """
 
-    def made(function: Callable[..., Any]) -> Command:
+    def decorate(function: Callable[..., Any]) -> Command:
         kinds: dict[str, Any] = get_type_hints(function)
-        several: dict[str, list[click.Parameter]] = {}
+        by_class: dict[str, list[click.Parameter]] = {}
         every: list[click.Parameter] = []
         for name, one in signature(function).parameters.items():
             if isinstance(one.default, Field):
                 every.append(_parameter(name, one.default, heading))
             else:
-                several[name] = parameters(kinds[name])
-                every += several[name]
+                by_class[name] = parameters(kinds[name])
+                every += by_class[name]
 
-        def run(**given: Any) -> None:
-            for name, stated in several.items():
-                given[name] = kinds[name](**{one.name or "": given.pop(one.name or "") for one in stated})
-            code = function(**given)
+        def run(**arguments: Any) -> None:
+            for name, stated in by_class.items():
+                arguments[name] = kinds[name](**{one.name or "": arguments.pop(one.name or "") for one in stated})
+            code = function(**arguments)
             if code:
                 raise click.exceptions.Exit(code)
 
         settings["params"] = every
         text = getdoc(function) or ""
         short = " ".join(text.partition("\n\n")[0].split())
-        return cls(function.__name__, callback=run, help=text, short_help=short, example=example, **settings)
+        name = function.__name__.replace("_", "-")
+        return cls(name, callback=run, help=text, short_help=short, example=example, **settings)
 
-    return made
+    return decorate
 
 
 def time_limit(default: str = "none") -> Any:
-    return option("SECONDS", f"Maximum time.  [default: {default}]")
+    return option("SECONDS", f"Time limit.  [default: {default}]")
+
+
+def seed(default: int | None = 0) -> Any:
+    return option("N", "Random seed.", values.NATURAL, default=default, rare=True)
 
 
 def given_weights() -> Any:
@@ -183,10 +193,9 @@ def given_weights() -> Any:
 
 
 def scale() -> Any:
-    return option("NAME=W", "Scale the weights so that this one is W.")
+    return option("NAME=W", "Scale all weights so that NAME has weight W.")
 
 
-def memory_limit(of: str) -> Any:
-    """Return the default of what is the memory limit of a command; of: whose memory."""
-    default = "[default: what it holds and 0.9 of what is free]"
-    return option("SIZE", f"Most memory of {of}, such as 500MB.  {default}", rare=True)
+def memory_limit(of: str = "the process") -> Any:
+    default = "[default: current use plus 0.9 of free memory]"
+    return option("SIZE", f"Memory limit of {of}, such as 500MB.  {default}", rare=True)

@@ -1,4 +1,4 @@
-"""The progress of a search on stderr: a table, on a terminal also a live view, and how far single stages are."""
+"""The progress of a search on stderr: a table, a live view on terminals, and reports on single stages."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ if TYPE_CHECKING:
 
 
 LINE_SECONDS = 1.0
-"""Least time between two lines of the progress table."""
+"""Minimum time between two lines of the progress table."""
 INCUMBENT_SECONDS = 0.2
-"""The same where there is a new incumbent to show."""
+"""Minimum time before a line with a new incumbent."""
 LINE_SHARE = 0.01
 """Long searches print a line each time their running time has grown by this share."""
 STANDING_SECONDS = 60.0
-"""A search without a limit reports how it stands and how to stop it after this time, then after twice that, ..."""
+"""A search without a time limit reports how it stands and how to stop it after this time, and whenever it doubles."""
 HEADER_LINES = 20
+"""The header is repeated after this many lines."""
 _WIDTH = 12
-"""Of the columns of figures."""
+"""Width of the columns of bounds and losses."""
 SHOW_CURSOR = b"\n\033[?25h"
 BAR_WIDTH = 40
-"""Columns of the bar, where the terminal has so many to spare."""
+"""Width of the bar, if the terminal is wide enough."""
 _LEAST_BAR = 8
+"""A narrower bar is left out."""
 HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 STAGE_SECONDS = 1.0
-"""Least time between two lines about a stage."""
+"""Minimum time between two lines about a stage."""
 
 
 def short_count(value: int) -> str:
-    """Return a count in at most eight characters, up to a million millions."""
+    """Return a count as text, from ten millions on in millions."""
     return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
 
 
@@ -63,9 +65,7 @@ def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> 
 
 
 def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
-    """Return the bound, the best loss and the gap in the unit: a share of the loss, or where that is not shown, the
-    difference.
-    """
+    """Return the bound, the best loss and the gap: relative to the loss, or a difference if the unit has an offset."""
     bound, loss = progress.lower_bound, progress.loss
     if bound is None:
         return "-", unit.short(loss), "-"
@@ -74,23 +74,24 @@ def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
 
 
 def standing(progress: lpmert.Progress, unit: Unit = LOSS) -> str:
-    """Return how a search stands, and how to stop it."""
+    """Return a sentence on how a search stands and how to stop it."""
     bound, loss, gap = _figures(progress, unit)
-    stands = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
+    best = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
     if progress.lower_bound is None:
-        return f"{stands}, no bound yet. The search goes on; Ctrl-C stops it and keeps the best weights"
+        return f"{best}, no bound yet. The search goes on; Ctrl-C stops it and keeps the best weights"
     return (
-        f"{stands}, {unit.bound} {bound}, gap {gap}. It goes on until it has a proof; "
+        f"{best}, {unit.bound} {bound}, gap {gap}. It goes on until it has a proof; "
         "Ctrl-C stops it and keeps the best weights and the bound"
     )
 
 
 class ProgressLog:
-    """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
+    """Callback of a search that writes the progress table to stderr; a context manager, which cleans up at the end.
 
-    A line at most every second, or 0.2 seconds after the last where there is a new incumbent; a header every 20 lines.
-    On a terminal a live view below the table shows how bound and incumbent close in, and how to stop; before: what is
-    done before the first report. unit: what losses are shown in.
+    On a terminal, a live view below the table shows how bound and incumbent approach each other, and how to stop.
+
+    live: whether to show the live view, by default if stderr is a terminal. before: the phase that is shown until the
+    first report. unit: the unit of losses.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class ProgressLog:
             from rich.console import Console
             from rich.live import Live
 
-            # no refresh thread: it would only wait for compiled code that holds the interpreter
+            # no refresh thread: it would only wait for compiled code that holds the interpreter lock
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def __enter__(self) -> ProgressLog:
@@ -127,7 +128,7 @@ class ProgressLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close a table that was begun with its last line, and take the live view away."""
+        """Print the last line of a table that was begun, and remove the live view."""
         with self._closing:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
@@ -148,7 +149,7 @@ class ProgressLog:
             _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
 
     def _print(self, progress: lpmert.Progress) -> None:
-        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal has the live view alone, if it can
+        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal shows only the live view, if it can
             if self._lines % HEADER_LINES == 0:
                 say(header(self._unit))
             say(progress_line(progress, self._source, self._unit))
@@ -175,7 +176,7 @@ def _stop(live: Live) -> None:
 def picture(
     progress: lpmert.Progress, first: lpmert.Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
 ) -> RenderableType:
-    """Return where a search stands in a few lines of at most so many columns; first: its first report with a bound."""
+    """Return the live view of a search, a few lines of at most `columns`; first: the first report with a bound."""
     from rich.console import Group
     from rich.text import Text
 
@@ -185,7 +186,7 @@ def picture(
         counts.append(f"{short_count(progress.lps)} LPs")
     lines = [
         Text.assemble((clock, "cyan"), "  ", progress.phase),
-        _closing_in(progress, first, columns, unit),
+        _gap_bar(progress, first, columns, unit),
         Text("  ".join(counts)),
         Text(HOW_TO_STOP, style="dim"),
     ]
@@ -194,8 +195,8 @@ def picture(
     return Group(*lines)
 
 
-def _closing_in(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> Text:
-    """Return the bar from the first bound to the first incumbent; what neither has passed is still open."""
+def _gap_bar(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> Text:
+    """Return a bar from the first bound to the first incumbent, which both have shortened; its middle is the gap."""
     from rich.text import Text
 
     loss, bound = progress.loss, progress.lower_bound
@@ -216,20 +217,20 @@ def _closing_in(progress: lpmert.Progress, first: lpmert.Progress, columns: int,
 
 
 class Stages:
-    """Says from time to time how far a stage is, unless the command is quiet.
+    """Callback that logs how far a stage is, at most once a second, unless the command is quiet.
 
-    slower: the remaining parts take at least as long as those done, so that an estimate of the time left makes sense.
+    slower: whether the remaining parts take at least as long as those done; then the log estimates the time left.
     """
 
     def __init__(self, out: Quiet, *, slower: bool = False) -> None:
         self._out, self._slower = out, slower
-        self._began = self._said = time.perf_counter()
+        self._began = self._last_line = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
-        """Take one report; parts: `None` if their number is unknown."""
+        """Report that `done` of so many parts are finished; parts: `None` if their number is unknown."""
         now = time.perf_counter()
-        if now - self._said >= STAGE_SECONDS:
-            self._said = now
+        if now - self._last_line >= STAGE_SECONDS:
+            self._last_line = now
             whole = "" if parts is None else f" of {parts:,}"
             if self._slower and parts is not None and 0 < done < parts:
                 whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"

@@ -1,4 +1,4 @@
-"""`lpmert rank`: the weights that rank judged documents best, as the scores of several retrievers are fused."""
+"""`lpmert rank`: the weights of several retrievers' scores that rank judged documents best."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 import lpmert
 from lpmert.cli import values
 from lpmert.cli.lists import verified_json
-from lpmert.cli.options import argument, command, option, time_limit
+from lpmert.cli.options import argument, command, option, seed, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, Picture, column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NONE = "none"
 _DECIMALS = 6
 _SECONDS = 60.0
-_SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
+ENGINE_NAMES = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 
 @dataclass(frozen=True)
@@ -53,25 +53,25 @@ class _Documents:
 
     @property
     def how(self) -> str | None:
-        """How scores are normalised."""
+        """The normalisation of scores, `None` for none."""
         return None if self.normalise == _NONE else self.normalise
 
     def read(self) -> Any:
-        """Return the documents; raises `click.UsageError` where several files have no grades."""
+        """Return the documents; raises `click.UsageError` if several runs come without grades."""
         from lpmert.formats.judged import named_runs
 
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
-        how["normalise"] = self.how
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
+        options["normalise"] = self.how
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return lpmert.read_judged(self.data[0], **how)
+            return lpmert.read_judged(self.data[0], **options)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
-        runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
+        runs = named_runs(plain) | dict(map(values.file_by_name, named))
         if len(runs) < len(self.data):
-            raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
-        return lpmert.read_judged(runs, qrels=self.qrels, **how)
+            raise click.UsageError("two runs have the same name; name them apart with NAME=FILE.")
+        return lpmert.read_judged(runs, qrels=self.qrels, **options)
 
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10", heading="Search")
@@ -83,37 +83,38 @@ def rank(
     metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10"),
     signed: bool = option("", "Allow weights below 0.", default=False),
     time_limit: float | None = time_limit(f"{_SECONDS:g}"),
-    weights: str | None = option("WEIGHTS", "Judge these weights, given as for `lpmert check`."),
-    compare: bool = option("", "Compare with line searches, RankLib's way, CMA-ES.", default=False),
-    cv: int | None = option("N", "Estimate the value on unseen queries from N parts.", values.PARTS),
-    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True),
+    weights: str | None = option("WEIGHTS", "Compare with these weights; same syntax as `lpmert check --weights`."),
+    compare: bool = option("", "Compare with line searches, coordinate ascent, CMA-ES.", default=False),
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS),
+    seed: int = seed(),
     write: str | None = option(
-        "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
-        click.Choice(_SETTINGS), group="Output"
+        "ENGINE", f"Print settings with the weights instead of the report: {', '.join(ENGINE_NAMES)}.",
+        click.Choice(ENGINE_NAMES), group="Output"
     ),
     certificate: str | None = option("FILE", "Write a proof that --verify checks.", group="Output"),
-    verify: str | None = option("FILE", "Check a proof; give the other options as then.", group="Output"),
+    verify: str | None = option("FILE", "Check a proof; pass the options of the search again.", group="Output"),
 ) -> int:  # fmt: skip
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove it.
 
-    DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
-    named by its file, or by you with NAME=FILE; --qrels has the grades. Or DATA is one file with everything: LETOR's or
-    svmlight's lines (`grade qid:query index:value ...`), or a table with a document a row.
+    DATA are runs in TREC format (`query Q0 document rank score tag`) or JSON ({query: {document: score}}); each is a
+    feature, named after its file or by NAME=FILE, and --qrels has the grades. Or DATA is one file with everything:
+    lines as for LETOR and svmlight (`grade qid:query index:value ...`), or a table with a row per document.
 
-    The documents of a query are those of all runs together. Those without a grade are not relevant; relevant ones that
-    are in no run count for NDCG, recall and map, as in trec_eval; in `recall-l2@K` grades from 2 on are relevant. A
-    document that is not in a run gets the minimum of the query in that run, with minmax and rank zero, unless --missing
-    says which. Queries count if they have a relevant document and are in a run. Documents with equal scores count in
-    the worst order. In ndcg a grade gains itself, as in trec_eval, and 2^grade - 1 in ndcg-exp.
+    The documents of a query are those of all runs together. Documents without a grade are not relevant. Relevant ones
+    that are in no run count for NDCG, recall and map, as in trec_eval. In `recall-l2@K`, grades from 2 on are relevant.
+    A document that is missing in a run gets the minimum of the query in that run (0 with minmax and rank), unless
+    --missing says otherwise. Queries count if they have a relevant document and are in a run. Documents with equal
+    scores count in the worst order. The gain of a grade is the grade itself in ndcg, as in trec_eval, and 2^grade - 1
+    in ndcg-exp.
 
-    The report compares with each feature alone, equal weights, the best of a grid of 11 values a weight, and with
-    --compare line searches, coordinate ascent as RankLib's, and CMA-ES. --time-limit is for the search; the grid and
-    --cv have their own. Weights have as many digits as it takes to keep their score. --picture, for two features, shows
-    the metric along all shares of the second one, and --report writes a page with the queries that change. The JSON has
-    the weights by name; --weights reads it.
+    The report compares with each feature alone, equal weights, the best of a grid of 11 values per weight, and with
+    --compare also with line searches, coordinate ascent as in RankLib, and CMA-ES. --time-limit applies to the search;
+    the grid and --cv have limits of their own. Weights have as many digits as are needed to keep their score.
+    --picture, for two features, shows the metric at all shares of the second one; --report writes a page with the
+    queries that change. The JSON has the weights by name; --weights reads it.
 
-    --certificate writes a proof, also of the bound where the search was stopped; --verify checks it in exact
-    arithmetic, without a search. If it does not hold, the exit code is 5 and the message says where it fails.
+    --certificate writes a proof, of the bound if the search was stopped. --verify checks it in exact arithmetic,
+    without a search. If it does not hold, the exit code is 5 and the message says where it fails.
     """
     if verify is not None and (certificate or write):
         raise click.UsageError("--verify searches nothing; leave out --certificate and --write.")
@@ -172,7 +173,7 @@ def rank(
 
 
 def _check_engine(name: str, documents: _Documents, signed: bool, out: Output) -> None:
-    """Raise `click.UsageError` for settings that a search engine cannot reproduce."""
+    """Raise `click.UsageError` if a search engine cannot reproduce how the scores are normalised and summed."""
     from lpmert.formats.judged import rule_of
     from lpmert.formats.weights import ENGINES
 

@@ -1,4 +1,4 @@
-"""What commands read: the lists or lattices that their options ask for."""
+"""Options on the lists or lattices that a command reads, and how they are read."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 TIES = ("first", "best", "worst")
 COUNTED = ("loss", "gain", "statistics")
-"""Options that say what hypotheses cost, each in the place of the others."""
+"""Options that say what hypotheses cost; each excludes the others."""
 ARGUMENTS = "lpmert.arguments"
-"""Key, in what click keeps of a run, of the words of the command line."""
+"""Key of the command line's arguments in click's `Context.meta`."""
 
 _NAMED_FILES = 4
-"""With more files than these, messages name only the first."""
+"""Messages about more files than this name only the first."""
 
 _METRIC = "metric"
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
-"""Options that `read` handles for readers without them."""
+"""Options that `lpmert.read` takes for every format."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +47,42 @@ class _Columns:
     format: str | None = option(
         "--from NAME", "Format of DATA.  [default: recognised by content]", values.Registered(FORMATS)
     )
-    segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
+    segment: str | None = option("COLUMN", "Column that names the list of each row.")
     features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.")
     loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
     gain: str | None = option("COLUMN", "Column to maximise: numbers, or true and false.")
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
-    references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
+    references: tuple[str, ...] = option("FILE", "References to compare the texts with.", default=())
     metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", values.METRIC)
     options: Mapping[str, str] = option(
-        "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
+        "--set NAME=VALUE", "Set an option of the method, or of the metric (metric.NAME=VALUE); see `lpmert methods`.",
         default=(), rare=True
     )  # fmt: skip
     deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
-    group: bool = option("", "Tables, Moses: the rows of a list may be scattered.", default=False, rare=True)
+    group: bool = option("", "Tables, Moses: the rows of a list need not be adjacent.", default=False, rare=True)
 
 
 @dataclass(frozen=True)
 class _Texts:
     heading, rare = "Texts", True
 
-    text: str | None = option("COLUMN", "Tables: column of the text.")
+    text: str | None = option("COLUMN", "Tables: column with the text.")
     partial: bool = option("", "Allow references without a list.", default=False)
-    by_position: bool = option("", "Line 1 of references belongs to list 0, and so on.", default=False)
+    by_position: bool = option("", "Match references by position: line 1 to list 0, and so on.", default=False)
 
 
 @dataclass(frozen=True)
 class _Formats:
     heading, rare = "Formats of lists", True
 
-    statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
+    statistics_file: tuple[str, ...] = option("FILE", "Moses: file with statistics, one per list file.", default=())
     drop_texts: bool = option("", "Moses: drop the texts.", default=False)
     last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
-    scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
-    text_file: str | None = option("FILE", "Scores: file of the texts.")
-    losses: Mapping[str, str] = option("NAME=FILE", "Scores: files of statistics.", default=())
+    scores: tuple[str, ...] = option(
+        "FILE", "Mert: file with scores, one per data file. ESPnet: scores to read.", default=()
+    )
+    text_file: str | None = option("FILE", "Scores: file with the texts.")
+    losses: Mapping[str, str] = option("NAME=FILE", "Scores: files with statistics.", default=())
     separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
@@ -88,19 +90,20 @@ class _Formats:
 class _Lattices:
     heading, rare = "Lattices", True
 
-    n_best: int | None = option("N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]")
+    n_best: int | None = option("N", "Use the N best paths of each.  [default: all; 100 where lists are needed]")
     scales: dict[str, float] | None = option(
-        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them."
+        "AM=1,LM=12", "Weights by which --n-best ranks paths, or a file with them."
     )
     counts: Mapping[str, tuple[str, ...]] = option(
-        "NAME=WORD,WORD", "Feature that counts these words, which then are not part of the text.", default=()
+        "NAME=WORD,WORD", "Add a feature that counts these words, and drop them from the text.", default=()
     )
-    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.")
-    variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
-    symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words to drop from the text.")
+    variants: bool = option("", "Read word(2) as another pronunciation of word.", default=False)
+    symbols: str | None = option("FILE", "Kaldi, OpenFst: symbol table of the words.")
 
 
 _NO_FLAGS = ("data", "format", "metric", "options", "deduplicate")
+"""Fields that `Reading.flags` leaves out: readers do not take them as they are."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,9 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
-        """The flags that are set, and with references the metric on texts and its settings."""
-        given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
-        found = {name: value for name, value in given.items() if value not in (None, False, (), {})}
+        """The options for readers that are set; with references, also the metric on texts and its settings."""
+        every = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
+        found = {name: value for name, value in every.items() if value not in (None, False, (), {})}
         if "references" in found:
             if len(self.references) == 1:
                 found["references"] = self.references[0]
@@ -131,61 +134,61 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return found
 
     def settings_for(self, name: str) -> dict[str, str]:
-        """Return what --set says of one method or the metric, NAME.OPTION=VALUE."""
-        start = f"{name}."
-        return {key.removeprefix(start): text for key, text in self.options.items() if key.startswith(start)}
+        """Return the options of one method, or of the metric, from `--set NAME.OPTION=VALUE`."""
+        prefix = f"{name}."
+        return {key.removeprefix(prefix): text for key, text in self.options.items() if key.startswith(prefix)}
 
     @property
     def method_settings(self) -> dict[str, str]:
         return {key: text for key, text in self.options.items() if not key.startswith(f"{_METRIC}.")}
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
-        """Return the same for another file with references of its own.
+        """Return the same options for a file of held-out lists and its references.
 
-        Raises `click.UsageError` for flags that name files of these lists alone.
+        Raises `click.UsageError` if an option names a file that belongs to DATA, such as --statistics-file.
         """
-        own = replace(self, data=(file,))
+        aside = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
-        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.kind == "mert" else ())):
+        for name in ("statistics_file", "text_file", "losses", *(("scores",) if aside.kind == "mert" else ())):
             if name in self.flags:
                 remedy = "make one file of each with `lpmert convert`."
                 raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
         if "references" not in self.flags:
             if references:
                 raise click.UsageError("--held-out-references needs --references.")
-            return own
+            return aside
         if not references:
             trouble = "--held-out needs --held-out-references, as --references belong to DATA"
             raise click.UsageError(f"{trouble}; if they have both, name them again.")
-        return replace(own, references=tuple(references))
+        return replace(aside, references=tuple(references))
 
     @property
     def inputs(self) -> list[str]:
-        """All that is read: the files, and those that flags name."""
+        """All files that are read: DATA, and those that options name."""
         found = [*self.data]
         for name in ("references", "statistics_file", "text_file", "losses", "symbols"):
-            value = self.flags.get(name) or ()  # references are false where lists have no statistics
+            value = self.flags.get(name) or ()  # `references` is `False` for lists without statistics
             found += [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
         return found
 
     @property
     def name(self) -> str:
-        """What messages call the lists."""
+        """The name of the lists in messages."""
         more = len(self.data) - _NAMED_FILES
         return ", ".join(self.data) if more <= 0 else f"{self.data[0]} and {more + _NAMED_FILES - 1} more files"
 
     @property
     def source(self) -> Any:
-        """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
-        alone = ["=" in file and not os.path.exists(file) for file in self.data]
-        if self.format == "scores" or (self.format is None and all(alone)):
+        """The files to read; a dictionary by feature if they are given as NAME=FILE."""
+        named = ["=" in file and not os.path.exists(file) for file in self.data]
+        if self.format == "scores" or (self.format is None and all(named)):
             return values.by_name(map(values.file_by_name, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> lpmert.NBest:
-        """Return the lists; flags in `unused` may be left over.
+        """Return the lists; options in `unused` may be set although the reader does not take them.
 
-        Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
+        Raises `click.UsageError` for other options that do not apply, `DataError` for unreadable data.
         """
         from lpmert.formats.columns import COLUMN, ColumnsNeeded
 
@@ -202,12 +205,12 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
                 hint += " Where no column is a loss, --references FILE counts errors."
             hint += error.trouble and f" Only the first row was looked at, as of {error.trouble}."
             suggestion = dict(error.suggestion)
-            if "metric" in suggestion and self.metric is not None:  # which may not take these statistics
+            if "metric" in suggestion and self.metric is not None:  # --metric may not take these statistics
                 del suggestion["metric"]
                 suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
-            told = lpmert.DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
-            told.path = error.path  # which the message names already
-            raise told from error
+            with_example = lpmert.DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
+            with_example.path = error.path  # set afterwards, as the message already names it
+            raise with_example from error
         return nbest.deduplicate() if self.deduplicate else nbest
 
     @cached_property
@@ -225,11 +228,11 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @property
     def whole(self) -> bool:
-        """Whether these are lattices to be used with all their paths."""
+        """Whether these are lattices, used with all their paths."""
         return "n_best" not in self.flags and self.in_format.graphs is not None
 
     def read_whole(self) -> Data:
-        """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
+        """Return the lists, or whole lattices unless --n-best is given; raises the same errors as `read`."""
         if not self.whole:
             return self.read()
         options, rest = self.plan
@@ -241,23 +244,23 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return lpmert.load_lattices(self.source, format=self.format, **options)
 
     def summed_metric(self, data: Data) -> Any:
-        """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
+        """Return the metric of lists or lattices: that of --metric, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
 
-        of_texts = "references" in self.flags
-        if isinstance(data, lpmert.NBest) and (of_texts or self.metric is None):
-            found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
+        on_texts = "references" in self.flags
+        if isinstance(data, lpmert.NBest) and (on_texts or self.metric is None):
+            metric: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, lpmert.NBest) else self.plan[0].get("metric", "wer")
+            metric = self.metric if isinstance(data, lpmert.NBest) else self.plan[0].get("metric", "wer")
         settings = self.settings_for(_METRIC)
-        if of_texts or not settings:
-            return found
+        if on_texts or not settings:
+            return metric
         if self.metric is None:
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
         return _configured(METRICS.find(self.metric), self.metric, settings)
 
     def described(self, data: Data) -> str:
-        """Return the names of the features and, of lists, what they cost."""
+        """Return the names of the features and, for lists, the source of their losses, for the log."""
         if not isinstance(data, lpmert.NBest):
             costs = ""
         elif "references" in self.flags:
@@ -268,18 +271,18 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return f"features {listed(data.names)}{costs}"
 
     def unit(self, data: Data) -> Unit:
-        """Return the unit in which users know the loss."""
+        """Return the unit in which the loss is shown."""
         return self._measured(data)[0]
 
     def rates(self, data: Data, loss: float) -> dict[str, float]:
-        """Return a loss that was counted against references as a rate, where their length is known."""
+        """Return the error rate of a loss that was counted against references, if their length is known."""
         from lpmert.metrics.ratio import ERROR_RATE
 
         length = self._measured(data)[1]
         return {} if length is None else {ERROR_RATE: loss / length}
 
     def _measured(self, data: Data) -> tuple[Unit, float | None]:
-        """Return the unit of losses, and how long the references are that they were counted against, if it is known."""
+        """Return the unit of losses, and the length of the references they were counted against, if known."""
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.contract import check_statistics, metric_of
         from lpmert.metrics.ratio import rates_of, unit_of
@@ -289,11 +292,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             options = self.plan[0]
             metric = options.get("metric") or self.in_format.metric
             metric = _text_metric(metric) if isinstance(metric, str) else metric
-            if not isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
+            if not isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
                 return text_unit(metric, data.n_lists, None), None
-            given, how = options["references"], {name: options.get(name, False) for name in ("partial", "by_position")}
-            own = references_by_list(data.list_ids, given, **how) if isinstance(data, lpmert.NBest) else data.references
-            length = reference_length(metric, own)
+            if isinstance(data, lpmert.NBest):
+                how = {name: options.get(name, False) for name in ("partial", "by_position")}
+                length = reference_length(metric, references_by_list(data.list_ids, options["references"], **how))
+            else:
+                length = reference_length(metric, data.references)
             return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
         if not isinstance(data, lpmert.NBest):
             return LOSS, None
@@ -304,42 +309,44 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return unit_of(summed, data.statistic_names, rates, data.n_lists), None
 
     def for_format(self) -> dict[str, Any]:
-        """Return the flags that count where the lists are in this format."""
+        """Return the options for the reader of the format; subclasses add defaults."""
         return dict(self.flags)
 
     @cached_property
     def plan(self) -> tuple[dict[str, Any], list[str]]:
-        """The arguments of the format's reader, and the flags that it does not take."""
-        known, given = self.in_format.reader_options, self.for_format()
-        settings = given.pop("settings", {})
+        """The arguments of the format's reader, and the names of options that it does not take."""
+        known, flags = self.in_format.reader_options, self.for_format()
+        settings = flags.pop("settings", {})
         if settings:
-            name = given.get("metric") or self.in_format.metric
-            given["metric"] = _configured(_text_metric(name), name, settings)
-        options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
+            name = flags.get("metric") or self.in_format.metric
+            flags["metric"] = _configured(_text_metric(name), name, settings)
+        arguments = {name: value for name, value in flags.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
-            if needed and name not in options:
+            if needed and name not in arguments:
                 raise click.UsageError(f"{flag(name)} is needed for reading {self.kind}.")
-        return options, [name for name in given if name not in options]
+        return arguments, [name for name in flags if name not in arguments]
 
 
 @dataclass(frozen=True)
-class Question(Reading):
+class ReadingWithTies(Reading):
+    """Lists, and which of tied hypotheses counts."""
+
     heading = "Data"
 
     ties: str = option(
-        "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
+        "NAME", f"Which of several hypotheses with equal features counts: {', '.join(TIES)}.", click.Choice(TIES),
         default=TIES[0], rare=True
     )  # fmt: skip
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
-    """Raise `click.UsageError` where standard input is to be read as two things."""
+    """Raise `click.UsageError` if two inputs are standard input."""
     if inputs.count("-") > 1:
         raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
 
 
 def sizes(data: Data) -> str:
-    """Return how many lists and hypotheses there are, or how many lattices, links and paths."""
+    """Return the numbers of lists and hypotheses, or of lattices, links and paths, as text."""
     if isinstance(data, lpmert.NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
@@ -351,7 +358,7 @@ def flag(name: str) -> str:
 
 
 def _text_metric(name: str) -> Any:
-    """Return the metric on texts of this name; raises `click.UsageError` where there is none."""
+    """Return the metric on texts of this name; raises `click.UsageError` if there is none."""
     from lpmert.metrics.text import TEXT_METRICS
 
     if name not in TEXT_METRICS:
@@ -360,7 +367,7 @@ def _text_metric(name: str) -> Any:
 
 
 def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
-    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    """Return a metric with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.configurable import with_parameters
 
     with values.refusing("--set", f"lpmert methods --metric {name}"):
@@ -368,7 +375,7 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
 
 
 def _command(suggestion: Mapping[str, str]) -> str:
-    """Return the given command with the suggested columns."""
+    """Return the command line with the suggested options added."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
     more = [part for name, value in suggestion.items() for part in (flag(name), value) if part]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

@@ -1,6 +1,6 @@
-"""Reports of outcomes, as aligned text with the verdict last, or as a page: `lpmert report`, and what others draw.
+"""Reports of outcomes: aligned text with the verdict last, pages (`lpmert report`) and pictures.
 
-Tables keep within the width of a terminal; in a file or a pipe they are written in full.
+Tables fit the width of a terminal; in files and pipes they are written in full.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
-    from lpmert.reporting.page import Page as MadePage
+    from lpmert.reporting.page import Page as DrawnPage
 
 
 _LABEL_WIDTH = 13
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
-    """Return numbers with their decimal points below each other, under a heading."""
+    """Return a heading and numbers below it, with aligned decimal points."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
     return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]
 
 
 def side_by_side(columns: Sequence[Sequence[str]]) -> str:
-    """Return columns next to each other, the first flush left, the others flush right, and no cell ever cut.
+    """Return columns next to each other, the first one left-aligned, the others right-aligned; no cell is cut.
 
-    Columns that do not fit the terminal follow below, next to the first one again.
+    Columns that do not fit the terminal follow below, with the first column repeated.
     """
     columns = [[visible(cell) for cell in column] for column in columns]
     console, first, others = _console(), columns[0], list(columns[1:])
@@ -75,17 +75,17 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
 
 def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of rows under a heading; as `side_by_side`."""
+    """Return a table of rows under a heading, laid out by `side_by_side`."""
     return side_by_side(list(zip(heading, *rows, strict=True)))
 
 
 def joined(*parts: str) -> str:
-    """Return the parts of a report that there are, with blank lines between them."""
+    """Return the parts of a report that are not empty, with blank lines between them."""
     return "\n\n".join(part for part in parts if part)
 
 
 def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
-    """Return values next to their labels; a mapping becomes a small table of its own, nothing if it is empty."""
+    """Return values next to their labels; a mapping becomes a nested table, and empty values are left out."""
     from rich.table import Table as Grid
 
     table = Grid.grid(padding=(0, 1))
@@ -127,9 +127,9 @@ def _text(console: Console, table: RenderableType) -> str:
 
 
 _FEWEST, _USUAL = 4, 6
-"""Decimals of weights: the fewest, and those where nothing is known of how far each may move, as decoders get them."""
+"""Decimals of weights: the minimum, and the number if their ranges are unknown, which is that in decoders' files."""
 _OF_RANGE = 2
-"""Decimals of weights beyond those of the narrowest range in which one may move."""
+"""Decimals of weights beyond those that resolve the narrowest range of a weight."""
 
 Facts = list[tuple[str, str | Mapping[str, str]]]
 
@@ -137,37 +137,36 @@ Facts = list[tuple[str, str | Mapping[str, str]]]
 def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
     """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings."""
     unit = result.unit or LOSS
-    told = joined(labelled(costs(result, unit)), warned(result))
+    facts = joined(labelled(costs(result, unit)), warned(result))
     good = result.status.proved and not result.warnings
-    return joined(_weights({"weight": result}, result, verbose), told, verdict_line(result.message, good))
+    return joined(_weights({"weight": result}, result, verbose), facts, verdict_line(result.message, good))
 
 
 def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
-    """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
+    """Return a check as text: both weights, both losses or the bound, the verdict; verbose: as in `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
-    told = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
-    told += [] if best.status.proved else bound(best, unit)
-    told += [
+    facts: Facts = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
+    facts += [] if best.status.proved else bound(best, unit)
+    facts += [
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
         ("search", best.message),
     ]
     weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
     weights["better weights" if check.excess > 0 else "weights found"] = best
-    facts = joined(labelled(told), warned(check))
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
     verdict = verdict_line(check_verdict(check.to_dict(), unit), good)
-    return joined(_weights(weights, best, verbose), facts, verdict)
+    return joined(_weights(weights, best, verbose), labelled(facts), warned(check), verdict)
 
 
 def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
-    """Return what given weights cost, as text; nothing was searched."""
-    told = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
-    return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told))
+    """Return the loss of given weights as text."""
+    facts = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
+    return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(facts))
 
 
 def compared_report(content: Mapping[str, Any]) -> str:
-    """Return the tables, notes and verdict of a comparison as JSON has it."""
+    """Return a comparison as text: tables, notes, verdict; content: the comparison as JSON."""
     found = Compared(content)
     tables = [grid(table.heading, table.rows) for table in found.tables]
     return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, content["proved"]))
@@ -192,8 +191,8 @@ def looped_report(looped: lpmert.Looped) -> str:
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
     rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
     if best.held_out_unit is not None:
-        apart = [(one.held_out_unit, one.held_out_loss) for one in (first, best)]
-        texts = ("-" if unit is None or loss is None else unit.text(loss) for unit, loss in apart)
+        held_out = [(one.held_out_unit, one.held_out_loss) for one in (first, best)]
+        texts = ("-" if unit is None or loss is None else unit.text(loss) for unit, loss in held_out)
         rows.append([f"held-out {best.held_out_unit.name}", *texts])
     weights = [
         ["feature", *looped.names],
@@ -206,13 +205,13 @@ def looped_report(looped: lpmert.Looped) -> str:
     return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
 
 
-def warned(of: lpmert.Result | lpmert.Check) -> str:
-    lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in of.warnings]
+def warned(outcome: lpmert.Result | lpmert.Check) -> str:
+    lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in outcome.warnings]
     return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
 
 
 def decimals_of(result: lpmert.Result) -> int:
-    """Return as many decimals as its weights need: some beyond the narrowest range in which one may move."""
+    """Return the decimals that show its weights: some more than the narrowest range of a weight needs."""
     if any(one.code == "digits" for one in result.warnings):
         return SHOWN_DECIMALS
     if result.cell is None:
@@ -224,7 +223,7 @@ def decimals_of(result: lpmert.Result) -> int:
 
 
 def verdict_line(text: str, good: bool) -> str:
-    """Return the last line of a report: green where all is proved or well."""
+    """Return the last line of a report, green if `good`, else yellow."""
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
@@ -243,10 +242,11 @@ def _more(losses: float, whole: float, unit: Unit) -> str:
 
 
 def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Result, verbose: bool) -> str:
-    """Return weights by their headings, how far the best may move, and what limits them; verbose: also how they were
-    found.
+    """Return a table of weights by their headings, with the ranges of the best ones, and facts on these.
+
+    verbose: also how they were found.
     """
-    columns = {heading: of.weights.tolist() for heading, of in shown.items()}
+    columns = {heading: outcome.weights.tolist() for heading, outcome in shown.items()}
     if best.cell is not None:
         columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
     names = ["feature", *(f"{name} (free)" if name in best.free else name for name in best.names)]
@@ -264,7 +264,7 @@ def _facts(result: lpmert.Result, verbose: bool) -> Facts:
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
-        facts.append(("free", "whatever the weight of a free feature, the others can make up for it"))
+        facts.append(("free", "the other weights can make up for any weight of a free feature"))
     if result.whole:
         whole = ", ".join(f"{visible(name)} {value}" for name, value in result.whole.items())
         facts.append(("in whole numbers", f"{whole}: the choices are as good"))
@@ -291,19 +291,19 @@ class _Lists(Reading):
 
 @dataclass(frozen=True)
 class Page:
-    """The page that a command writes about its own outcome."""
+    """The page that a command writes about its outcome."""
 
-    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
+    report: str | None = option("FILE", "Write an HTML page, as `lpmert report` does.")
 
     def __post_init__(self) -> None:
-        """Check that it can be drawn, before anything is searched."""
+        """Check before the search that the page can be drawn."""
         if self.report is not None:
             from lpmert.reporting.pictures import check_installed
 
             check_installed("jinja2", "matplotlib")
 
     def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
-        """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
+        """Write the page about an outcome and its lists if --report is given; return the exit code of doing so."""
         if self.report is None:
             return ExitCode.FINISHED
         from lpmert.reporting.documents import documents
@@ -311,23 +311,23 @@ class Page:
 
         with naming(lists.name), drawing(None, 0.0) as stop:
             on_stage = Stages(out)
-            made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
-        return _write(self.report, made, stop, out)
+            page = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
+        return _write(self.report, page, stop, out)
 
 
 @dataclass(frozen=True)
 class Picture:
-    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
+    picture: str | None = option("FILE", "Draw the result to FILE.png, FILE.svg or FILE.pdf.")
 
     def __post_init__(self) -> None:
-        """Check that it can be drawn there, before anything is searched."""
+        """Check before the search that the picture can be drawn to this file."""
         if self.picture is not None:
             from lpmert.reporting.pictures import check_picture
 
             check_picture(self.picture)
 
     def write(self, draw: Callable[[], Figure]) -> None:
-        """Draw it, if it is wanted."""
+        """Draw the picture if --picture is given."""
         if self.picture is not None:
             from lpmert.reporting.pictures import write_picture
 
@@ -339,9 +339,9 @@ def report(
     lists: _Lists,
     out: Quiet,
     results: tuple[str, ...] = argument("RESULT...", nargs=-1),
-    output: str = option("-o --output FILE", "Where the page goes.", required=True),
+    output: str = option("-o --output FILE", "Write the page to FILE.", required=True),
     weights: Mapping[str, str] = option(
-        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
+        "NAME=WEIGHTS", "More weights to compare with those of the results.", default=()
     ),
     surface: tuple[tuple[str, str], ...] = option(
         "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
@@ -349,22 +349,21 @@ def report(
     time_limit: float | None = time_limit(),
     scale: tuple[str, float] | None = scale(),
 ) -> int:
-    """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
+    """Write an HTML page about what solve, check, tune or compare wrote with -o.
 
-    The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
-    tables of what the RESULTs say. With the lists (--data, and the options with which they were read) it also shows the
-    exact loss over any two weights and along each, which lists change between two weight vectors, with their texts side
-    by side, and the closest decisions. All RESULTs must be of the same lists. At --time-limit, and at Ctrl-C, the page
-    is written with the parts that are ready, and says which are missing; the exit code is then 3, or that of the
-    signal.
+    The page is one file and fetches nothing. It shows the verdict, the bound and the best loss over time, and tables of
+    the RESULTs. With the lists (--data, and the options with which they were read) it also shows the exact loss over
+    two weights and along each weight, the lists that change between two weight vectors, with their texts side by side,
+    and the closest decisions. All RESULTs must be of the same lists. At --time-limit or Ctrl-C, the page is written
+    with the parts that are ready, and says which are missing; the exit code is then 3, or that of the signal.
     """
     from lpmert.reporting.documents import documents
     from lpmert.reporting.page import drawing, page_of
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    about_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
-    if not lists.data and any(about_lists):
+    need_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
+    if not lists.data and any(need_lists):
         raise click.UsageError("options about lists, and more weights, need the lists: give --data.")
     with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
         found = documents(results)
@@ -373,25 +372,25 @@ def report(
             if not lists.data:
                 return None, None
             data = lists.read_whole()
-            summed = lists.summed_metric(data)
+            metric = lists.summed_metric(data)
             out.say(f"{lists.name}: {sizes(data)}")
-            return data, summed
+            return data, metric
 
         with drawing(time_limit, started) as stop:
-            made = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
-        return _write(output, made, stop, out)
+            page = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
+        return _write(output, page, stop, out)
 
 
-def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:
-    """Write a page, say how large it is or what it lacks, and return the exit code."""
+def _write(path: str, page: DrawnPage, stop: Interrupts, out: Quiet) -> int:
+    """Write a page, log its size or the parts it lacks, and return the exit code."""
     from lpmert.system.files import write_text
 
-    write_text(path, made.text)
-    if made.missing:
-        why = "interrupted" if stop.pressed else "the time is over"
-        say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
+    write_text(path, page.text)
+    if page.missing:
+        why = "interrupted" if stop.pressed else "time limit reached"
+        say(f"{path}: {why}; the page lacks {', '.join(page.missing)}")
     else:
-        out.say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+        out.say(f"{path}: {len(page.text.encode()) / 1e6:.1f} MB")
     if stop.pressed:
         return 128 + stop.number
-    return ExitCode.STOPPED if made.missing else ExitCode.FINISHED
+    return ExitCode.STOPPED if page.missing else ExitCode.FINISHED

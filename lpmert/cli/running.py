@@ -1,4 +1,4 @@
-"""How a command runs: its streams and log, where its outcome goes, and where else if it cannot, and its exit code."""
+"""How a command runs: its streams and log, the delivery of its outcome, and its exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
 
 UNLIMITED = 1_000_000
-"""Columns of what is no terminal."""
+"""Width of streams that are not terminals."""
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 """Takes functions that return the outcome as JSON and as a report."""
@@ -29,9 +29,9 @@ Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 
 @dataclass(frozen=True)
 class Quiet:
-    """How much a command says besides its outcome."""
+    """How much a command logs."""
 
-    quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
+    quiet: bool = option("-q --quiet", "Log only errors, and show no progress.", default=False)
     verbose: int = 0
 
     def say(self, text: str) -> None:
@@ -41,7 +41,7 @@ class Quiet:
 
 @dataclass(frozen=True)
 class ToFile(Quiet):
-    """The outcome of a command that has one form."""
+    """Output of a command that prints JSON only."""
 
     output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = True
@@ -49,25 +49,25 @@ class ToFile(Quiet):
 
 @dataclass(frozen=True)
 class Short(ToFile):
-    """The outcome of a command that searches nothing."""
+    """Output of a command that prints a report or JSON."""
 
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @dataclass(frozen=True)
 class Output(Short):
-    """The outcome of a command that searches."""
+    """Output of a command that searches."""
 
     verbose: int = option(
-        "-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False, rare=True
+        "-v --verbose", "Log more; -vv logs everything.", default=0, count=True, show_default=False, rare=True
     )
 
 
 def open_streams() -> None:
-    """Give a process that was started with closed standard streams others in their place.
+    """Replace standard streams that were closed when the process started.
 
-    Reading and writing data fails there, as it does for other programs; the log goes nowhere. Without them, the files
-    that are opened first would take their places, and get what is meant for the streams.
+    Reading or writing data through them fails, as in other programs; the log is discarded. Otherwise the files that are
+    opened first would take their descriptors, and get the output of those streams.
     """
     for number, name, mode, way in (
         (0, "stdin", "r", os.O_WRONLY),
@@ -77,12 +77,12 @@ def open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, way)  # takes the lowest number that is free
+            os.open(os.devnull, way)  # takes the lowest free descriptor, which is `number`
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def width_of(stream: TextIO) -> int:
-    """Return the columns of the terminal that a stream is, a very large number for anything else."""
+    """Return the columns of a stream's terminal, or `UNLIMITED` if it is none."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or UNLIMITED if stream.isatty() else UNLIMITED
     except (OSError, ValueError, AttributeError):
@@ -90,7 +90,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def wrapped(text: str, stream: TextIO) -> str:
-    """Return a text with its lines broken between words where a terminal would break them anywhere."""
+    """Return a text with lines that are too long for the terminal broken between words."""
     width = width_of(stream)
     return "\n".join(
         line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
@@ -99,7 +99,7 @@ def wrapped(text: str, stream: TextIO) -> str:
 
 
 def put(text: str) -> None:
-    """Write a text and a line end to stdout; raises `OSError`, and stdout takes and loses all that follows."""
+    """Write a text and a newline to stdout; raises `OSError`, after which stdout discards everything."""
     try:
         click.echo(text)
     except OSError as error:
@@ -108,11 +108,11 @@ def put(text: str) -> None:
 
 
 def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
-    """Write one line of the log to stderr, without its middle if it is longer than `most`.
+    """Write a line of the log to stderr; a line of more than `most` characters loses its middle.
 
-    A broken log does not stop the command.
+    If stderr is broken, the command goes on.
     """
-    # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
+    # not click.echo, which keeps the first stream it sees: the live view replaces sys.stderr
     try:
         sys.stderr.write(f"{text if most is None else wrapped(shortened(text, most), sys.stderr)}\n")
         sys.stderr.flush()
@@ -121,7 +121,7 @@ def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Discard what a stream still holds: Python would try to write it at exit, and complain."""
+    """Discard the buffer of a broken stream: Python would try to write it at exit, and complain."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -129,14 +129,14 @@ def silence(stream: TextIO) -> None:
 
 
 class LogHandler(logging.Handler):
-    """Writes log records to stderr as it is at that moment, above the live line if there is one."""
+    """Writes log records to the current `sys.stderr`, above the live view if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record))
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller; click itself exits with 2 on wrong usage."""
+    """Exit codes of the process; on wrong usage, click itself exits with 2."""
 
     FINISHED = 0
     FAILED = 1
@@ -148,9 +148,9 @@ class ExitCode(IntEnum):
 
 
 def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
-    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late.
+    """Return the exit code of a run; a signal counts even if it came too late to stop anything.
 
-    complete: whether a run of many searches made all of them.
+    status: that of the search, `None` if there was none. complete: whether a run of many searches finished all of them.
     """
     if stop.pressed or status is lpmert.Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
@@ -161,20 +161,20 @@ def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = T
 def delivering(
     out: ToFile, *others: str | None, renews: Sequence[str | None] = (), warnings: bool = False
 ) -> Iterator[Deliver]:
-    """Open the file for the outcome before the search, so that an unwritable place fails at once; log to stderr.
+    """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
 
-    None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
-    those which the outcome `renews`.
+    The block must not read the output file or one of the `others` that will be written, except those in `renews`, which
+    the command reads and then replaces.
 
-    The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
-    `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
+    The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
+    raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
 
-    warnings: whether the log has those of results, which no report shows.
+    warnings: whether to log warnings about results, for commands whose report does not show them.
     """
     from lpmert.system.files import atomic_writer, check_place, writing_later
 
-    later = (None if one in renews else one for one in (out.output, *others))
-    with _logging_to_stderr(out, warnings=warnings), writing_later(*later), ExitStack() as stack:
+    protected = (None if one in renews else one for one in (out.output, *others))
+    with _logging_to_stderr(out, warnings=warnings), writing_later(*protected), ExitStack() as stack:
         for other in others:
             if other is not None:
                 check_place(other)
@@ -193,7 +193,7 @@ def delivering(
                     _to_stdout(text, quiet=False)
                 except OSError as second:
                     raise lpmert.DataError(f"{error}; {second.filename}: {second.strerror}") from second
-                raise lpmert.DataError(f"{error}; what it should hold is on standard output") from error
+                raise lpmert.DataError(f"{error}; the outcome is on standard output") from error
 
         yield deliver
 
@@ -201,7 +201,7 @@ def delivering(
 def _to_stdout(text: str, *, quiet: bool) -> None:
     try:
         put(text)
-    except BrokenPipeError:  # the reader has had enough
+    except BrokenPipeError:  # the reader closed the pipe
         if quiet:
             raise click.exceptions.Exit(ExitCode.FAILED) from None
         raise
@@ -212,7 +212,7 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
 
 @contextmanager
 def naming(data: str) -> Iterator[None]:
-    """Let errors about lists say which file they come from, where they do not name another."""
+    """Add the name of the data to errors that do not name a file."""
     try:
         yield
     except lpmert.DataError as error:

@@ -1,6 +1,6 @@
-"""What commands that search have in common: region, method, limits, lists to judge by besides, and where weights go.
+"""What commands that search share: region, method, limits, held-out lists, the output of weights, and problem files.
 
-A problem can be written once: a TOML file as DATA, whose keys are the names of options.
+A problem file is a TOML file given as DATA, whose keys are the names of options.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from click.core import ParameterSource
 
 import lpmert
 from lpmert.cli import options, values
-from lpmert.cli.options import memory_limit, option, scale, time_limit
+from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading import COUNTED, Question, sizes
+from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, delivering, naming, put
 from lpmert.findings import Unit
 from lpmert.quoting import listed, quoted
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Where:
+class RegionOptions:
     heading = "Where the weights may lie"
 
     fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
@@ -48,11 +48,11 @@ class Where:
     nonnegative: bool = option("", "No weight below 0.", default=False)
     linear: tuple[lpmert.Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
     total: float | None = option("W", "Sum of all weights.", rare=True)
-    cosine: float | None = option("C", "Least cosine with the weights of --around; below 0 in solve only.", rare=True)
-    around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
+    cosine: float | None = option("C", "Minimum cosine to the weights of --around; negative in solve only.", rare=True)
+    around: str | None = option("WEIGHTS", "Weights for --cosine; same syntax as `lpmert check --weights`.", rare=True)
 
     def region(self, names: Sequence[str]) -> lpmert.Region | None:
-        """Return where the weights of these features may lie; `None` for everywhere."""
+        """Return the region of the weights of these features, `None` if it is not limited."""
         if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
@@ -63,22 +63,22 @@ class Where:
 
 
 @dataclass(frozen=True)
-class _How:
+class _SearchOptions:
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
-    time_limit: float | None = time_limit("none; compare, tune: 60")
-    jobs: int = option("N", "Workers, which affect only the time.", default=1)
-    memory_limit: int | None = memory_limit("the process")
+    time_limit: float | None = time_limit()
+    jobs: int = option("N", "Number of workers; affects only the time.", default=1)
+    memory_limit: int | None = memory_limit()
     backend: str = option(
         "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
     )
-    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
+    seed: int = seed()
 
 
 @dataclass(frozen=True)
-class Search(_How, Where, Question):
-    """Lists or lattices, and how to search for weights."""
+class Search(_SearchOptions, RegionOptions, ReadingWithTies):
+    """Lists or lattices, the region, and how to search it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,14 +87,14 @@ class Search(_How, Where, Question):
 
     @property
     def wide(self) -> bool:
-        """Whether the cosine reaches beyond a right angle: then several searches answer."""
+        """Whether --cosine allows more than a right angle, which takes several searches."""
         return self.cosine is not None and self.cosine < 0
 
     def load(self, out: Quiet) -> tuple[Data, float]:
-        """Return the lists or lattices, and the seconds it took."""
+        """Return the lists or lattices, and the seconds that reading them took."""
         start = time.perf_counter()
         limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
-        if self.n_best is not None:  # lists that are made can take any time
+        if self.n_best is not None:  # extracting lists from lattices can take any time
             limits = limited(self.time_limit, self.memory_limit, "nothing read: {}".format)
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
@@ -105,12 +105,12 @@ class Search(_How, Where, Question):
         return data, took
 
     def for_method(self, name: str) -> tuple[lpmert.methods.Method, Self]:
-        """Return a method with the options meant for it, and the same without these."""
+        """Return a method with its options from `--set METHOD.NAME=VALUE`, and this search without them."""
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
     def arguments(self, data: Data) -> dict[str, Any]:
-        """Return what all functions that search take of lists, apart from callbacks."""
+        """Return the arguments that all functions that search share, apart from callbacks."""
         with naming(self.name):
             metric = self.summed_metric(data)
         return {
@@ -121,7 +121,7 @@ class Search(_How, Where, Question):
         }
 
     def problem(self, data: Data) -> AnyProblem | None:
-        """Return what weights are judged by; `None` where several searches answer."""
+        """Return the problem that is searched, `None` if that takes several searches."""
         from lpmert.api import problem_of
 
         if self.wide:
@@ -131,9 +131,7 @@ class Search(_How, Where, Question):
 
 @dataclass(frozen=True)
 class OneSearch(Search):
-    """A search that may stop before its proof; many searches end by their time alone."""
-
-    heading = "Search"
+    """A single search, which may stop before its proof; commands with many searches have only a time limit."""
 
     gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
@@ -144,20 +142,20 @@ class OneSearch(Search):
         return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
     def arguments(self, data: Data) -> dict[str, Any]:
-        """Return what `minimize`, `check` and `tune` take of lists, apart from callbacks."""
+        """Return the arguments of `minimize`, `check` and `tune`, apart from callbacks."""
         return super().arguments(data) | self.stops
 
 
 @dataclass(frozen=True)
 class ScaledSearch(OneSearch):
-    """A search whose weights are wanted in a scale."""
+    """A search whose weights may be scaled."""
 
     heading = "Output"
 
     scale: tuple[str, float] | None = scale()
 
     def arguments(self, data: Data) -> dict[str, Any]:
-        """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
+        """Return the arguments of `OneSearch`; raises `click.BadParameter` if --scale names an unknown feature."""
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
             raise click.BadParameter(trouble, param_hint="--scale")
@@ -165,7 +163,7 @@ class ScaledSearch(OneSearch):
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
-    """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    """Return a method with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.api import method_of
 
     if not settings:
@@ -177,15 +175,15 @@ def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Metho
 def progress_of(
     out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
 ) -> AbstractContextManager[Any]:
-    """Return a context whose value is the callback that shows progress in a unit, `None` if the command is quiet.
+    """Return a context whose value is the callback that shows progress, `None` if the command is quiet.
 
-    before: the name of the phase before the first report.
+    unit: of losses; before: the name of the phase before the first report.
     """
     return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
 
 
 @dataclass(frozen=True)
-class Start:
+class StartOptions:
     heading = "Search"
 
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
@@ -200,11 +198,11 @@ class Sources:
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
-        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", rare=True
+        "REGEX", "In cross-validation, keep lists together if this matches the same text in their ids.", rare=True
     )
 
     def of(self, data: Data) -> list[str] | None:
-        """Return the source of each list; raises `click.BadParameter` where the pattern matches nothing."""
+        """Return the source of each list; raises `click.BadParameter` if the pattern does not match an id."""
         if self.source is None:
             return None
         found = [self.source.search(name) for name in data.list_ids]
@@ -216,18 +214,18 @@ class Sources:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """More lists, on which weights are compared and to which nothing is fitted."""
+    """Held-out lists, on which weights are compared; nothing is fitted to them."""
 
     heading = "Unseen lists"
 
-    held_out: str | None = option("FILE", "More lists, for comparison only.")
+    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
-        """Return the lists of a search, and those held out with the unit of their losses, `None` where there are none.
+        """Return the lists of a search, the held-out lists, and the unit of their losses; `None` if there are none.
 
-        Raises `click.UsageError`, before anything is read, for what belongs to DATA alone, and `DataError`, which names
-        the file held out, where its features are others.
+        Raises `click.UsageError`, before anything is read, for options that apply to DATA only, and `DataError`, naming
+        the file, if the held-out lists have other features.
         """
         if self.held_out is None and self.held_out_references:
             raise click.UsageError("--held-out-references needs --held-out.")
@@ -242,29 +240,30 @@ class HeldOut:
             return data, held_out_like(others, data), aside.unit(others)
 
 
-Both = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
-"""Takes functions that return an outcome as JSON, as a report, and its weights as text."""
+DeliverBoth = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
+"""Takes functions that return the outcome as JSON, as a report, and its weights as text."""
 
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
+_BY_ENDING = ", ".join(f"{form} for {ending}" for ending, form in _OF_ENDING.items())
 
 
 @dataclass(frozen=True)
 class WeightsOut:
-    """A file for weights beside the outcome, or their form on stdout in place of the report."""
+    """The output of weights: to a file beside the outcome, or to stdout instead of the report."""
 
-    weights_out: str | None = option("FILE", "Write the weights, for a decoder.")
+    weights_out: str | None = option("FILE", "Write the weights to FILE, for a decoder.")
     write: str | None = option(
-        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
-        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: {_BY_ENDING}, "
+        f"else {NAMES}]", click.Choice(FORMS), rare=True
     )  # fmt: skip
     roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", rare=True
+        "ROLE=FEATURE,...", "Roles of features in the toolkit of --write, such as acoustic=am.", rare=True
     )
 
     def __post_init__(self) -> None:
-        """Check that there is a file to bring up to date."""
+        """Check that the file exists if its weights are to be replaced."""
         if self.form == UPDATE and self.weights_out is None:
             raise click.UsageError("--write update needs --weights-out with the file to update.")
         if self.updated is not None and not Path(self.updated).exists():
@@ -277,36 +276,36 @@ class WeightsOut:
 
     @property
     def to_stdout(self) -> bool:
-        """Whether the weights take the place of the report."""
+        """Whether the weights go to stdout instead of the report."""
         return self.write is not None and self.weights_out is None
 
     @property
     def updated(self) -> str | None:
-        """The file to bring up to date, which is read and written."""
+        """The file whose weights are replaced; it is read and written."""
         return self.weights_out if self.form == UPDATE else None
 
     @cached_property
     def like(self) -> WeightsFile | None:
-        """The file to bring up to date; raises `DataError` if it has no weights."""
+        """The content of the file whose weights are replaced; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
         return None if self.updated is None else read_weights(self.updated)
 
     def beside_report(self, out: Output) -> bool:
-        """Whether it is the report that goes to stdout."""
+        """Whether the report goes to stdout."""
         return not (self.to_stdout or out.as_json or out.output)
 
     @contextmanager
-    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Both]:
-        """Do as `running.delivering`; what it yields takes the text of the weights, too, and puts it in its place.
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[DeliverBoth]:
+        """Do as `running.delivering`, and deliver the weights as well.
 
-        Raises `click.UsageError` where the outcome and the weights would go to stdout both.
+        Raises `click.UsageError` if both the outcome and the weights would go to stdout.
         """
         if self.to_stdout and out.as_json and out.output is None:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-            def both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
+            def deliver_both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
                 from lpmert.system.files import write_text
 
                 deliver(json, (lambda: text().removesuffix("\n")) if self.to_stdout else report)
@@ -315,10 +314,10 @@ class WeightsOut:
                 elif self.to_stdout and out.output is not None:
                     put(text().removesuffix("\n"))
 
-            yield both
+            yield deliver_both
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
+        """Raise `DataError` if the weights of these features cannot be written in this form, before a long search."""
         from lpmert.formats.weights import TOOLKITS
 
         if self.form in TOOLKITS:
@@ -329,8 +328,10 @@ class WeightsOut:
             self.like.of_features(names)
 
     def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem | None) -> str:
-        """Return weights [D] as text: in full as JSON, else with six decimals, or more where these change the loss of
-        a problem; without one, where they change the weights.
+        """Return weights [D] as text.
+
+        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
+        a problem: the weights).
         """
         import numpy as np
 
@@ -347,48 +348,49 @@ class WeightsOut:
 
 
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})
-"""Where the command line has one of these, the file's others do not go with it."""
+"""Groups of options: one of them on the command line overrides all of its group in the file."""
 
 
 class _Command(options.Command):
-    """A command whose DATA may be a file that says more than where lists are."""
+    """A command whose DATA may be a problem file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line, and what a problem's file says besides."""
+        """Parse the arguments, and add the options of a problem file; those on the command line override it."""
         rest = super().parse_args(ctx, args)
         data = ctx.params.get("data") or ()
-        written = [file for file in data if file.endswith(PROBLEM)]
-        if written and not ctx.resilient_parsing:
+        problem_files = [file for file in data if file.endswith(PROBLEM)]
+        if problem_files and not ctx.resilient_parsing:
+            path = problem_files[0]
             if len(data) > 1:
-                raise click.UsageError(f"{quoted(written[0])} says what to read; give no other DATA beside it.", ctx)
-            given = {name for name in ctx.params if stated(name, ctx)}
+                raise click.UsageError(f"{quoted(path)} says what to read; give no other DATA beside it.", ctx)
+            overridden = {name for name in ctx.params if stated(name, ctx)}
             for together in _TOGETHER:
-                given |= together if given & together else set()
-            given.remove("data")
-            found = _read(written[0])
-            ctx.params |= {name: found[name] for name in ctx.params.keys() & found.keys() - given}
+                overridden |= together if overridden & together else set()
+            overridden.remove("data")
+            in_file = _read(path)
+            ctx.params |= {name: in_file[name] for name in ctx.params.keys() & in_file.keys() - overridden}
         return rest
 
 
 command: Callable[..., Callable[[Callable[..., Any]], options.Command]] = partial(options.command, cls=_Command)
-"""As `options.command`, for commands that read lists."""
+"""The decorator `options.command` for commands that read lists."""
 
 
 def stated(name: str, ctx: click.Context | None = None) -> bool:
-    """Whether the command line itself has a value for a parameter."""
+    """Whether the command line sets a parameter."""
     return (ctx or click.get_current_context()).get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def options_by_key(*classes: type) -> dict[str, click.Parameter]:
-    """Return the options that classes state by their key in a file, which is the long name."""
+    """Return the options that classes state, by their key in a file, which is the long name."""
     every = [one for of in classes for one in options.parameters(of)]
     return {one.opts[-1].removeprefix("--"): one for one in every}
 
 
 def _read(path: str) -> dict[str, Any]:
-    """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
+    """Return the options in a problem file by parameter; raises `DataError`, which names file and key."""
     document = values.read_toml(path)
-    found = values.values_of(document, options_by_key(Question, Where, HeldOut), path)
+    found = values.values_of(document, options_by_key(ReadingWithTies, RegionOptions, HeldOut), path)
     if "data" not in document:
         raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]

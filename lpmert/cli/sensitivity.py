@@ -1,6 +1,6 @@
 """`lpmert subsets`, `ranges`, `leave-one-out` and `pareto`: questions that take many searches.
 
-How many features are needed, how sure weights and losses are, and the loss against a second sum.
+How many features are needed, how certain weights and losses are, and the trade-off between the loss and a second sum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
 
 _MOST_LISTS = 20
-"""Lists that are shown one by one."""
+"""Maximum number of lists in the report of `leave-one-out`."""
 
 
 @command(
@@ -47,8 +47,8 @@ def subsets(
 ) -> int:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
-    All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
-    at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
+    All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, or with --ties
+    best at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
     from lpmert.reporting import pictures
 
@@ -71,15 +71,15 @@ def ranges(
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     ),
-    cones: bool = option("", "Also show the whole set; for up to 5 features.", default=False),
+    cones: bool = option("", "Also describe the whole set; for up to 5 features.", default=False),
 ) -> int:
-    """Show how sure each weight is: its range among all near-optimal weights.
+    """Show how certain each weight is: its range among all near-optimal weights.
 
-    Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
-    near-optimal weights share it. DATA is as for `lpmert solve`.
+    Near-optimal weights were found at the ends in the two middle columns; none lie beyond the outer two. A sign is
+    shown if all near-optimal weights share it. DATA is as for `lpmert solve`.
 
-    --cones divides the set of all near-optimal weights into cones, inside of these ranges, and shows how large it is,
-    and which lists choose the same throughout.
+    --cones divides the set of all near-optimal weights within these ranges into cones. It shows how large the set is,
+    and how many lists choose the same hypothesis everywhere in it.
     """
     from lpmert.reporting import pictures
 
@@ -91,7 +91,7 @@ def ranges(
 def leave_one_out(search: Search, out: Output) -> int:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
-    The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
+    The sum is what to expect on as many unseen lists. If the other lists have several optima, the one at which the list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
     find = partial(lpmert.leave_one_out, on_stage=Stages(out))
@@ -109,11 +109,11 @@ def pareto(
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True),
     points: int | None = option("N", "At most N points.  [default: all]"),
 ) -> int:
-    """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
+    """Find all best trade-offs between the loss and the sum of a second column, such as words, seconds or cost.
 
-    Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
-    smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
-    as for `lpmert solve`.
+    For each, it is proved that no weights have a loss as small with a smaller sum, or a sum as small with a smaller
+    loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is as for
+    `lpmert solve`.
     """
     from lpmert.reporting import pictures
 
@@ -123,7 +123,7 @@ def pareto(
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **_of_first(arguments))
+        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **_without_ties(arguments))
 
     return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
 
@@ -137,7 +137,10 @@ def _answered(
     drawn: Picture | None = None,
     draw: Callable[[Any, Unit], Figure] | None = None,
 ) -> int:
-    """Read the lists, find the answer, deliver and draw it, and return the exit code; results: those it rests on."""
+    """Read the lists, find the answer, deliver and draw it, and return the exit code.
+
+    results: returns the results that the answer rests on, which decide the exit code.
+    """
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
         arguments, unit = search.arguments(data), search.unit(data)
@@ -146,8 +149,8 @@ def _answered(
         deliver(found.to_json, partial(report, found, unit))
         if drawn is not None and draw is not None:
             drawn.write(partial(draw, found, unit))
-    open_ones = (one.status for one in results(found) if not one.status.proved)
-    return exit_code(next(open_ones, None), stop, found.complete)
+    not_proved = (one.status for one in results(found) if not one.status.proved)
+    return exit_code(next(not_proved, None), stop, found.complete)
 
 
 def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
@@ -155,13 +158,13 @@ def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
 
 
 def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> lpmert.Result:
-    """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
+    """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
     found = _searched(data, at_most, out, **arguments)
     if not found.subsets:
         raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
-    spare = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
-    return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
+    unused = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
+    return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
 
 
 def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> lpmert.Subsets:
@@ -169,39 +172,39 @@ def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **argum
 
 
 def counted_ties(ties: str) -> str | None:
-    """Return the rule for ties of sets of features: by default, they count at their worst where they can."""
+    """Return the rule for ties that `best_subsets` takes; for --ties first, it chooses one itself."""
     return None if ties == "first" else ties
 
 
 def best_within(
     data: Any, budget: tuple[str, float], search: Search, arguments: Mapping[str, Any], callback: Callback | None
 ) -> lpmert.Result:
-    """Return the best weights within a budget; raises `LimitError` where none were met in time."""
-    (column, most), own = budget, _of_first(arguments)
-    return lpmert.within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
+    """Return the best weights within a budget; raises `LimitError` if none were found in time."""
+    (column, most), rest = budget, _without_ties(arguments)
+    return lpmert.within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **rest)
 
 
-def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments without that of ties; raises `click.UsageError` where it is any but the first."""
+def _without_ties(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without that of ties; raises `click.UsageError` if --ties is not `first`."""
     if arguments["ties"] != "first":
         raise click.UsageError("--ties is for one sum: with two of them the first of identical hypotheses counts.")
     return {name: value for name, value in arguments.items() if name != "ties"}
 
 
 def numbers_of(data: Any, column: str, search: Reading) -> Any:
-    """Return the name of a feature or statistic of the lists, or the numbers of another column, which is read now."""
+    """Return the name of a feature or statistic, or the numbers in another column, read as if it were the loss."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
-    others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
-    return replace(search, loss=column, **others).read().statistics[:, 0]
+    unset: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
+    return replace(search, loss=column, **unset).read().statistics[:, 0]
 
 
-def _loss(result: lpmert.Result, unit: Unit) -> list[str]:
+def _loss_and_bound(result: lpmert.Result, unit: Unit) -> list[str]:
     return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
 
 
 def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
-    rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss(one.result, unit)] for one in found.subsets]
+    rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss_and_bound(one.result, unit)] for one in found.subsets]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
     if open_sizes:
@@ -218,17 +221,17 @@ def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
         for one in found.ranges
     ]
     table = grid(["feature", "weight", "none below", "found from", "to", "none above", "sign"], rows)
-    way = "up" if unit.factor > 0 else "down"
-    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {way} to "
+    direction = "up" if unit.factor > 0 else "down"
+    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {direction} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
-    set_lines = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
+    cones = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
     verdict = "proved: no near-optimal weights lie beyond the outer values"
     verdict += "" if found.complete else "; the search for closer ones was stopped"
-    return joined(table, figures, set_lines, verdict_line(verdict, found.complete))
+    return joined(table, figures, cones, verdict_line(verdict, found.complete))
 
 
 def _cones_lines(cones: lpmert.RashomonSet, n_lists: int) -> str:
-    """Return how large the set is, what it leaves as it is, and its middle as text."""
+    """Return the size of the set, the number of lists that it does not change, and its centre, as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
     lines = [
         f"near-optimal    {low} to {high} % of all weights, proved",
@@ -244,7 +247,7 @@ def _end(value: float) -> str:
 
 
 def _left_out_report(found: lpmert.LeftOut, unit: Unit) -> str:
-    """Return which lists cost more when they are left out, and what all cost as text."""
+    """Return the lists that cost more when they are left out, and the total loss, as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
     costly.sort(key=lambda k: found.fitted[k] - found.most[k])
@@ -267,7 +270,7 @@ def _either(least: str, most: str) -> str:
 
 
 def _front_report(found: lpmert.Front, unit: Unit) -> str:
-    rows = [[number(one.sums[found.second]), *_loss(one, unit)] for one in found.points]
+    rows = [[number(one.sums[found.second]), *_loss_and_bound(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"
     if not found.complete:

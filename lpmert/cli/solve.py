@@ -1,4 +1,4 @@
-"""`lpmert solve`, `check` and `train`: the best weights, how far given ones are from them, and what training finds."""
+"""`lpmert solve`, `check` and `train`: the best weights, the excess loss of given weights, and trained weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import click
 
 import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import given_weights, option
+from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
 from lpmert.cli.running import Output, ToFile, delivering, exit_code, naming, say
-from lpmert.cli.search import Both, ScaledSearch, Start, WeightsOut, command, configured, progress_of
+from lpmert.cli.search import DeliverBoth, ScaledSearch, StartOptions, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
 from lpmert.registry import METHODS
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Few:
-    """Limits on the number of features or on a second sum."""
+class Restriction:
+    """A limit on the number of features or on a second sum."""
 
     heading = "Where the weights may lie"
 
     at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", rare=True)
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", rare=True)
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Limit on a second sum; see `lpmert pareto`.", rare=True)
 
     @property
     def option(self) -> str | None:
-        """The option that makes it more than one plain search."""
+        """The option that is given, `None` for a plain search."""
         if self.at_most is not None and self.budget is not None:
             raise click.UsageError("--at-most and --budget cannot be combined; give one of them.")
         return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
@@ -52,8 +52,8 @@ class Few:
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
     search: ScaledSearch,
-    few: Few,
-    start: Start,
+    restriction: Restriction,
+    start: StartOptions,
     weights: WeightsOut,
     page: Page,
     out: Output,
@@ -63,81 +63,91 @@ def solve(
 ) -> int:
     """Find the weights with the least loss on the lists or lattices in DATA, and prove it.
 
-    DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
-    pooled by list, and - is stdin. Options say what a file does not, such as which columns are features; see the help
-    of `lpmert convert` and docs/formats.md. DATA can also be one TOML file with all this and the region, by the names
-    of the options; options on the command line come first. All paths of lattices count, or with --n-best the best ones.
+    DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed. Several are
+    pooled by list; - is stdin. Options say what a file does not, such as which columns are features; see the help of
+    `lpmert convert` and docs/formats.md. DATA can also be one TOML file with these options and those of the region, by
+    their long names; options on the command line override it. Lattices are searched with all their paths, or with the
+    best ones if --n-best is given.
 
-    There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment, with the best
-    weights and their bound. After a minute without --time-limit, it says how it stands.
+    There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment and keeps the best
+    weights and their bound. Without --time-limit, the command reports after a minute how the search stands.
 
-    The progress column src says what found the best weights so far: I given weights, L line searches, C a cell of the
+    The progress column src tells what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
     combinations of LP-MERT and of its beam, M the mixed-integer program.
 
     For weights to use on unseen lists, see `lpmert tune`.
 
-    --write chooses the form of the weights: `names` for a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
-    `json` with names and all digits, `update` to replace the weights in moses.ini, or the settings of a speech toolkit
-    (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
-    --weights-out; without it, to stdout instead of the report.
+    --write chooses the form of the weights: `names` (lines NAME VALUE), `numbers` (as in Moses' weights.txt), `json`
+    (names and all digits), `update` (replaces the weights in moses.ini), or the settings of a speech toolkit
+    (docs/speech.md). Weights have six decimals, or more if six would change the loss. They go to --weights-out; without
+    it, to stdout instead of the report.
     """
     if resume and checkpoint is None:
         raise click.UsageError("--resume needs --checkpoint.")
-    if few.at_most is not None and certificate is not None and search.ties == "best":
+    if restriction.at_most is not None and certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
-    if few.option is not None:
-        own = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
-        for name, value in own.items():
+    if restriction.option is not None:
+        of_one_search = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
+        for name, value in of_one_search.items():
             if value is not None:
-                raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
+                raise click.UsageError(f"{flag(name)} is for a single search, without {restriction.option}.")
     if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
         weights.check(data.names)
-        many = {name: value for name, value in arguments.items() if name not in search.stops}
-        if few.at_most is not None:
-            return best_with(data, few.at_most, many, out)
-        if few.budget is not None:
-            return best_within(data, few.budget, search, many, callback)
-        keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
-        told = None if search.wide else callback  # several searches tell nothing before the end
-        result = lpmert.minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
+        without_stops = {name: value for name, value in arguments.items() if name not in search.stops}
+        if restriction.at_most is not None:
+            return best_with(data, restriction.at_most, without_stops, out)
+        if restriction.budget is not None:
+            return best_within(data, restriction.budget, search, without_stops, callback)
+        result = lpmert.minimize(
+            data,
+            initial_weights=start.weights(data.names),
+            callback=None if search.wide else callback,  # several searches report no progress
+            checkpoint=checkpoint,
+            resume=resume,
+            **arguments,
+        )
         return replace(result, whole=_whole(data, result, search, arguments))
 
     files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
-    prove = partial(_certify, certificate, few, search, out)
+    prove = partial(_certify, certificate, restriction, search, out)
     return _run(search, page, out, found, result_report, weights, files, prove)
 
 
 _MOST_NUMBERS = 10_000_000
-"""Numbers in the features of lists, above which whole weights take seconds and are left out."""
+"""Hypotheses times features above which whole weights would take seconds, and are left out."""
 
 
 def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
-    """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
-    memory for the search.
-    """
+    """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
     proved = result.status.proved and not search.wide
     if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
-        own = {name: arguments[name] for name in ("metric", "ties", "region")}
-        limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
+        settings = {name: arguments[name] for name in ("metric", "ties", "region")}
+        limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return lpmert.whole_weights(data, result, **own) or {}
+            return lpmert.whole_weights(data, result, **settings) or {}
     return {}
 
 
-def _left(search: ScaledSearch, result: lpmert.Result) -> float | None:
+def _seconds_left(search: ScaledSearch, result: lpmert.Result) -> float | None:
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
 def _certify(
-    path: str | None, few: Few, search: ScaledSearch, out: Output, data: Data, result: lpmert.Result, stop: Interrupts
+    path: str | None,
+    restriction: Restriction,
+    search: ScaledSearch,
+    out: Output,
+    data: Data,
+    result: lpmert.Result,
+    stop: Interrupts,
 ) -> None:
-    """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
+    """Write the proof of an optimum to the file, if one is given, in the time that the search has left.
 
-    Ctrl-C ends this alone: the outcome has been delivered.
+    Ctrl-C stops only this, as the outcome has been delivered already.
     """
     if path is None:
         return
@@ -147,16 +157,16 @@ def _certify(
             return
         arguments = search.arguments(data)
         settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
-        if few.at_most is not None:
-            settings |= {"at_most": few.at_most, "ties": counted_ties(search.ties) or "worst"}
-        if few.budget is not None:
-            column, most = few.budget
+        if restriction.at_most is not None:
+            settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
+        if restriction.budget is not None:
+            column, most = restriction.budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
-        left, on_stage = _left(search, result), Stages(out, slower=True)
+        seconds_left, on_stage = _seconds_left(search, result), Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, path, time_limit=left, on_stage=on_stage, **settings)
+                lpmert.certify(data, result, path, time_limit=seconds_left, on_stage=on_stage, **settings)
                 return
         say("no certificate written: interrupted")
 
@@ -165,9 +175,8 @@ def _certify(
 def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_weights()) -> int:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
-    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
-    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses. DATA is as
-    for `lpmert solve`.
+    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: the
+    output of `lpmert solve -o`, other JSON, lines NAME VALUE, or weights of Moses. DATA is as for `lpmert solve`.
     """
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
@@ -185,13 +194,13 @@ def _run(
     find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
-    files: AbstractContextManager[Both],
+    files: AbstractContextManager[DeliverBoth],
     finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
     with files as deliver:
         data, seconds = search.load(out)
-        # wrong usage is told before the table of progress begins
+        # before the progress table begins, as this finds wrong usage
         arguments, unit = search.arguments(data), search.unit(data)
         with Interrupts() as stop:
             progress = progress_of(out, search.time_limit, unit)
@@ -218,7 +227,7 @@ def _run(
 
 
 def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:
-    """Return a result in the scale of --scale or of checked weights; unscaled if rounding would change its loss."""
+    """Return a result scaled by --scale or like the checked weights, unless rounding would change its loss."""
     factor = 1.0
     if search.scale is not None:
         try:
@@ -237,10 +246,13 @@ def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpme
 
 
 def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], out: Output, *, shown: bool) -> None:
-    """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
-    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
-    for line in [""] if shown else told:
+    """Log the outcome and its warnings; shown: whether a report follows, which takes only an empty line."""
+    lines = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
+    for line in [""] if shown else lines:
         out.say(line)
+
+
+_TRAINERS = "perceptron, boosting or msr"
 
 
 @dataclass(frozen=True)
@@ -249,25 +261,26 @@ class _Training(Reading):
 
     heading = "Search"
 
-    method: str = option("NAME", "perceptron, boosting or msr.", values.Registered(METHODS), default="perceptron")
-    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
+    method: str = option(
+        "NAME", f"{_TRAINERS}; see `lpmert methods`.", values.Registered(METHODS), default="perceptron"
+    )
+    seed: int = seed()
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
 def train(lists: _Training, out: ToFile) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
-    A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. The methods are
-    perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
-    `lpmert check --weights` reads them.
+    A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. DATA is as for `lpmert
+    solve`. The JSON has the weights by name; `lpmert check --weights` reads it.
     """
     from lpmert.methods.heuristic.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
     settings = trainer.settings()
     if not isinstance(trainer, Trainer):
-        remedy = f"{lists.method} does not train on sparse features; give msr, perceptron or boosting."
-        raise click.BadParameter(remedy, param_hint="--method")
+        trouble = f"{lists.method} does not train on sparse features; give {_TRAINERS}."
+        raise click.BadParameter(trouble, param_hint="--method")
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
@@ -275,6 +288,6 @@ def train(lists: _Training, out: ToFile) -> None:
         with_base = f"{unit.text(found.loss_before)} with the base feature alone"
         costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
         out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
-        about = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
-        document = {**plain(found, data.names), **about}
+        origin = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
+        document = {**plain(found, data.names), **origin}
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))

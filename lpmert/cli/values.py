@@ -1,7 +1,7 @@
-"""What the values of options mean: functions from the text on the command line, which raise `click.BadParameter`.
+"""Parsers of option values: functions from text on the command line to a value, which raise `click.BadParameter`.
 
-In TOML files keys are the long names of options, and values mean the same. A list stands for values with commas between
-them, a table for names with values. Paths count from the file's folder.
+In TOML files, keys are the long names of options, and values have the same form. An array stands for values separated
+by commas, a table for names with values. Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     NameType = click.ParamType[str]
 else:
-    NameType = click.ParamType  # which takes no brackets before click 8.4
+    NameType = click.ParamType  # cannot be subscripted before click 8.4
 
 Value = TypeVar("Value")
 Range = tuple[float | None, float | None]
@@ -44,7 +44,7 @@ POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(m
 
 
 class Registered(NameType):
-    """A registered name; module:Name, also from the current folder; or one of the others."""
+    """A registered name, `module:Name` (also of a module in the current folder), or one of `others`."""
 
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
         self.registry, self.name, self.others = registry, registry.kind, others
@@ -64,13 +64,13 @@ class Registered(NameType):
 
 
 METRIC = Registered(METRICS, TEXT_METRICS)
-"""The name of a metric, on statistics or on texts."""
+"""A metric on statistics or on texts."""
 
 
 def column_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise click.BadParameter(f"{quoted(text)} has an empty name; give names with a comma between any two.")
+        raise click.BadParameter(f"{quoted(text)} has an empty name; separate names by single commas.")
     twice = repeated(names)
     if twice is not None:
         raise click.BadParameter(f"{quoted(twice)} is given twice.")
@@ -137,7 +137,7 @@ def backend(text: str) -> str:
 
 
 def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
-    """Return values by name; raises `click.UsageError` where a name comes twice."""
+    """Return values by name; raises `click.UsageError` if a name is given twice. what: the option, for messages."""
     found: dict[str, Value] = {}
     for name, value in pairs:
         if name in found:
@@ -168,14 +168,14 @@ def _stripped(text: str) -> str | None:
 def _named(
     convert: Callable[[str], Value | None], what: str, mark: str = "=", *, in_value: bool = False
 ) -> Callable[[str], tuple[str, Value]]:
-    """Return a function from NAME=VALUE to name and value; convert: returns `None` for no such value.
+    """Return a parser of NAME=VALUE to name and value; convert: returns `None` for an invalid value.
 
-    in_value: whether it is the value, rather than the name, that may have the mark in it.
+    what: a valid text, for messages. in_value: whether the value, rather than the name, may contain the mark.
     """
 
     def parse(text: str) -> tuple[str, Value]:
-        name, _, given = text.partition(mark) if in_value else text.rpartition(mark)
-        value = convert(given)
+        name, _, value_text = text.partition(mark) if in_value else text.rpartition(mark)
+        value = convert(value_text)
         if not name.strip() or value is None:
             raise click.BadParameter(f"{quoted(text)} is not {what}.")
         return name.strip(), value
@@ -184,7 +184,7 @@ def _named(
 
 
 def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[str, Value]]:
-    """Return a function to values by name from texts with a comma between any two."""
+    """Return a parser of items separated by commas to a dictionary; one: the parser of an item."""
 
     def parse(text: str) -> dict[str, Value]:
         found = [one(part) for part in text.split(",")]
@@ -209,9 +209,9 @@ def linear(text: str) -> lpmert.Linear:
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
-    """Return weights from a file or from numbers, name=value pairs or JSON, see `given_weights`.
+    """Return weights from numbers, name=value pairs, JSON or a file; see `lpmert.formats.weights.given_weights`.
 
-    Raises `click.BadParameter` for wrong texts and features of others, `DataError` where they are in a file.
+    Raises `click.BadParameter` for a malformed text or other features than these, `DataError` if a file has them.
     """
     from lpmert.formats.weights import given_weights
 
@@ -230,9 +230,10 @@ def scores_by_name(text: str) -> dict[str, float]:
 
 @contextmanager
 def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
-    """Turn an error about the value of an option into wrong usage; option: `None` while it is parsed.
+    """Turn an error about the value of an option into a usage error.
 
-    see: where the values that it may have are shown.
+    option: its flag, or `None` while click converts the value and adds the flag itself. see: the command that lists
+    valid values.
     """
     try:
         yield
@@ -242,7 +243,7 @@ def refusing(option: str | None = None, see: str = "") -> Iterator[None]:
 
 @contextmanager
 def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
-    """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
+    """Turn a `DataError` about the text of an option, but not one about a file, into a usage error."""
     try:
         yield
     except lpmert.DataError as error:
@@ -270,42 +271,41 @@ OF_FORM: Mapping[str, Any] = {
     "NAME=WEIGHTS": _named(lambda given: given or None, "NAME=WEIGHTS", in_value=True),
     "NAME=WORD,WORD": _named(lambda given: column_names(given) if given else None, "NAME=WORD,WORD", in_value=True),
 }
-"""What values mean, by what stands for them in the help."""
+"""Types of values, by their form in the help."""
 
 _FILES = ("FILE", "DATA...", "NAME=FILE")
-"""What stands for values that are files."""
+"""Forms of values that are files."""
 _PERHAPS_FILES = ("scores", "scales", "around")
-"""Keys whose values are names or numbers where there is no such file."""
+"""Keys of options that take a file, or else names or numbers."""
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Return the document in a file; raises `DataError`."""
+    """Return the content of a TOML file; raises `DataError`."""
     import tomllib
 
     from lpmert.system.files import read_text
 
     try:
         return tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
+    except (ValueError, RecursionError) as error:  # also for numbers too long and tables too deep for Python
         raise lpmert.DataError(f"not TOML: {error}", path=path) from error
 
 
 def check_keys(table: Any, known: Collection[str], path: str | Path, where: str = "") -> None:
-    """Raise `DataError` for what is no table, and for keys other than these; where: the table, with a dot."""
+    """Raise `DataError` unless a value is a table with known keys only; where: the name of the table, with a dot."""
     if not isinstance(table, dict):
         raise lpmert.DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
     for key in table:
         if key not in known:
-            there = ", ".join(known)
-            raise lpmert.DataError(f"no key {quoted(where + key)}; there are {there}", path=path)
+            raise lpmert.DataError(f"no key {quoted(where + key)}; there are {', '.join(known)}", path=path)
 
 
 def values_of(
     table: Mapping[str, Any], known: Mapping[str, click.Parameter], path: str | Path, where: str = ""
 ) -> dict[str, Any]:
-    """Return the values of options by parameter; known: the options by key.
+    """Return the values of options by the name of the parameter; known: the options by key.
 
-    Raises `DataError`, which names file and key, for a key that is unknown and a value that an option cannot have.
+    Raises `DataError`, which names file and key, for an unknown key or an invalid value.
     """
     check_keys(table, known, path, where)
     found = dict[str, Any]()
@@ -313,36 +313,37 @@ def values_of(
     for key, value in table.items():
         one = known[key]
         try:
-            found[one.name or ""] = one.process_value(ctx, _given(key, value, one, Path(path).parent))
-        except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # no path holds a null character
+            found[one.name or ""] = one.process_value(ctx, _as_on_command_line(key, value, one, Path(path).parent))
+        except (click.UsageError, lpmert.LpmertError, ValueError) as error:  # ValueError: a null character in a path
             reason = error.message or "must not be empty" if isinstance(error, click.UsageError) else str(error)
             raise lpmert.DataError(f"{where}{key}: {reason}", path=path) from error
     return found
 
 
-def _given(key: str, value: Any, one: click.Parameter, folder: Path) -> Any:
-    """Return a value of the file as the command line has it: as text, or several; a flag as it is."""
-    if isinstance(one, click.Option) and one.is_flag:
+def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: Path) -> Any:
+    """Return a value of the file as click gets it from the command line: a text, several texts, or a flag."""
+    if isinstance(option, click.Option) and option.is_flag:
         if not isinstance(value, bool):
             raise click.UsageError(f"must be true or false, not {quoted(value)}")
         return value
-    metavar = one.metavar or ""
-    if not (one.multiple or one.nargs < 0):
-        mark = ":" if ":" in metavar else "="
-        return _of_file(key, metavar, _text(value, mark), folder)
+    form = option.metavar or ""
+    if not (option.multiple or option.nargs < 0):
+        mark = ":" if ":" in form else "="
+        return _with_folder(key, form, _text(value, mark), folder)
     if isinstance(value, dict):
-        several = [f"{name}={_of_file(key, metavar, text, folder)}" for name, text in _pairs(value)]
+        texts = [f"{name}={_with_folder(key, form, text, folder)}" for name, text in _pairs(value)]
     else:
-        each = value if isinstance(value, list) else [value]
-        several = [_of_file(key, metavar, _text(item, ""), folder) for item in each]
-    searching = [text for text in several if key == "set" and not text.startswith("metric.")]
-    if searching:
-        raise click.UsageError(f"{quoted(searching[0])} is none of the metric's; give it to the command (--set)")
-    return several
+        items = value if isinstance(value, list) else [value]
+        texts = [_with_folder(key, form, _text(item, ""), folder) for item in items]
+    of_method = [text for text in texts if key == "set" and not text.startswith("metric.")]
+    if of_method:
+        trouble = f"{quoted(of_method[0])} is not an option of the metric"
+        raise click.UsageError(f"{trouble}; give those of the method on the command line (--set)")
+    return texts
 
 
 def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and values; a table within a table stands for names with dots."""
+    """Yield names and values; a nested table gives names with dots."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from ((f"{name}.{inner}", text) for inner, text in _pairs(value))
@@ -351,7 +352,7 @@ def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: Any, mark: str) -> str:
-    """Return a value as the command line has it; mark: what stands between names and values there."""
+    """Return a value as text of the command line; mark: the separator of names and values in it."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -361,15 +362,17 @@ def _text(value: Any, mark: str) -> str:
         parts = [_text(one, "") for one in value]
     elif isinstance(value, dict) and mark:
         parts = [f"{name}{mark}{_text(one, '')}" for name, one in value.items()]
-    torn = [part for part in parts if "," in part]
-    if not parts or torn:
-        raise click.UsageError(f"cannot be {quoted(value)}" + (f": a comma parts names, as in {torn}" if torn else ""))
+    with_comma = [part for part in parts if "," in part]
+    if with_comma:
+        raise click.UsageError(f"cannot be {quoted(value)}: names must not contain commas, as in {with_comma}")
+    if not parts:
+        raise click.UsageError(f"cannot be {quoted(value)}")
     return ",".join(parts)
 
 
-def _of_file(key: str, metavar: str, text: str, folder: Path) -> str:
-    """Return the value, if it is a file as it is called from here: paths are relative to the problem's file."""
-    beside = os.fspath(folder / text)
-    if text == "-" or not (metavar in _FILES or key in _PERHAPS_FILES):
+def _with_folder(key: str, form: str, text: str, folder: Path) -> str:
+    """Return a value; if it is a path, it is relative to the problem's file, and the folder of that file is added."""
+    path = os.fspath(folder / text)
+    if text == "-" or not (form in _FILES or key in _PERHAPS_FILES):
         return text
-    return beside if os.path.exists(beside) or key not in _PERHAPS_FILES else text
+    return path if os.path.exists(path) or key not in _PERHAPS_FILES else text

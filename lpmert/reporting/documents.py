@@ -1,6 +1,6 @@
-"""What a page is made of: results, checks, tunings and comparisons, the lists they are about, and other weights.
+"""The material of a page: results, checks, tunings and comparisons, their lists, and other weights.
 
-And what lists choose: which choices two weight vectors differ in, and which are the closest.
+Also the lists whose choices differ between two weight vectors, and the lists with the closest decisions.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _KINDS: Mapping[str, tuple[str, frozenset[str]]] = {
     "check": ("check", frozenset({"excess", "optimum"})),
     "result": ("solve", frozenset({"status", "trace"})),
 }
-"""What writes a document, and the keys that tell what it is."""
+"""The command that writes each kind of document, and the keys by which it is recognised."""
 
 _ALONG = 1e-9
-"""Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
+"""Weights lie in the plane of a surface if, after scaling, the others differ from its centre by at most this share."""
 _SAME = 1e-12
-"""By how much weights of length 1 may differ through rounding."""
+"""Tolerance at which weights of length 1 are the same."""
 
 _LARGEST = 1e170
-"""Beyond it are no sums of what lists may hold."""
+"""No sum of values that lists may hold is larger."""
 
 _MOST_METHODS = 8
-"""Methods of a comparison whose best weights are set beside the others."""
+"""Maximum number of methods of a comparison whose best weights are shown."""
 
 
 Source = Outcome | str | Path
@@ -60,16 +60,16 @@ Source = Outcome | str | Path
 
 @dataclass(frozen=True)
 class Document:
-    """One outcome: the name it goes by, its kind, all that it holds, and its result, if one was found.
+    """An outcome: its name in messages, kind, content as JSON, and result, if one was found.
 
-    beside: other weights, by what they are.
+    other_weights: weights beside those of the result, by what they are.
     """
 
     name: str
     kind: str
     content: dict[str, Any]
     result: Result | None
-    beside: Mapping[str, Mapping[str, float]]
+    other_weights: Mapping[str, Mapping[str, float]]
 
     @property
     def fingerprint(self) -> str:
@@ -78,7 +78,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Documents:
-    """All outcomes, of the same lists; main: the result that the page is about."""
+    """Outcomes of the same lists; main: the one whose result the page shows."""
 
     all: tuple[Document, ...]
     main: Document
@@ -92,12 +92,12 @@ class Documents:
 
 
 def documents(sources: Iterable[Source]) -> Documents:
-    """Return outcomes, read from files where they are such.
+    """Return outcomes; those given as files are read.
 
-    Raises `DataError` for what is no sequence, for a file that holds none, where there is no result among them, for
-    results within a budget beside others, and for outcomes of other lists than the first one.
+    Raises `DataError` if `sources` is no sequence, a file holds no outcome, no outcome has a result, a result within a
+    budget is not alone, or the outcomes are of different lists.
     """
-    found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
+    found = [_read(source, number) for number, source in enumerate(checked_sequence(sources, "results"), 1)]
     with_result = [one for one in found if one.result is not None]
     if not with_result:
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
@@ -108,16 +108,16 @@ def documents(sources: Iterable[Source]) -> Documents:
     for one in found[1:]:
         if one.fingerprint != found[0].fingerprint:
             raise DataError(f"is about other lists than {found[0].name}: report them apart", path=one.name)
-        first, own = found[0].result, one.result
-        if first is not None and own is not None and first.names != own.names:
+        first, result = found[0].result, one.result
+        if first is not None and result is not None and first.names != result.names:
             raise DataError(f"has other features than {found[0].name}", path=one.name)
-    main = min(with_result, key=lambda one: one.kind == "comparison")  # whose result is one among many
+    main = min(with_result, key=lambda one: one.kind == "comparison")  # the optimum is only a part of a comparison
     return Documents(tuple(found), main)
 
 
-def _read(source: Source, place: int) -> Document:
+def _read(source: Source, number: int) -> Document:
     if not isinstance(source, str | os.PathLike):
-        return _document(source.to_dict(), f"number {place}", lambda *_: None)
+        return _document(source.to_dict(), f"number {number}", lambda *_: None)
     check_installed("jsonschema")
     try:
         content = json.loads(read_text(source), parse_float=_number, parse_int=_number, parse_constant=_number)
@@ -129,7 +129,7 @@ def _read(source: Source, place: int) -> Document:
 
 
 def _number(text: str) -> float:
-    """Return a number of a document; raises `ValueError` for what is none, and where sums would overflow."""
+    """Return a number of a document; raises `ValueError` if it is not finite, or so large that sums would overflow."""
     value = float(text)
     if not abs(value) <= _LARGEST:
         raise ValueError(f"{quoted(text)} is no number below {_LARGEST:g}")
@@ -148,23 +148,25 @@ def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], st
         wrong = fault(content, kind)
         if wrong is not None:
             raise ValueError(wrong)
-        own = content if kind == "result" else content["optimum"]
-        result = None if own is None else Result.from_dict(own)
+        optimum = content if kind == "result" else content["optimum"]
+        result = None if optimum is None else Result.from_dict(optimum)
         for key in ("unit", "held_out_unit") if kind in ("comparison", "tuning") else ():
             unit_in(content, key)
-        beside = {"start": own["initial"]} if kind in ("result", "tuning") and own["initial"] is not None else {}
+        others = {}
+        if kind in ("result", "tuning") and optimum["initial"] is not None:
+            others["start"] = optimum["initial"]
         if kind == "check":
-            beside["checked"] = content["weights"]
+            others["checked"] = content["weights"]
         elif kind == "tuning":
-            beside["averaged"] = content["averaged"]["weights"]
+            others["averaged"] = content["averaged"]["weights"]
         elif kind == "comparison":
-            beside = {f"best of {entry['name']}": best_run(entry)["weights"] for entry in content["methods"]}
-        for what, weights in {"weights": own["weights"] if own else {}, **beside}.items():
+            others = {f"best of {entry['name']}": best_run(entry)["weights"] for entry in content["methods"]}
+        for what, weights in {"weights": optimum["weights"] if optimum else {}, **others}.items():
             if result is not None and weights.keys() != set(result.names):
                 raise ValueError(f"{quoted(what)} has other features than the optimum")
             if any(abs(weight) > MAGNITUDE_LIMIT for weight in weights.values()):
                 raise ValueError(f"{quoted(what)} has a weight beyond {MAGNITUDE_LIMIT:g}")
-        return Document(name, kind, content, result, beside)
+        return Document(name, kind, content, result, others)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         again = f"write it again with `lpmert {_KINDS[kind][0]} -o`"
         raise DataError(f"not a {kind} of this version of lpmert ({error}); {again}", path=name) from error
@@ -172,9 +174,9 @@ def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], st
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Outcomes, the problem they are about if its lists are at hand, and further weights [D] by name.
+    """Outcomes, the problem of their lists if these are given, and further weights [D] by name.
 
-    factor: what all weights are multiplied by; decoding does not see it.
+    factor: a positive number by which all weights are multiplied for display; it does not change what lists choose.
     """
 
     documents: Documents
@@ -192,39 +194,39 @@ class Material:
         scale: tuple[str, float] | None,
         data_name: str = "data",
     ) -> Material:
-        """Return outcomes with the lists that they are about; scale: the weight that is shown as some number.
+        """Return outcomes with their lists; scale: the name of a feature, and the number that is shown as its weight.
 
-        Raises `DataError` where data are others, no positive factor makes a weight that number, or given weights have
-        the name of others.
+        Raises `DataError` if the data are other lists, no positive factor gives that weight this number, or the name of
+        given weights is taken.
         """
         try:
             factor = 1.0 if scale is None else documents.result.factor_to(*scale)
         except ValueError as error:
             raise DataError(str(error)) from error
         if data is not None and documents.result.sums:
-            raise DataError("the result holds within a budget only, and pictures of the loss are about all weights")
+            raise DataError("the result holds within a budget only, but pictures of the loss show all weights")
         problem = None
         if data is not None:
             ties = next((rule for rule in TIES if f"|ties:{rule}" in documents.result.signature), "first")
             problem = problem_of(data, metric, ties, None)
             check_same(problem, documents, data_name)
-        made = cls(documents, problem, given, factor)
-        for name in made._other_weights():
+        material = cls(documents, problem, given, factor)
+        for name in material._other_weights():
             if name in given:
                 raise DataError(f"weights {quoted(name)}: the results have others of this name; give these another one")
-        return made
+        return material
 
-    def place(self, name: str) -> int:
-        """Return which feature has this name; raises `DataError` where none does, or its weight does not matter."""
+    def index(self, name: str) -> int:
+        """Return the index of a feature; raises `DataError` if there is none, or its weight does not matter."""
         if name not in self.names:
             raise DataError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
-        place = self.names.index(name)
-        if not self.lines.spread[place] > 0.0:
+        index = self.names.index(name)
+        if not self.lines.spread[index] > 0.0:
             raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
-        return place
+        return index
 
     def window(self, name: str) -> FloatArray:
-        """Return how far a window goes [D]; raises `DataError` for a name that none has."""
+        """Return half the widths of a window [D]; raises `DataError` for an unknown name."""
         if name not in self.windows:
             raise DataError(f"window={quoted(name)} is none of {', '.join(self.windows)}")
         return self.windows[name]
@@ -236,20 +238,20 @@ class Material:
         return profile(self.lines, self.weights, feature, self.window(window), self.window("wide"))
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
-        """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not.
+        """Return the point [2] of weights [D] in the plane of a surface over two features, `None` if they are outside.
 
-        A positive factor brings them there; weights of features that do not vary are left out of account.
+        Weights are in the plane if a positive factor moves them there; features that do not vary are ignored.
         """
         rest = self.lines.spread > 0.0
         rest[list(features)] = False
-        own, there = weights[rest], self.weights[rest]
-        if there.any():
-            along = float(own @ there)
-            factor = float(there @ there) / along if along > 0.0 else 0.0
+        others, centre = weights[rest], self.weights[rest]
+        if centre.any():
+            projection = float(others @ centre)
+            factor = float(centre @ centre) / projection if projection > 0.0 else 0.0
         else:
             factor = float(np.linalg.norm(self.weights)) / (float(np.linalg.norm(weights)) or 1.0)
-        off = np.abs(factor * own - there).max(initial=0.0)
-        near = factor > 0.0 and off <= _ALONG * np.abs(there).max(initial=0.0)
+        distance = np.abs(factor * others - centre).max(initial=0.0)
+        near = factor > 0.0 and distance <= _ALONG * np.abs(centre).max(initial=0.0)
         return factor * weights[list(features)] if near else None
 
     @property
@@ -275,7 +277,7 @@ class Material:
 
     @cached_property
     def lines(self) -> Lines:
-        """Lines through the lists; raises `DataError` without these."""
+        """The loss along lines of weights; raises `DataError` without lists."""
         if self.problem is None:
             raise DataError("this needs the lists: pass them")
         return lines_of(self.problem)
@@ -286,27 +288,27 @@ class Material:
 
     @cached_property
     def others(self) -> dict[str, FloatArray]:
-        """Other weights [D] by name: given ones, those that searches started from, averages, other methods'.
+        """Other weights [D] by name: given ones, starts of searches, averages, those of other methods.
 
-        Of those that are the same up to a positive factor the first ones stand; given ones always do.
+        Weights that equal earlier ones up to a positive factor are left out, unless they are given.
         """
         found: dict[str, FloatArray] = {}
         known = [self.result.weights]
         for name, weights in {**self.given, **self._other_weights()}.items():
-            if name in self.given or not any(_alike(weights, one) for one in known):
+            if name in self.given or not any(_same_direction(weights, one) for one in known):
                 found[name] = weights
                 known.append(weights)
         return found
 
     def _other_weights(self) -> dict[str, FloatArray]:
-        """Return those that the outcomes hold beside the best ones."""
+        """Return the weights in the outcomes other than the best ones."""
         found: dict[str, FloatArray] = {}
         for one in self.documents.all:
-            name = "" if one is self.documents.main else f" of {one.name}"
+            suffix = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":
-                found[_title(one.result) + name] = one.result.weights
-            for what, weights in list(one.beside.items())[:_MOST_METHODS]:
-                found[what + name] = np.array([float(weights[feature]) for feature in self.names])
+                found[_title(one.result) + suffix] = one.result.weights
+            for what, weights in list(one.other_weights.items())[:_MOST_METHODS]:
+                found[what + suffix] = np.array([float(weights[feature]) for feature in self.names])
         return found
 
 
@@ -314,14 +316,14 @@ def _title(result: Result) -> str:
     return "proved optimum" if result.status.proved else "best found"
 
 
-def _alike(first: FloatArray, second: FloatArray) -> bool:
-    """Whether weights [D] are others times a positive factor, but for rounding."""
+def _same_direction(first: FloatArray, second: FloatArray) -> bool:
+    """Whether weights [D] equal others times a positive factor, up to rounding."""
     lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
 
 
 def check_same(problem: Problem | LatticeProblem, documents: Documents, data: str) -> None:
-    """Raise `DataError` unless a problem is that of the outcomes, but for its region."""
+    """Raise `DataError` unless a problem has the lists, features and metric of the outcomes; its region may differ."""
     result = documents.result
     lists = problem.nbest if isinstance(problem, Problem) else problem.lattices
     if lists.fingerprint != result.fingerprint:
@@ -332,27 +334,27 @@ def check_same(problem: Problem | LatticeProblem, documents: Documents, data: st
             path=data,
         )
     if lists.names != result.names:
-        trouble = f"the features are {listed(lists.names)}, and those of {documents.main.name} {listed(result.names)}"
+        trouble = f"the features are {listed(lists.names)}, but {documents.main.name} has {listed(result.names)}"
         raise DataError(trouble, path=data)
     if f"|{problem.signature}|" not in f"|{result.signature}|":
         metric = problem.metric.signature
         raise DataError(
-            f"the metric here is {quoted(metric)}, and that of {documents.main.name} another: its signature is "
+            f"the metric here is {quoted(metric)}, but {documents.main.name} has another one: its signature is "
             f"{quoted(result.signature)}; pass the same metric",
             path=data,
         )
 
 
 LONGEST_DIFF = 2000
-"""Words of two texts together above which no differences are sought, which takes quadratic time."""
+"""Texts with more words together are not compared word by word, which takes quadratic time."""
 
 Piece = tuple[bool, str]
-"""Words, and whether they are changed."""
+"""Whether words are changed, and the words."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A hypothesis: its number within its list, `None` for a path; its loss, if it has one of its own; its text."""
+    """A hypothesis: its number in its list (`None` for a path), its loss if the metric is additive, its text."""
 
     number: int | None
     loss: float | None
@@ -361,9 +363,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Change:
-    """A list that chooses another hypothesis, or would next: after the choice before it.
+    """A list that chooses `after` instead of `before` at other weights, or a close decision, with `after` next best.
 
-    lead: by which the choice is ahead, in units of the score at |weights| = 1, where that was asked for.
+    lead: of a close decision, how far `before` is ahead in score, for weights of length 1.
     """
 
     list_id: str
@@ -373,16 +375,16 @@ class Change:
 
     @property
     def difference(self) -> float | None:
-        """What the list loses more than before."""
+        """By how much the loss of the list grows, `None` if it has none of its own."""
         return None if self.before.loss is None or self.after.loss is None else self.after.loss - self.before.loss
 
     def pieces(self) -> tuple[list[Piece], list[Piece]]:
-        """Return both texts in pieces that are the same or not."""
+        """Return both texts in pieces, as `edits`."""
         return edits(self.before.text or "", self.after.text or "")
 
 
 def _choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choice]:
-    """Return what each list chooses at weights [D], in exact arithmetic."""
+    """Return the choice of each list at weights [D], in exact arithmetic."""
     if isinstance(problem, Problem):
         return [_of_list(problem, s, number) for s, number in enumerate(problem.evaluate(weights).selection.tolist())]
     verdict = problem.decode(problem.checked_weights(weights))
@@ -396,7 +398,7 @@ def _choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Cho
 
 
 def changes(problem: Problem | LatticeProblem, first: FloatArray, second: FloatArray) -> list[Change]:
-    """Return the lists that choose otherwise at the second weights [D] than at the first, the greatest gains first."""
+    """Return the lists whose choices differ between two weight vectors [D], the largest gains first."""
     data = problem.nbest if isinstance(problem, Problem) else problem.lattices
     pairs = zip(data.list_ids, _choices(problem, first), _choices(problem, second), strict=True)
     found = [Change(name, before, after) for name, before, after in pairs if before != after]
@@ -404,9 +406,9 @@ def changes(problem: Problem | LatticeProblem, first: FloatArray, second: FloatA
 
 
 def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
-    """Return the lists, at most so many, whose choice at weights [D] has the least lead, in floating point.
+    """Return at most `most` lists whose choice at weights [D] has the smallest lead, in floating point.
 
-    Hypotheses with the features of the choice do not count.
+    Hypotheses with the same features as the choice are ignored.
     """
     nbest = problem.nbest
     features = nbest.dense_features()
@@ -427,7 +429,7 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
 
 
 def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return two texts in pieces, words that are in both in the same order unchanged."""
+    """Return two texts in pieces, which are unchanged where both have the same words in the same order."""
     checkpoint()
     first, second = before.split(), after.split()
     if len(first) + len(second) > LONGEST_DIFF:

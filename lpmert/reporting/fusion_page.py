@@ -1,4 +1,4 @@
-"""One page about fused scores: the best weights, what others reach, the curve, and the queries that change."""
+"""The page about fused scores: the best weights, other weights, the metric along weights, and queries that change."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from lpmert.fusion import Fused
 
 _MOST_CHANGES = 60
-"""Queries that are shown, half of them from either end."""
+"""Maximum number of queries shown: half with the largest gains, half with the largest losses."""
 
 _MOST_CURVES = 8
+"""Maximum number of features whose shares get a curve."""
 
 
 def write_fusion_page(found: Fused, lists: Judged, path: str | Path) -> None:
-    """Write a page about fused scores of these documents: an HTML file that fetches nothing and runs nothing.
+    """Write a page about the fused scores of these documents: an HTML file that fetches nothing and runs no scripts.
 
     Raises `MethodError` without jinja2 or matplotlib, and `DataError` if the file cannot be written.
     """
     pictures.check_installed("jinja2", "matplotlib")
     result, best = found.result, found.result.score
-    moved = changes(lists, found.metric, result.weights.tolist())
-    shown = pictures.both_ends(moved, _MOST_CHANGES)
+    changed = changes(lists, found.metric, result.weights.tolist())
+    shown = pictures.both_ends(changed, _MOST_CHANGES)
     text = rendered(
         "fusion.html.jinja",
         found=found,
@@ -46,26 +47,27 @@ def write_fusion_page(found: Fused, lists: Judged, path: str | Path) -> None:
         others=[[name, f"{one.score:.6f}", f"{one.score - best:+.6f}"] for name, one in found.others.items()],
         curves=_curves(found, lists),
         changes=[_row(*one) for one in shown],
-        better=sum(after[0] > before[0] for _, before, after in moved),
-        worse=sum(after[0] < before[0] for _, before, after in moved),
-        same=found.queries - len(moved),
-        left_out=len(moved) - len(shown),
+        better=sum(after[0] > before[0] for _, before, after in changed),
+        worse=sum(after[0] < before[0] for _, before, after in changed),
+        same=found.queries - len(changed),
+        left_out=len(changed) - len(shown),
     )
     write_text(path, text)
 
 
 _Value = tuple[float, list[int]]
+"""The value of the metric for a query, and the ranks of its relevant documents."""
 
 
 def changes(lists: Judged, metric: str, weights: Sequence[float]) -> list[tuple[str, _Value, _Value]]:
-    """Return the queries whose value equal weights and these do not share, with both; the largest gain first."""
+    """Return the queries whose values at equal weights and at these differ, with both; the largest gain first."""
     equal: Mapping[str, _Value] = per_query(lists, [1.0] * len(weights), metric)
-    found = [(name, equal[name], own) for name, own in per_query(lists, weights, metric).items()]
+    found = [(name, equal[name], value) for name, value in per_query(lists, weights, metric).items()]
     return sorted((one for one in found if one[1][0] != one[2][0]), key=lambda one: one[1][0] - one[2][0])
 
 
 def _row(name: str, before: _Value, after: _Value) -> list[str]:
-    ranks = [", ".join(map(str, own)) or "none" for _, own in (before, after)]
+    ranks = [", ".join(map(str, relevant)) or "none" for _, relevant in (before, after)]
     return [name, *ranks, f"{before[0]:.4f}", f"{after[0]:.4f}", f"{after[0] - before[0]:+.4f}"]
 
 

@@ -1,4 +1,4 @@
-"""The loss along lines of weights, exactly: profiles of one weight, surfaces over two, and the windows they show."""
+"""The exact loss along lines of weights: profiles of one weight, surfaces over two, and the windows they show."""
 
 from __future__ import annotations
 
@@ -18,38 +18,40 @@ from lpmert.numeric.lists import units, varying_columns
 from lpmert.system.deadline import checkpoint
 
 REACH = 1.25
-"""Half the width of the widest window, where the length of the weights, in units of score, is 1."""
+"""Half the width of the widest window, for weights whose length in units of score is 1."""
 
 NEAREST = 1 / 4000
-"""Half the width of the narrowest window at least, in units of that of the widest."""
+"""Lower limit on the width of the narrowest window, as a share of the widest."""
 
 _CELLS = 2.5
-"""Half the width of the narrowest window, in widths of the interval in which the loss stays what it is."""
+"""Half the width of the narrowest window, in widths of the interval on which the loss is constant."""
 
 PIECES = 1000
-"""Pieces of a drawn profile; more cannot be seen."""
+"""Maximum number of pieces of a drawn profile; more cannot be seen."""
 
 COLUMNS = 401
-"""Points on each line of a surface, odd as its lines."""
+"""Points on each line of a surface; odd, like the number of lines."""
 
 _HYPOTHESES, _LINKS = 700_000_000, 8_000_000
-"""Those that the lines of one surface go through at most, which takes some five seconds."""
+"""Limits on the work for one surface, lines times hypotheses or links, which takes about five seconds."""
 
 _FEWEST_ROWS = 9
+"""Minimum number of lines of a surface."""
 
 
 class Row(NamedTuple):
-    """The loss on a part of a line: thresholds [E], ascending, where it may change, and losses [E + 1] between them."""
+    """The loss on a segment: thresholds [E], ascending, where it may change, and losses [E + 1] between them."""
 
     thresholds: FloatArray
     losses: FloatArray
 
 
 class Lines(NamedTuple):
-    """Lines of weights, as the caller gives them, through lists or lattices. Not for several threads at a time.
+    """The loss along lines of weights in the caller's coordinates; not thread-safe.
 
-    spread [D]: how far each feature varies within lists; 0 where it does not. rows: how many lines a surface shows, an
-    odd number, so that one of them goes through its middle. row: what happens on weights + t direction [D], -1 < t < 1.
+    spread [D]: how far each feature varies within lists. rows: the number of lines of a surface, odd so that one of
+    them goes through its centre. row: a function of weights and direction [D] to the loss at weights + t direction,
+    -1 < t < 1.
     """
 
     spread: FloatArray
@@ -57,33 +59,33 @@ class Lines(NamedTuple):
     row: Callable[[FloatArray, FloatArray], Row]
 
     def along(self, weights: FloatArray, feature: int, half: float) -> Row:
-        """Return what happens as one of the weights [D] moves by less than half, in units of that."""
+        """Return the loss while one of the weights [D] moves by less than `half`; thresholds are in units of `half`."""
         direction = np.zeros(len(weights))
         direction[feature] = half
         return self.row(weights, direction)
 
 
 def lines_of(problem: Problem | LatticeProblem) -> Lines:
-    """Return the lines through the lists or lattices of a problem, whose region does not matter."""
-    return _through_lists(problem) if isinstance(problem, Problem) else _through_lattices(problem)
+    """Return the loss of a problem along lines; its region is ignored."""
+    return _of_lists(problem) if isinstance(problem, Problem) else _of_lattices(problem)
 
 
 def _rows(budget: int, size: int, most: int) -> int:
-    """Return how many lines a surface has, an odd number."""
+    """Return the number of lines of a surface, which is odd; size: the work for one line."""
     return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
 
 
 def _totals(first: FloatArray, changes: FloatArray) -> FloatArray:
-    """Return sums [E + 1, ...] from the first one on, each with one more of the changes [E, ...]."""
+    """Return the running totals [E + 1, ...] of `first` and the changes [E, ...]."""
     return np.cumsum(np.concatenate([first[None], changes]), axis=0)
 
 
-def _through_lists(problem: Problem) -> Lines:
+def _of_lists(problem: Problem) -> Lines:
     features, offsets, statistics = problem.as_given()
     search = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     metric, costs = problem.metric, None
-    if isinstance(metric, AdditiveMetric):  # in fixed point sums are exact
+    if isinstance(metric, AdditiveMetric):  # in fixed point, sums are exact
         costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), offsets)
     values: Any = statistics if costs is None else costs.costs
 
@@ -93,7 +95,7 @@ def _through_lists(problem: Problem) -> Lines:
         order = np.argsort(thresholds, kind="stable")
         thresholds, leaving, entering = thresholds[order], leaving[order], entering[order]
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
-        left[numbers[entering[:begin]]] = entering[:begin]  # the last one stands
+        left[numbers[entering[:begin]]] = entering[:begin]  # of several changes of a list, the last one counts
         totals = _totals(values[left].sum(axis=0), values[entering[begin:end]] - values[leaving[begin:end]])
         losses = losses_of_totals(metric, totals) if costs is None else (costs.constant + totals) * costs.unit
         return Row(thresholds[begin:end], losses)
@@ -103,7 +105,7 @@ def _through_lists(problem: Problem) -> Lines:
     return Lines(spread, _rows(_HYPOTHESES, len(features), 255), row)
 
 
-def _through_lattices(problem: LatticeProblem) -> Lines:
+def _of_lattices(problem: LatticeProblem) -> Lines:
     search, scales = LatticeLineSearch(problem), problem.coordinates.scales
 
     def row(weights: FloatArray, direction: FloatArray) -> Row:
@@ -126,9 +128,9 @@ def _through_lattices(problem: LatticeProblem) -> Lines:
 
 
 def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
-    """Return three windows around weights [D], from the widest to the narrowest: how far each goes in every weight [D].
+    """Return three windows around weights [D] by name, from wide to near: half their widths in each weight [D].
 
-    The widest goes as far in each weight as to outweigh all others; the narrowest shows some dozen cells. All are 0 for
+    In the widest, each weight can outweigh all others; the narrowest shows about a dozen cells. The widths are 0 for
     weights that do not matter.
     """
     spread = lines.spread
@@ -143,7 +145,7 @@ def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
 
 
 def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tuple[float, float]:
-    """Return how far one weight can move before the loss changes, at most by half: down, up; 0 is between them."""
+    """Return how far one weight can move down (<= 0) and up (>= 0) before the loss changes, by at most `half`."""
     row = lines.along(weights, feature, half)
     ends = np.concatenate([[-1.0], row.thresholds, [1.0]])
     here = int(np.searchsorted(row.thresholds, 0.0, "right"))
@@ -153,7 +155,7 @@ def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tu
 
 
 def shown_features(lines: Lines, weights: FloatArray, most: int) -> IntArray:
-    """Return the features, at most so many, whose weights matter most for scores, in their order."""
+    """Return at most `most` features whose weights contribute most to scores, in ascending order."""
     share = np.abs(weights) * lines.spread
     chosen = np.lexsort((-lines.spread, -share))[:most]
     return np.sort(chosen[lines.spread[chosen] > 0.0])
@@ -161,10 +163,10 @@ def shown_features(lines: Lines, weights: FloatArray, most: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The loss along one weight, from low to high, constant between ends.
+    """The loss along one weight: losses [n] between ends [n + 1], ascending.
 
-    value: what it is in the middle; ends [n + 1]; losses [n]; best: the interval around the value in which the loss
-    stays what it is, `None` at an end beyond the widest window. whole: whether no piece was too short to be drawn.
+    value: the weight in the middle. best: the interval around it on which the loss is constant; an end is `None` if it
+    is beyond the widest window. whole: whether every piece was long enough to be drawn.
     """
 
     value: float
@@ -175,7 +177,7 @@ class Profile:
 
 
 def profile(lines: Lines, weights: FloatArray, feature: int, window: FloatArray, widest: FloatArray) -> Profile:
-    """Return the loss along a weight in a window around weights [D]."""
+    """Return the loss along one weight in a window around weights [D]; widest: limits the search for `best`."""
     half, value, reach = float(window[feature]), float(weights[feature]), float(widest[feature])
     row = lines.along(weights, feature, half)
     last = np.append(row.losses[1:] != row.losses[:-1], True)
@@ -193,10 +195,10 @@ def profile(lines: Lines, weights: FloatArray, feature: int, window: FloatArray,
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The loss over two weights around others: exact at the centres of equal rectangles that fill a window.
+    """The loss over two weights, exact at the centres of equal rectangles that fill a window.
 
-    features: the two; weights [D]: the point in the middle; halves [2]: how far the window goes in both directions;
-    losses [rows, columns], from the least second and first weights up.
+    features: the two; weights [D]: the centre; halves [2]: half the widths of the window; losses [rows, columns]: rows
+    by the second weight, columns by the first, both ascending.
     """
 
     features: tuple[int, int]

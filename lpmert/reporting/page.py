@@ -1,6 +1,6 @@
-"""`report`: one page (HTML) that holds all it needs, fetches nothing and runs nothing.
+"""`report`: an HTML page about results that is one file, fetches nothing and runs nothing.
 
-What the page says stands in `page.html.jinja`; here its parts are put together, as many as there is time for.
+The text of the page is in `page.html.jinja`; this module makes its parts, as many as the time limit allows.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
     from lpmert.values import Weights
 
 _MOST_PAIRED = 4
-"""Features whose pairs get surfaces by default."""
+"""Maximum number of features whose pairs get surfaces by default."""
 
 _MOST_PROFILES = 24
-"""Features whose weights have profiles."""
+"""Maximum number of features whose weights get profiles."""
 
 _WINDOWS = ("wide", "near")
-"""How far pictures go."""
+"""Windows of the surfaces and profiles."""
 
 _MOST_CHANGES = 60
-"""Changed lists shown for each two weights, half from either end."""
+"""Maximum number of changed lists shown for each other weights, half with the largest gains, half with the least."""
 
 _CLOSEST = 12
-"""Lists with the closest decisions that are shown."""
+"""Number of closest decisions shown."""
 
 Stage = Callable[[str, int, int], object]
 Item = TypeVar("Item")
@@ -74,31 +74,31 @@ def report(
     scale: tuple[str, float] | None = None,
     time_limit: float | None = None,
 ) -> None:
-    """Write one page about results: an HTML file that holds all it needs, fetches nothing and runs nothing.
+    """Write a page about results: an HTML file that fetches nothing and runs nothing.
 
     Parameters
     ----------
     results : Result, Check, Tuned, Comparison, or a file that one of them was written to, or several
-        What the page is about; all of the same lists. The first result is in the middle of all pictures.
+        The subject of the page; all of the same lists. The first result is at the centre of all pictures.
     path : str or Path
-        Where the page goes.
+        The file to write.
     data : NBest, Lattices or Hypergraphs, optional
         The lists of the results, for error surfaces, the loss along each weight, and the lists that change.
     metric : str, Metric or TextMetric, optional
-        That of the results.
+        The metric of the results.
     weights : mapping from name to weights, optional
-        Further weights to set beside those of the results.
+        Further weights to compare with those of the results.
     pairs : sequence of pairs of feature names, optional
-        Over which weights surfaces are drawn; by default over all pairs of the four most important.
+        Pairs of weights over which surfaces are drawn; by default all pairs of the four most important ones.
     scale : (name, number), optional
-        Show all weights times the positive factor that brings this one to this number.
+        Show all weights times the positive factor that gives this weight this value.
     time_limit : float, optional
         Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
 
     Raises
     ------
     DataError
-        If a file holds no result, results or data are of other lists, or weights or pairs come without data.
+        If a file holds no result, results or data are of different lists, or weights or pairs come without data.
     MethodError
         Without jinja2 or matplotlib (`pip install 'lpmert[report]'`).
     MetricError
@@ -119,12 +119,12 @@ def report(
         raise DataError("weights and pairs need the lists: pass data")
     found = documents([results] if isinstance(results, str | Path | Outcome) else results)
     with drawing(limit, started):
-        made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
-    write_text(path, made.text)
+        page = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
+    write_text(path, page.text)
 
 
 class Page(NamedTuple):
-    """A page as HTML, and the parts that it lacks because there was no time for them."""
+    """A page as HTML, and the parts that it lacks for lack of time."""
 
     text: str
     missing: tuple[str, ...]
@@ -132,7 +132,7 @@ class Page(NamedTuple):
 
 @contextmanager
 def drawing(time_limit: float | None, started: float) -> Iterator[Interrupts]:
-    """Let what a page shows of lists end so many seconds after the start, a `time.perf_counter()`, and at Ctrl-C."""
+    """End the drawing in the block at the time limit, counted from a `time.perf_counter()`, and at Ctrl-C."""
     pictures.check_installed("jinja2", "matplotlib")
     with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
         yield stop
@@ -149,43 +149,45 @@ def page_of(
 ) -> Page:
     """Return the page about outcomes and the lists that `read` returns, with their metric.
 
-    Raises `DataError` where parts do not belong together.
+    Raises `DataError` if outcomes, lists, weights and pairs do not belong together.
     """
     result = found.result
     given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
     material = Material.of(found, None, None, given, scale)
     try:
-        data, metric = (None, None) if result.sums else read()  # which are about all weights, not those of a budget
+        data, metric = (None, None) if result.sums else read()  # pictures show all weights, not those within a budget
         material = Material.of(found, data, metric, given, scale, data_name)
-    except OutOfTime:  # before there was anything to draw
-        return _page(material, ["all that the lists would show"], {})
-    lacking: list[str] = []
-    return _page(material, lacking, _of_lists(material, pairs, lacking, on_stage or (lambda *_: None)))
+    except OutOfTime:
+        return _page(material, ["all parts about the lists"], {})
+    missing: list[str] = []
+    return _page(material, missing, _of_lists(material, pairs, missing, on_stage or (lambda *_: None)))
 
 
 def _of_lists(
-    material: Material, pairs: Sequence[tuple[str, str]] | None, lacking: list[str], on_stage: Stage
+    material: Material, pairs: Sequence[tuple[str, str]] | None, missing: list[str], on_stage: Stage
 ) -> dict[str, Any]:
-    """Return the parts of the page that take the lists, as many as there is time for; names what is lacking."""
+    """Return the parts of the page that need the lists, as the time allows; append the others to `missing`."""
     if material.problem is None:
         return {}
 
-    def collected(what: str, about: Callable[[], Sequence[Item]], made: Callable[[Material, Item], Any]) -> list[Any]:
+    def collected(
+        what: str, items_of: Callable[[], Sequence[Item]], draw: Callable[[Material, Item], Any]
+    ) -> list[Any]:
         found: list[Any] = []
         items: Sequence[Item] = ()
         try:
-            items = about()
+            items = items_of()
             for item in items:
                 checkpoint()
                 on_stage(what, len(found), len(items))
-                found.append(made(material, item))
+                found.append(draw(material, item))
         except OutOfTime:
-            lacking.append(f"{len(items) - len(found)} of {len(items)} {what}" if found else f"the {what}")
+            missing.append(f"{len(items) - len(found)} of {len(items)} {what}" if found else f"the {what}")
         return found
 
-    def shown() -> list[int]:
-        found: list[int] = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
-        return found
+    def profiled() -> list[int]:
+        features: list[int] = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
+        return features
 
     def nearest() -> Sequence[Change]:
         problem = material.problem
@@ -193,17 +195,17 @@ def _of_lists(
 
     return {
         "surfaces": collected("error surfaces", lambda: _pairs(material, pairs), _surface),
-        "profiles": collected("profiles of weights", shown, _profile),
-        "varying": int((material.lines.spread > 0.0).sum()) if not lacking else None,
+        "profiles": collected("profiles of weights", profiled, _profile),
+        "varying": int((material.lines.spread > 0.0).sum()) if not missing else None,
         "changes": collected("lists that change", lambda: list(material.others.items()), _changed),
         "closest": collected("closest decisions", nearest, lambda _, change: (change, change.pieces())),
     }
 
 
 def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
-    """Return the pairs of features to show: those wanted, or all of the few that matter most.
+    """Return the pairs of features to show: those wanted, or all pairs of the most important ones.
 
-    Raises `DataError` for a feature that is unknown, or does not vary.
+    Raises `DataError` for a feature that is unknown or does not vary.
     """
     if wanted is None:
         return list(combinations(shown_features(material.lines, material.weights, _MOST_PAIRED).tolist(), 2))
@@ -211,24 +213,24 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
     for pair in wanted:
         if pair[0] == pair[1]:
             raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
-        first, second = map(material.place, pair)
+        first, second = map(material.index, pair)
         found.append((first, second))
     return list(dict.fromkeys(found))
 
 
 def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
-    """Return the pictures of a pair of weights, from afar and from near, with their key."""
-    names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
+    """Return the surfaces over a pair of weights in both windows, with their key."""
+    names, centre = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
     marks: dict[str, FloatArray] = {}
     key, drawings = [], []
-    for place, (name, weights) in enumerate(material.others.items(), 1):
-        at = material.in_plane(weights, pair)
+    for number_in_key, (name, weights) in enumerate(material.others.items(), 1):
+        point = material.in_plane(weights, pair)
         note = "not in this plane"
-        if at is not None:
-            marks[str(place)] = at
-            inside = (abs(at - middle) <= material.window("wide")[list(pair)]).all()
+        if point is not None:
+            marks[str(number_in_key)] = point
+            inside = (abs(point - centre) <= material.window("wide")[list(pair)]).all()
             note = "" if inside else "outside of these windows"
-        key.append((place, name, note))
+        key.append((number_in_key, name, note))
     for window in _WINDOWS:
         found = material.surface(pair, window)
         words = f"{window}: {_from_to(material.unit, found.losses)} over the weights of {names[0]} and {names[1]}"
@@ -237,7 +239,7 @@ def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
 
 
 def _profile(material: Material, feature: int) -> dict[str, Any]:
-    """Return the loss along a weight, from afar and from near."""
+    """Return the profiles of a weight in both windows."""
     name, drawings = material.names[feature], []
     for window in _WINDOWS:
         found = material.profile(feature, window)
@@ -251,29 +253,30 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
 
 
 def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any]:
-    """Return which lists choose otherwise at other weights than at those of the result."""
+    """Return the lists whose choices differ between other weights and those of the result."""
     problem, (name, weights) = cast(Problem, material.problem), other
-    own = changes(problem, weights, material.weights)
-    known = [change.difference for change in own if change.difference is not None]
+    changed = changes(problem, weights, material.weights)
+    differences = [change.difference for change in changed if change.difference is not None]
+    known = len(differences) == len(changed)
     loss = problem.evaluate(weights).loss
     return {
         "name": name,
         "loss": loss,
-        "count": len(own),
-        "better": sum(one < 0 for one in known) if known or not own else None,
-        "worse": sum(one > 0 for one in known) if known or not own else None,
+        "count": len(changed),
+        "better": sum(one < 0 for one in differences) if known else None,
+        "worse": sum(one > 0 for one in differences) if known else None,
         "difference": material.result.loss - loss,
-        "rows": [(change, change.pieces()) for change in pictures.both_ends(own, _MOST_CHANGES)],
+        "rows": [(change, change.pieces()) for change in pictures.both_ends(changed, _MOST_CHANGES)],
     }
 
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
-    """Return the page of these parts, which says what is missing."""
+    """Return the page with these parts; it says which are missing."""
     result, unit = material.result, material.unit
-    told = result.to_dict()
+    content = result.to_dict()
     text = rendered(
         "page.html.jinja",
-        result=told,
+        result=content,
         proved=result.status.proved,
         verdict=tables.verdict(replace(result, unit=unit)),
         unit=unit,
@@ -285,14 +288,14 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         ],
         material=material,
         missing=missing,
-        progress=picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
+        progress=picture(pictures.progress(content, unit), _course(content, unit)) if content["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
     return Page(text, tuple(missing))
 
 
 def rendered(template: str, **parts: Any) -> str:
-    """Return a page as HTML that fetches nothing and runs nothing."""
+    """Return a page as HTML; its security policy lets it fetch nothing and run nothing."""
     style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -323,7 +326,7 @@ class _Picture(NamedTuple):
 
 
 def picture(figure: Figure, words: str) -> _Picture:
-    """Return a picture as an address that holds it, and what it shows in words."""
+    """Return a picture as a data URL, with a description in words."""
     return _Picture("data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), words)
 
 
@@ -332,6 +335,7 @@ def _from_to(unit: Unit, losses: FloatArray) -> str:
 
 
 def _course(result: Mapping[str, Any], unit: Unit) -> str:
+    """Return in words how the best loss and the bound changed over time."""
     first, last = result["trace"][0], result["trace"][-1]
     bounds = [unit.least(bound, loss) for _, bound, loss in result["trace"] if bound is not None]
     bound = f"the bound from {bounds[0]} to {bounds[-1]}" if bounds else "no bound"

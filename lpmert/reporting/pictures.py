@@ -1,6 +1,6 @@
 """All pictures, drawn by matplotlib: searches, profiles, subsets, ranges, fronts, changed lists, fusion, loops.
 
-A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
+A picture for a page is an SVG with other colours for dark screens; the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,75 +39,70 @@ _DPI = 150
 _PAPER, _INK, _FAINT, _LINE = "#fdfdfb", "#1c2024", "#5b636b", "#d5d9dd"
 _LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
 _DARK = {
-    **{_PAPER: "#16191d", _INK: "#e6e8ea", _FAINT: "#a0a8b0", _LINE: "#383f47"},
-    **{_LOSS: "#ff9a5c", _BOUND: "#75b5f5", _BAND: "#5a3a20"},
-}
-"""Colours for light screens, and those in their place for dark ones: orange and blue, which all eyes tell apart."""
+    _PAPER: "#16191d", _INK: "#e6e8ea", _FAINT: "#a0a8b0", _LINE: "#383f47",
+    _LOSS: "#ff9a5c", _BOUND: "#75b5f5", _BAND: "#5a3a20",
+}  # fmt: skip
+"""Colours for dark screens by those for light ones; orange and blue can be told apart with colour-blind eyes."""
 
 _PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
-"""Colours of paths, which are seen on all of a surface's."""
+"""Colours of paths, which stand out from all colours of a surface."""
 
 _STYLE: dict[str, Any] = {
-    **{"figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "legend.frameon": False},
-    **{"axes.edgecolor": _FAINT, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT},
-    **{"ytick.color": _FAINT, "grid.color": _LINE, "axes.spines.top": False, "axes.spines.right": False},
-    **{
-        "axes.titlesize": "medium",
-        "legend.fontsize": "small",
-        "axes.formatter.useoffset": False,
-        "axes.axisbelow": True,
-    },
-    "text.parse_math": False,  # names are names, whatever dollars they hold
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lpmert",
-}
+    "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT, "ytick.color": _FAINT, "grid.color": _LINE,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.formatter.useoffset": False,
+    "axes.titlesize": "medium", "legend.fontsize": "small", "legend.frameon": False,
+    "text.parse_math": False,  # dollar signs in names are not mathematics
+    "svg.fonttype": "none", "svg.hashsalt": "lpmert",
+}  # fmt: skip
 
 _DECADES = 50.0
-"""Times between the first and the last point from which on the time is shown by its logarithm."""
+"""The time axis is logarithmic if the last time is more than this many times the first."""
 
 _ALL_BUT = 98.0
-"""Percent of a surface whose losses have colours of their own; those beyond have that of the highest."""
+"""Percentile of a surface's losses at which the colour scale ends; higher losses share its last colour."""
 
 _BESIDE = 0.05
-"""Marks nearer to each other than this share of the window have one place and one label."""
+"""Marks closer to each other than this share of the window share a point and a label."""
 
 MOST_BARS = 40
+"""Maximum number of bars in a picture of changed lists."""
 
 _MOST_NAMES = 3
-"""Features whose names stand beside a size; more are counted."""
+"""More features than this are counted instead of named."""
 
 _MOST_SIZES = 4.0
-"""Ranges of weights are drawn up to so many times the size of the weight."""
+"""Ranges are cut at this multiple of the absolute weight."""
 
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
 )
-"""What pages may not hold, and what turns the direction of all text after it."""
+"""Characters that HTML must not contain, and those that change the direction of the text after them."""
 
 
 def printable(text: str) -> str:
-    """Return a text with a sign in place of each character that pages may not hold or that turns them."""
+    """Return a text with a replacement character for each one that is not allowed in HTML or changes its direction."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def check_installed(*packages: str) -> None:
-    """Raise `MethodError` where a package of the extra is missing."""
+    """Raise `MethodError` if one of these packages, which `lpmert[report]` installs, is missing."""
     for name in packages:
         if find_spec(name) is None:
             raise MethodError(f"{name} is not installed; pip install 'lpmert[report]'")
 
 
 def check_picture(path: str | Path) -> None:
-    """Raise `MethodError` where nothing can draw, and `DataError` for an ending that means no picture."""
+    """Raise `MethodError` without matplotlib, and `DataError` if the ending is not that of a picture."""
     check_installed("matplotlib")
     if Path(path).suffix.lower() not in ENDINGS:
         raise DataError(f"the name of a picture must end in one of {listed(ENDINGS)}", path=str(path))
 
 
 def write_picture(figure: Figure, path: str | Path) -> None:
-    """Write a picture to a file, which appears whole or not at all; its ending says in which form.
+    """Write a picture to a file, completely or not at all, in the format of its ending.
 
-    Raises `MethodError` without matplotlib, `DataError` for another ending or where the file cannot be written.
+    Raises `MethodError` without matplotlib, `DataError` for an unknown ending or if the file cannot be written.
     """
     check_picture(path)
     with atomic_writer(path) as stream:
@@ -115,7 +110,7 @@ def write_picture(figure: Figure, path: str | Path) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """Return a picture as SVG, which takes other colours on dark screens."""
+    """Return a picture as SVG, which has other colours on dark screens."""
     rules = [f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}' for light, dark in _DARK.items()
              for kind in ("fill", "stroke")]  # fmt: skip
     dark = f"@media (prefers-color-scheme:dark){{{''.join(rules)}}}"
@@ -126,14 +121,14 @@ def _bytes(figure: Figure, form: str) -> bytes:
     picture = io.BytesIO()
     undated = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
     with styled(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # readers of SVG have fonts of their own
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # viewers of SVG use their own fonts
         figure.savefig(picture, format=form, dpi=_DPI, metadata=undated[form])
     return picture.getvalue()
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the block as all pictures here are drawn, whatever the settings of matplotlib."""
+    """Draw in the block with the style of all pictures here, whatever the settings of matplotlib."""
     check_installed("matplotlib")
     import matplotlib.style
 
@@ -143,15 +138,18 @@ def styled() -> Iterator[None]:
 
 @contextmanager
 def _drawn(
-    width: float, height: float, across: str, up: str = "", *, grid: str = "", legend: int = 0
+    width: float, height: float, x_label: str, y_label: str = "", *, grid: str = "", legend: int = 0
 ) -> Iterator[tuple[Figure, Any]]:
-    """Yield an empty figure and its axes with labels, to be drawn on in the block; legend: columns of one above it."""
-    from matplotlib.figure import Figure as Canvas  # no window, no global state
+    """Yield an empty figure and its labelled axes, to be drawn on in the block.
+
+    grid: the axes with grid lines; legend: the number of columns of a legend above the axes, 0 for none.
+    """
+    from matplotlib.figure import Figure as Canvas  # not pyplot, which has windows and global state
 
     with styled():
         figure = Canvas(figsize=(width, height), layout="constrained")
         axes: Any = figure.add_subplot()
-        axes.set(xlabel=printable(across), ylabel=printable(up))
+        axes.set(xlabel=printable(x_label), ylabel=printable(y_label))
         if grid:
             axes.grid(axis=grid)
         yield figure, axes
@@ -159,20 +157,20 @@ def _drawn(
             figure.legend(loc="outside upper left", ncols=legend)
 
 
-def _places(figures: FloatArray | Sequence[FloatArray]) -> Any:
-    """Return what finds places for numbers at an axis: whole ones where all figures are that are known."""
+def _tick_locator(figures: FloatArray | Sequence[FloatArray]) -> Any:
+    """Return a tick locator, with ticks at whole numbers if all known figures are whole."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(6, integer=bool((np.isnan(figures) | (figures == np.rint(figures))).all()))
 
 
 def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
-    """Draw the best weights and the bound over the time of a search, from its result as JSON has it."""
+    """Draw the best loss and the bound over the time of a search; result: a result as JSON."""
     with _drawn(width, height, "seconds", unit.label, grid="y", legend=2) as (figure, axes):
         trace: Sequence[tuple[float, float | None, float]] = result["trace"]
         if not trace:
             return figure
-        times, bounds, losses = np.array(trace, dtype=np.float64).T  # nan for what is unknown
+        times, bounds, losses = np.array(trace, dtype=np.float64).T  # nan for an unknown bound
         first, last = float(times[0]), float(times[-1])
         end = max(result["seconds"].get("total", last), last, first + 1e-9)
         curves = [("best found", unit.figures(losses), _LOSS, "-"), ("bound", unit.figures(bounds), _BOUND, "--")]
@@ -187,14 +185,17 @@ def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: 
         if end > (begin := max(first, 0.0)):
             axes.set_xlim(begin, end)
         axes.margins(y=0.08)
-        axes.yaxis.set_major_locator(_places([values for _, values, *_ in curves]))
+        axes.yaxis.set_major_locator(_tick_locator([values for _, values, *_ in curves]))
     return figure
 
 
 def profile(
     found: Profile, name: str, title: str, loss: float, unit: Unit, width: float = 4.4, height: float = 2.6
 ) -> Figure:
-    """Draw the loss along one weight, with the interval in which it stays what it is and the weights in the middle."""
+    """Draw the loss along one weight, the interval around the middle on which it is constant, and the value there.
+
+    title, loss: the name and the loss of the weights in the middle.
+    """
     with _drawn(width, height, f"weight of {name}", unit.label, grid="y", legend=2) as (figure, axes):
         first, last = float(found.ends[0]), float(found.ends[-1])
         begin, end = found.best
@@ -207,7 +208,7 @@ def profile(
         axes.plot(found.value, at, "o", label=f"{title}: {unit.short(loss)}", **dot)
         axes.set_xlim(first, last)
         axes.margins(y=0.1)
-        axes.yaxis.set_major_locator(_places(figures))
+        axes.yaxis.set_major_locator(_tick_locator(figures))
         axes.locator_params(axis="x", nbins=5)
     return figure
 
@@ -222,10 +223,10 @@ def surface(
     width: float = 4.4,
     height: float = 3.7,
 ) -> Figure:
-    """Draw the loss over two weights in its unit, best ones darkest; names: of their features.
+    """Draw the loss over two weights in its unit, the least loss darkest; names: those of the features.
 
-    marks: points [2] by the labels that stand beside them; paths: points [P, 2] by name, each from a square on; label:
-    of the ring in the middle, `None` for a picture without a legend.
+    marks: points [2] by their labels; paths: points [P, 2] by name, drawn with a square at the start; label: that of
+    the ring at the centre, `None` for a picture without a legend.
     """
     from matplotlib.colors import PowerNorm
     from matplotlib.patheffects import Normal, Stroke
@@ -242,10 +243,10 @@ def surface(
         image = axes.imshow(losses, extent=ends.ravel().tolist(), norm=norm, **look)
         scale = figure.colorbar(image, label=printable(unit.label), extend="max" if most > high else "neither")
         scale.outline.set_visible(False)
-        shown = unit.figures(np.array([least, high]))  # round figures, at the losses that they stand for
+        shown = unit.figures(np.array([least, high]))
         whole = bool((unit.figures(losses) == np.rint(unit.figures(losses))).all())
         ticks = MaxNLocator(6, integer=whole).tick_values(*sorted(shown)) if high > least else shown[:1]
-        ticks = ticks[(ticks >= min(shown)) & (ticks <= max(shown))]
+        ticks = ticks[(ticks >= min(shown)) & (ticks <= max(shown))]  # round in the unit, placed at the losses
         scale.locator = FixedLocator((ticks / (100.0 if unit.percent else 1.0) - unit.offset) / unit.factor)
         scale.formatter = FixedFormatter([f"{tick:.10g}" for tick in ticks])
         for (name, points), colour in zip(paths.items(), cycle(_PATHS), strict=False):
@@ -258,7 +259,7 @@ def surface(
             style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
             style |= {"ha": "left" if across > 0 else "right", "va": "bottom" if up > 0 else "top"}
             axes.annotate(text, at, xytext=(9 * across, 8 * up), textcoords="offset points", **style)
-            if at is not middle:  # where the ring is
+            if at is not middle:  # which the ring marks
                 axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
         axes.plot(*middle, "o", color="white", markeredgewidth=3.0, zorder=5, **ring)
@@ -274,47 +275,47 @@ def surface(
 def _labels(
     marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray
 ) -> Iterator[tuple[FloatArray, str, tuple[int, int]]]:
-    """Yield the places of marks, their labels, and on which side of it these stand: right or left, above or below.
+    """Yield the points of marks, their labels, and the side of the label: right or left, above or below the point.
 
-    Marks beyond the ends are left out. Those too near to each other or to the middle share a place and a label; labels
-    avoid each other and places.
+    Marks beyond the ends are left out. Marks close to each other or to the middle share a point and a label. Labels
+    avoid each other and the points.
     """
     groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
-    for name, at in marks.items():
-        if ((at < ends[:, 0]) | (at > ends[:, 1])).any():
+    for name, point in marks.items():
+        if ((point < ends[:, 0]) | (point > ends[:, 1])).any():
             continue
-        near = (own for there, own in groups if (np.abs(at - there) < _BESIDE * np.ptp(ends, axis=1)).all())
-        own = next(near, None)
-        if own is None:
-            groups.append((at, [name]))
+        near = (names for other, names in groups if (np.abs(point - other) < _BESIDE * np.ptp(ends, axis=1)).all())
+        names = next(near, None)
+        if names is None:
+            groups.append((point, [name]))
         else:
-            own.append(name)
-    places = [(at - ends[:, 0]) / np.ptp(ends, axis=1) for at, _ in groups]
-    taken = [(place - _BESIDE / 2, place + _BESIDE / 2) for place in places]
-    for (at, names), place in zip(groups, places, strict=True):
+            names.append(name)
+    positions = [(point - ends[:, 0]) / np.ptp(ends, axis=1) for point, _ in groups]
+    taken = [(position - _BESIDE / 2, position + _BESIDE / 2) for position in positions]
+    for (point, names), position in zip(groups, positions, strict=True):
         if not names:
             continue
         text = ", ".join(names)
         size = np.array([_BESIDE / 2 * (1 + len(text)), 1.5 * _BESIDE])
         boxes: list[tuple[int, int, tuple[int, int], tuple[FloatArray, FloatArray]]] = []
         for side in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
-            near_end = place + np.array(side) * _BESIDE * 0.7
-            far_end = near_end + np.array(side) * size
-            low, high = np.minimum(near_end, far_end), np.maximum(near_end, far_end)
+            near_corner = position + np.array(side) * _BESIDE * 0.7
+            far_corner = near_corner + np.array(side) * size
+            low, high = np.minimum(near_corner, far_corner), np.maximum(near_corner, far_corner)
             overlaps = sum(bool((low < right).all() and (left < high).all()) for left, right in taken)
             boxes.append((overlaps + bool(low.min() < 0.0 or high.max() > 1.0), len(boxes), side, (low, high)))
         _, _, side, box = min(boxes, key=lambda one: one[:2])
         taken.append(box)
-        yield at, text, side
+        yield point, text, side
 
 
 def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return as many items at most, half from either end."""
+    """Return at most `most` items, half from each end."""
     return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
 
 
 def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
-    """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
+    """Draw the difference in loss of each list, the largest gain first; of many lists, those at both ends."""
     shown = both_ends(differences, MOST_BARS)
     with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4), f"difference in {unit.label}") as (figure, axes):
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
@@ -329,74 +330,74 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
 
 
 def subsets(found: Subsets, unit: Unit) -> Figure:
-    """Draw the loss and its bound against the number of features, with what each size adds."""
+    """Draw the loss and its bound against the number of features, with the features that change at each size."""
     with _drawn(7.0, 3.6, "features", unit.label, grid="y", legend=2) as (figure, axes):
         sizes = [one.size for one in found.subsets]
         losses = unit.figures(np.array([one.result.loss for one in found.subsets]))
-        bounds = np.array(
-            [one.result.lower_bound for one in found.subsets], dtype=np.float64
-        )  # nan for what is unknown
+        bounds = np.array([one.result.lower_bound for one in found.subsets], dtype=np.float64)  # nan if unknown
         if not np.isnan(bounds).all():
             axes.plot(sizes, unit.figures(bounds), "_", color=_BOUND, markersize=22, label=unit.bound)
         axes.plot(sizes, losses, "o-", color=_LOSS, label=unit.name)
         before: set[str] = set()
         for one, size, loss in zip(found.subsets, sizes, losses.tolist(), strict=True):
-            own = set(one.features)
             changes = [f"+ {name}" for name in one.features if name not in before]
-            changes += [f"- {name}" for name in sorted(before - own)]
+            changes += [f"- {name}" for name in sorted(before - set(one.features))]
             text = printable("\n".join(changes if len(changes) <= _MOST_NAMES else [f"{len(changes)} others"]))
             up = unit.factor > 0
-            place = {"xytext": (8, 4 if up else -4), "va": "bottom" if up else "top"}
-            axes.annotate(text, (size, loss), textcoords="offset points", fontsize=8, color=_FAINT, **place)
-            before = own
+            position = {"xytext": (8, 4 if up else -4), "va": "bottom" if up else "top"}
+            axes.annotate(text, (size, loss), textcoords="offset points", fontsize=8, color=_FAINT, **position)
+            before = set(one.features)
         axes.set_xticks(sizes)
         axes.margins(x=0.12, y=0.18)
-        axes.yaxis.set_major_locator(_places(losses))
+        axes.yaxis.set_major_locator(_tick_locator(losses))
     return figure
 
 
 def ranges(found: NearOptimal, unit: Unit) -> Figure:
-    """Draw the range of each weight among near-optimal ones, relative to its size at the optimum."""
+    """Draw the range of each weight among near-optimal ones, relative to its absolute value at the optimum."""
     shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
-    across = f"weight relative to its size at the optimum; {unit.name} up to {unit.short(found.most)}, {found.scale}"
-    with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1), across, grid="x", legend=3) as (figure, axes):
-        places, weights = range(len(shown)), np.array([one.weight for one in shown])
+    label = f"weight relative to its size at the optimum; {unit.name} up to {unit.short(found.most)}, {found.scale}"
+    with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1), label, grid="x", legend=3) as (figure, axes):
+        rows, weights = range(len(shown)), np.array([one.weight for one in shown])
         sizes = np.where(weights == 0.0, 1.0, np.abs(weights))
         for ranges, colour, width, label in (
             ([one.possible for one in shown], _BAND, 9.0, "not ruled out"),
             ([one.attained for one in shown], _BOUND, 4.0, "found near-optimal"),
         ):
             ends = np.clip(np.reshape(ranges, (-1, 2)).T / sizes, -_MOST_SIZES, _MOST_SIZES)
-            axes.hlines(places, *ends, colors=colour, linewidth=width, label=label)
-        axes.plot(weights / sizes, places, "D", color=_LOSS, markersize=5, label="optimum")
-        axes.set_yticks(places, [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
+            axes.hlines(rows, *ends, colors=colour, linewidth=width, label=label)
+        axes.plot(weights / sizes, rows, "D", color=_LOSS, markersize=5, label="optimum")
+        axes.set_yticks(rows, [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
         axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
         axes.axvline(0.0, color=_FAINT, linewidth=1.0)
     return figure
 
 
 def fusion(found: Fused) -> Figure:
-    """Draw the metric along all shares of the second of two features; raises `DataError` where there is no curve."""
+    """Draw the metric at all shares of the second of two features; raises `DataError` if there is no curve."""
     curve, result = found.result.curve, found.result
     if curve is None:
         raise DataError("a picture needs two features")
     if (curve.begins >= 0).all():
-        places, chosen = curve.alpha, result.weights[1] / result.weights.sum()
+        ends, best = curve.alpha, result.weights[1] / result.weights.sum()
         label = f"weight of {result.names[1]}, out of 1"
-    else:  # a turn of all directions
-        places = np.degrees(np.unwrap(np.arctan2(curve.begins[:, 1], curve.begins[:, 0])))
-        chosen = places[0] + (np.degrees(np.arctan2(*result.weights[::-1])) - places[0]) % 360.0
+    else:  # all directions in a full turn
+        ends = np.degrees(np.unwrap(np.arctan2(curve.begins[:, 1], curve.begins[:, 0])))
+        best = ends[0] + (np.degrees(np.arctan2(*result.weights[::-1])) - ends[0]) % 360.0
         label = f"angle of the weights, from {result.names[0]} towards {result.names[1]}, in degrees"
     with _drawn(7.0, 4.0, label, found.metric, legend=3) as (figure, axes):
-        axes.stairs(curve.values, places, baseline=None, color=_LOSS)
-        axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
+        axes.stairs(curve.values, ends, baseline=None, color=_LOSS)
+        axes.plot(best, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
         for style, (name, one) in zip((":", "-", "--", "-."), found.others.items(), strict=False):
             axes.axhline(one.score, color=_FAINT, linewidth=1.0, linestyle=style, label=f"{name}: {one.score:.4f}")
     return figure
 
 
 def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) -> Figure:
-    """Draw the metric along the share of one weight, others in proportion, from its changes and the values between."""
+    """Draw the metric along the share of one weight, with the others in proportion.
+
+    shares [n + 1]: where the metric may change; values [n]: the metric between them.
+    """
     with _drawn(7.0, 2.6, f"weight of {found.result.names[feature]}, out of 1", found.metric) as (figure, axes):
         axes.stairs(values, shares, baseline=None, color=_LOSS)
         axes.plot(found.result.weights[feature] / found.result.weights.sum(), found.result.score, "o", color=_BOUND)
@@ -408,14 +409,14 @@ def front(found: Front, unit: Unit) -> Figure:
     with _drawn(7.0, 3.6, f"{found.second}, sum at most", f"best {unit.label}", grid="both") as (figure, axes):
         points = found.points[::-1]
         sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))
-        if found.every:  # or else there is more in between
+        if found.every:  # otherwise there may be other points in between
             axes.step(sums, losses, where="post", color=_BOUND, linewidth=1.0)
         axes.plot(sums, losses, "o", color=_LOSS, markersize=4)
     return figure
 
 
 def loop(found: Mapping[str, Any]) -> Figure:
-    """Draw what the decoder's outputs cost by iteration, and what the pool promised of them, from what JSON has."""
+    """Draw the loss of the decoder's outputs by iteration, and the loss the pool promised; found: a loop as JSON."""
     from matplotlib.ticker import MaxNLocator
 
     iterations, unit = found["iterations"], Unit(**found["unit"])
@@ -427,15 +428,15 @@ def loop(found: Mapping[str, Any]) -> Figure:
             (1, "pool_loss", "promised by the pool of the iteration before", _FAINT, "v:"),
         ):
             losses = np.array([one[key] for one in iterations[: len(numbers) - later]], dtype=np.float64)
-            if not np.isnan(losses).all():  # unknown
+            if not np.isnan(losses).all():  # nan is unknown
                 axes.plot(numbers[later:], unit.figures(losses), style, color=colour, label=label)
         best = iterations[found["best"] - 1]
-        at = best["number"], float(unit.figures(np.array(best["loss"])))
-        axes.plot(*at, "o", markersize=12, fillstyle="none", color=_LOSS)
-        below = unit.factor > 0.0  # where there are no curves
+        point = best["number"], float(unit.figures(np.array(best["loss"])))
+        axes.plot(*point, "o", markersize=12, fillstyle="none", color=_LOSS)
+        below = unit.factor > 0.0  # the side without curves
         side = "right" if best is iterations[-1] and len(iterations) > 1 else "center"
         offset = (0, -20 if below else 12)
-        axes.annotate(unit.text(best["loss"]), at, xytext=offset, textcoords="offset points", ha=side)
+        axes.annotate(unit.text(best["loss"]), point, xytext=offset, textcoords="offset points", ha=side)
         if below:
             axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

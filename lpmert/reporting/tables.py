@@ -1,6 +1,6 @@
-"""Figures, tables and verdicts of outcomes in the users' units, for terminals and pages alike.
+"""Figures, tables and verdicts of outcomes in the units of their metrics, for terminals and pages alike.
 
-Checks, comparisons and tunings are taken as JSON, so that their files can be shown again.
+Checks, comparisons and tunings are passed as JSON, so that saved ones can be shown as well.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from lpmert.result import Check, Result
 
 Content = Mapping[str, Any]
-"""An outcome as JSON has it."""
+"""An outcome as a JSON object."""
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
 
 
 class Table(NamedTuple):
-    """A table of texts, the first column of which has the names of its rows."""
+    """A table of texts, whose first column holds the names of its rows."""
 
     caption: str
     heading: list[str]
@@ -31,7 +31,7 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, caption: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-        """Return a table without the columns in which nothing is known."""
+        """Return a table without the columns that have no values."""
         shown = [k for k in range(len(heading)) if k == 0 or any(row[k] not in ("", "-") for row in rows)]
         return cls(caption, [heading[k] for k in shown], [[row[k] for k in shown] for row in rows])
 
@@ -41,28 +41,30 @@ def unit_in(content: Content, key: str = "unit") -> Unit:
     return LOSS if known is None else Unit(**known)
 
 
-def figures(of: Result | Check | Evaluation, unit: Unit) -> list[tuple[str, str]]:
-    """Return what weights cost, with the score where the unit does not tell it, and with ties."""
-    found = [(unit.name, unit.text(of.loss))]
-    if of.score != of.loss and not math.isclose(unit.of(of.loss), of.score, rel_tol=1e-9, abs_tol=1e-9):
-        found.append(("score", number(of.score)))
-    if of.tied_lists:
-        lists = "1 list" if of.tied_lists == 1 else f"{of.tied_lists:,} lists"
-        best, worst = ("-" if loss is None else unit.text(loss) for loss in (of.loss_best_ties, of.loss_worst_ties))
+def figures(outcome: Result | Check | Evaluation, unit: Unit) -> list[tuple[str, str]]:
+    """Return the loss, the score if it differs from the loss in this unit, and the effect of ties."""
+    found = [(unit.name, unit.text(outcome.loss))]
+    differs = not math.isclose(unit.of(outcome.loss), outcome.score, rel_tol=1e-9, abs_tol=1e-9)
+    if outcome.score != outcome.loss and differs:
+        found.append(("score", number(outcome.score)))
+    if outcome.tied_lists:
+        lists = "1 list" if outcome.tied_lists == 1 else f"{outcome.tied_lists:,} lists"
+        losses = outcome.loss_best_ties, outcome.loss_worst_ties
+        best, worst = ("-" if loss is None else unit.text(loss) for loss in losses)
         found.append(("ties", f"{lists}: {best} at best, {worst} at worst"))
     return found
 
 
 def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
-    """Return the bound, and the gap where there is one; nothing of a heuristic."""
+    """Return the bound, and the gap if it is open; nothing if there is no bound."""
     if result.lower_bound is None:
         return []
-    gap = [("gap", percent(result.gap_rel))] if unit.offset == 0.0 else []  # a share of the loss, which is not shown
+    gap = [("gap", percent(result.gap_rel))] if unit.offset == 0.0 else []  # else relative to a loss that is not shown
     return [(unit.bound, unit.least(result.lower_bound, result.loss)), *(gap if result.gap_abs else [])]
 
 
 def costs(result: Result, unit: Unit) -> list[tuple[str, str]]:
-    """Return what the best weights cost, the bound, and other sums within a budget."""
+    """Return the loss of the best weights, the bound, and the second sum of a search within a budget."""
     sums = [(name, number(value)) for name, value in result.sums.items()]
     return [*figures(result, unit), *bound(result, unit), *sums]
 
@@ -73,20 +75,20 @@ def verdict(result: Result) -> str:
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
     if result.status.proved:
-        of = f"with {' and '.join(result.sums)} within budget " if result.sums else "of the region "
-        known = f"Proved: no weights {of if result.restricted or result.sums else ''}do better than {cost}."
+        limits = f"with {' and '.join(result.sums)} within budget " if result.sums else "of the region "
+        sentence = f"Proved: no weights {limits if result.restricted or result.sums else ''}do better than {cost}."
     elif least is None:
-        known = f"Found weights with {cost}. Nothing is proved: there may be better ones."
+        sentence = f"Found weights with {cost}. Nothing is proved: there may be better ones."
     elif result.status.name == "OPTIMAL_TO_TOLERANCE":
-        known = f"Optimal to tolerance: {cost}; better weights, {unit.bound} {least}, would hang on rounding."
+        sentence = f"Optimal to tolerance: {cost}; better weights, {unit.bound} {least}, would depend on rounding."
     else:
         gap = unit.difference(result.gap_abs or 0.0).lstrip("-")
-        known = f"Found weights with {cost}. All weights have {unit.bound} {least}: a gap of {gap} is open."
-    return f"{known} This also rests on a checkpoint, from which it was resumed." if result.resumed else known
+        sentence = f"Found weights with {cost}. All weights have {unit.bound} {least}: a gap of {gap} is open."
+    return f"{sentence} This also rests on a checkpoint, from which it was resumed." if result.resumed else sentence
 
 
 def check_verdict(content: Content, unit: Unit) -> str:
-    """Return what a check says of the weights that were checked."""
+    """Return the verdict on checked weights."""
     optimum = content["optimum"]
     best, proved = optimum["loss"], optimum["status"] == "optimal"
     if not content["inside"]:
@@ -103,13 +105,13 @@ def check_verdict(content: Content, unit: Unit) -> str:
 
 
 def best_run(entry: Content) -> Content:
-    """Return the run of a method in a comparison with the least loss, if there is one within the region."""
+    """Return the run with the least loss in the entry of a method, preferring runs inside the region."""
     found: Content = min(entry["runs"], key=lambda run: (not run["inside"], run["loss"]))
     return found
 
 
 class Compared:
-    """A comparison in the units of its lists and of those held out."""
+    """A comparison as tables and notes, in the units of its lists and of the held-out lists."""
 
     def __init__(self, content: Content) -> None:
         self._content, self._unit = content, unit_in(content)
@@ -118,7 +120,7 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """What is best; `proved` says whether that is."""
+        """The best loss and its bound."""
         optimum, unit = self._content["optimum"], self._unit
         if optimum is None or optimum["lower_bound"] is None:
             return f"no bound on {unit.name} is known"
@@ -129,12 +131,12 @@ class Compared:
 
     @property
     def tables(self) -> list[Table]:
-        """The runs, and the cross-validation if there is one."""
+        """The table of runs, and that of the cross-validation if there is one."""
         return [table for table in (self._methods(), self._unseen()) if table.rows]
 
     @property
     def notes(self) -> list[str]:
-        """What is odd about single entries, and how the figures came about, a line each."""
+        """Remarks on single methods and on the cross-validation, a line each."""
         found = [] if self._content["complete"] else ["not all runs were made"]
         for entry in self._runs:
             best = best_run(entry)
@@ -144,21 +146,21 @@ class Compared:
                 found.append(f"{entry['name']}: below the optimum only by ties, in {best['tied_lists']:,} lists")
             elif best["tied_lists"]:
                 found.append(f"{entry['name']}: {best['tied_lists']:,} lists are tied at its best weights")
-        own = self._content["cross_validation"]
-        if own is not None:
-            times = "once" if own["repetitions"] == 1 else f"{own['repetitions']} times"
-            drawn = f"{own['folds']}-fold cross-validation, {times}"
-            found += [f"{drawn}: intervals of 95 % for lists from the same source", *own["notes"]]
+        validation = self._content["cross_validation"]
+        if validation is not None:
+            times = "once" if validation["repetitions"] == 1 else f"{validation['repetitions']} times"
+            drawn = f"{validation['folds']}-fold cross-validation, {times}"
+            found += [f"{drawn}: intervals of 95 % for lists from the same source", *validation["notes"]]
         return found
 
-    def _of(self, loss: float | None) -> str:
+    def _loss(self, loss: float | None) -> str:
         return "-" if loss is None else self._unit.short(loss)
 
-    def _there(self, loss: float | None) -> str:
+    def _held_out_loss(self, loss: float | None) -> str:
         return "-" if loss is None else self._held_out.short(loss)
 
-    def _by(self, losses: float | None) -> str:
-        """Return a spread or an excess."""
+    def _difference(self, losses: float | None) -> str:
+        """Return the absolute value of a difference of losses, such as a spread or an excess."""
         return "-" if losses is None else self._unit.difference(abs(losses)).lstrip("-")
 
     def _methods(self) -> Table:
@@ -166,19 +168,19 @@ class Compared:
         rows = []
         bound = self._content["lower_bound"]
         for entry in self._runs:
-            loss, apart, p_value = entry["loss"], entry["held_out_loss"], entry["p_value"]
+            loss, held_out, p_value = entry["loss"], entry["held_out_loss"], entry["p_value"]
             rows.append([
-                entry["name"], str(len(entry["runs"])), *(self._of(loss[name]) for name in ("mean", "best")),
-                *(self._by(loss[name]) for name in ("delta", "deviation")),
-                self._by(None if bound is None else best_run(entry)["loss"] - bound),
-                self._there(None if apart is None else apart["mean"]),
+                entry["name"], str(len(entry["runs"])), *(self._loss(loss[name]) for name in ("mean", "best")),
+                *(self._difference(loss[name]) for name in ("delta", "deviation")),
+                self._difference(None if bound is None else best_run(entry)["loss"] - bound),
+                self._held_out_loss(None if held_out is None else held_out["mean"]),
                 "-" if p_value is None else f"{p_value:.3f}", duration(entry["seconds"]),
             ])  # fmt: skip
         heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
         return Table.of("Methods on these lists", heading, rows)
 
     def _unseen(self) -> Table:
-        """Return what cross-validation found; no rows without one."""
+        """Return the table of the cross-validation, without rows if there was none."""
         unit, rows = self._unit, []
         for entry in (self._content["cross_validation"] or {"methods": ()})["methods"]:
             loss, difference, optimism = entry["loss"], entry["difference"], entry["optimism"]
@@ -188,15 +190,16 @@ class Compared:
                 ends = unit.interval(difference["low"], difference["high"])
                 compared = [unit.difference(difference["value"], sign=True), ends, f"{entry['p_value']:.3f}"]
             rows.append([
-                entry["name"], self._of(entry["here"]), self._of(loss["value"]), self._by(reach),
-                "-" if optimism is None else f"{100 * optimism:.1f} %", self._there(entry["held_out"]), *compared,
+                entry["name"], self._loss(entry["here"]), self._loss(loss["value"]), self._difference(reach),
+                "-" if optimism is None else f"{100 * optimism:.1f} %", self._held_out_loss(entry["held_out"]),
+                *compared,
             ])  # fmt: skip
         heading = [unit.name, "on these", "on unseen", "+-", "optimism", "held out", "difference", "95 %", "p"]
         return Table.of("On unseen lists", heading, rows)
 
 
 def tuned_table(content: Content) -> Table:
-    """Return what the best and the averaged weights of a tuning cost, here and on unseen lists."""
+    """Return the table of the losses of the best and the averaged weights, on these lists and on unseen ones."""
     optimum, averaged = content["optimum"], content["averaged"]
     unit, proved = unit_in(optimum), optimum["status"] == "optimal"
     rows = [["on these lists", unit.short(optimum["loss"]), unit.short(averaged["loss"]), ""]]
@@ -211,7 +214,7 @@ def tuned_table(content: Content) -> Table:
 
 
 def _rows_of_two(label: str, estimate: Content, unit: Unit) -> list[list[str]]:
-    """Return losses with the interval of the average's, and their difference with its own."""
+    """Return a row of both losses, with the interval of the average's, and a row of their difference."""
     averaged, difference = estimate["averaged"], estimate["difference"]
     reach = None if averaged["low"] is None else (averaged["high"] - averaged["low"]) / 2
     width = "" if reach is None else f"+- {unit.difference(reach).lstrip('-')}"
@@ -223,7 +226,7 @@ def _rows_of_two(label: str, estimate: Content, unit: Unit) -> list[list[str]]:
 
 
 def tuned_notes(content: Content) -> list[str]:
-    """Return how the figures of a tuning came about, a line each."""
+    """Return remarks on the figures of a tuning, a line each."""
     found, averaged, estimate = [], content["averaged"], content["estimate"]
     if estimate is not None:
         groups = ""
@@ -241,6 +244,6 @@ def tuned_notes(content: Content) -> list[str]:
 
 
 def tuned_verdict(content: Content) -> str:
-    """Return which weights a tuning recommends, and why where its estimate is for the others."""
+    """Return which weights a tuning recommends."""
     which = "the averaged weights" if content["recommended"] == AVERAGED else "the best weights on these lists"
     return f"recommended for unseen lists: {which}"

@@ -20,9 +20,13 @@ from man_pages import SHARE, whole_program, write
 from shared import ROOT
 
 import lpmert
+from lpmert.cli import decoder, rank, reading, search
 from lpmert.cli.main import main
 from lpmert.cli.options import Option
 from lpmert.cli.running import exit_code
+from lpmert.formats.mert_data import SCORE_TYPES
+from lpmert.formats.weights import ENGINES, TOOLKITS
+from lpmert.model.problem import TIES
 from lpmert.result import Status
 from lpmert.system.interrupts import Interrupts
 
@@ -80,6 +84,20 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
     options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
     assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--[a-z-]+", whole))
     assert {one.group for one in known.params if isinstance(one, Option) and one.name == "as_json"} <= {"Output"}
+
+
+def test_help_names_the_call_that_shows_all_options() -> None:
+    helps = {name: run(name, "--help").stdout for name in main.commands}
+    more = {name: f"lpmert {name} --help-all" in text for name, text in helps.items() if " more option" in text}
+    assert "leave-one-out" in more
+    assert all(more.values())
+
+
+def test_values_in_help_are_those_of_the_library() -> None:
+    """The commands list them, as help must not import the modules that define them."""
+    in_help = [decoder.SCORES, rank.ENGINE_NAMES, reading.TIES, search.FORMS]
+    forms = {search.NAMES, search.NUMBERS, search.JSON, search.UPDATE, *TOOLKITS}
+    assert list(map(set, in_help)) == [set(SCORE_TYPES), set(ENGINES), set(TIES), forms]
 
 
 def test_what_rerank_takes_of_the_lists_stands_beside_where_they_are() -> None:

@@ -319,13 +319,13 @@ def test_weights_have_as_many_digits_as_it_takes(here: Path) -> None:
     outcome = succeeded("-d", "2", *FLAGS[2:])
     assert "=> 1.000000" in outcome.stderr
     assert lpmert.Problem(errors_only(narrow())).evaluate(written(here)).loss == 0
-    assert re.search("need more than 6 decimals.* there the score is 0.500000", outcome.stderr)
+    assert re.search("need more than 6 decimals.* then the score is 0.500000", outcome.stderr)
 
 
 def test_settings_that_change_nothing_here_are_said() -> None:
     outcome = succeeded(*FLAGS, "--scconfig", "regtype:average,regwin:5,weights:0.5")
     assert "regtype:average smooths Moses' line searches" in outcome.stderr
-    assert "'weights:0.5' in --scconfig is not known and is ignored" in outcome.stderr
+    assert "'weights:0.5' in --scconfig is unknown and ignored" in outcome.stderr
 
 
 def test_the_time_counts_from_the_start_and_the_proof_gets_what_line_searches_leave(

@@ -134,8 +134,9 @@ WRONG = {
     "metric = 'nosuch'\n": "metric: ",
     "ties = 'none'\n": "ties: 'none' is not one of",
     "gain = 'right'\n": "gain: loss is there, too; give one of",
+    'silent = ["a,b"]\n': r"silent: cannot be .*: names must not contain commas",
     'text-file = "a\\u0000b"\n': "text-file: embedded null",
-    "set.restarts = 3\n": r"set: 'restarts=3' is none of the metric's",
+    "set.restarts = 3\n": r"set: 'restarts=3' is not an option of the metric",
     "fix = \n": r"not TOML: .*line 5",
 }
 

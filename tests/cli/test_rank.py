@@ -84,7 +84,7 @@ def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
     named = json_of("rank", f"bm25={files[0]}", f"dense={files[1]}", *QRELS)
     plain = json_of("rank", *RUNS, *QRELS)
     assert list(named["weights"].values()) == list(plain["weights"].values())
-    assert "two runs have one name" in refusal("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS, code=2)
+    assert "two runs have the same name" in refusal("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS, code=2)
 
 
 def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ class TestTime:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         outcome = ended(3, "report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
         lacking = "the error surfaces, the profiles of weights, the closest decisions"
-        assert f"page.html: the time is over; the page lacks {lacking}\n" in outcome.stderr
+        assert f"page.html: time limit reached; the page lacks {lacking}\n" in outcome.stderr
         found = parts(page)
         assert f"{self.LACKING} {lacking}." in found.all_text
         assert {"Progress", "Ties and margins"} <= set(found.texts["h2"])
@@ -329,7 +329,7 @@ class TestTime:
 
         monkeypatch.setattr("lpmert.formats.tables._Rows.collected", press)
         outcome = ended(130, "report", path, "--data", tmp_path / "x.tsv", "-o", page)
-        assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
+        assert "interrupted; the page lacks all parts about the lists" in outcome.stderr
         assert "Progress" in parts(page).texts["h2"]
 
 
@@ -453,7 +453,7 @@ def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(o
     other = lpmert.NBest(nbest.features, nbest.offsets, nbest.statistics, names=["a", "c"])
     result = lpmert.minimize(other)
     changed = {**result.to_dict(), "fingerprint": nbest.fingerprint}
-    with pytest.raises(lpmert.DataError, match=r"the features are a, b, and those of .* a, c|other lists"):
+    with pytest.raises(lpmert.DataError, match=r"the features are a, b, but .* has a, c|other lists"):
         lpmert.report(lpmert.Result.from_dict(changed), tmp_path / "page.html", data=nbest)
 
 
