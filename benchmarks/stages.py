@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import lpmert
-from benchmarks import datasets, machine
+from benchmarks import machine
 from benchmarks.harness import Answer, Judgement, Unlimited
-from benchmarks.lists import HasProblem
+from benchmarks.lists import HasProblem, warm_up
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve
 
@@ -128,8 +126,8 @@ class Staged(Unlimited):
     name: str = "cells"
 
     def warm_up(self) -> None:
-        """Solve a toy."""
-        warm_up_cells()
+        """Solve toy lists."""
+        warm_up(Cells())
 
     def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
         """Solve, and measure each stage."""
@@ -150,13 +148,6 @@ class Staged(Unlimited):
             counters={**result.counters, **_sizes(data), "canonical_bytes": canonical.features.nbytes},
             details={"stages": watch.parts, "held_bytes": max((one for one in held if one is not None), default=None)},
         )
-
-
-@cache
-def warm_up_cells() -> None:
-    """Let `cells` solve toy lists with few features and with many, once a process."""
-    for n_features in (3, 6):
-        solve(Cells(), Problem(datasets.generated(20, 8, n_features).load()))
 
 
 def _between(watch: Stopwatch) -> Callable[[Progress], None]:

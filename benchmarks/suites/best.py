@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss, Solve, thinned
+from benchmarks.lists import HasProblem, Loss, Solve, answer_of, thinned
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.tables import Table, number
@@ -58,14 +58,9 @@ class Watched(Solve):
         limits = Limits(time_limit=_WAITING * time_limit)
         result = solve(self.method, objective.problem(data), limits, callback=watch, seed=seed)
         trace.append((time.process_time() - begin, result.lower_bound, result.loss))
-        status = result.status.name.lower()
-        return Answer(
-            weights=result.weights,
-            status="time_limit" if status == "callback" else status,
-            lower_bound=result.lower_bound,
-            counters=dict(result.counters),
-            details={"trace": thinned(trace)},
-        )
+        answer = answer_of(result)
+        status = "time_limit" if answer.status == "callback" else answer.status
+        return replace(answer, status=status, details={"trace": thinned(trace)})
 
 
 AUTO = Watched(Auto(), "auto")

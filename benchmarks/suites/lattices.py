@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
 import lpmert
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited
-from benchmarks.lists import thinned, warm_up
+from benchmarks.lists import answer_of, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.errors import BoolArray
@@ -24,7 +23,6 @@ from lpmert.methods.heuristic.och import Och
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
-from lpmert.result import Result
 from lpmert.search.method import Method
 
 TIME_LIMIT = 120.0
@@ -187,10 +185,11 @@ class OnPaths(Unlimited):
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
         """Solve with the clock running."""
-        result = lpmert.minimize(
-            data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
+        return answer_of(
+            lpmert.minimize(
+                data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
+            )
         )
-        return _answer(result, {"parts": dict(result.seconds), "trace": thinned(result.trace)})
 
 
 @dataclass(frozen=True)
@@ -215,20 +214,9 @@ class OnLists(Unlimited):
         lists = n_best(data, DECODER if self.tuned else UNTUNED, n=self.n)
         made = time.process_time() - started
         result = lpmert.minimize(lists, region=objective.region, time_limit=time_limit, seed=seed)
+        answer = answer_of(result)
         details = {"list_loss": result.loss, "hypotheses": lists.n_hypotheses, "making": made}
-        return _answer(result, details, proof=False)
-
-
-def _answer(result: Result, details: Mapping[str, Any], *, proof: bool = True) -> Answer:
-    """Return the answer of a result; proof: whether its bound holds for all paths."""
-    status = result.status.name.lower()
-    return Answer(
-        weights=result.weights,
-        status=status if proof else f"lists: {status}",
-        lower_bound=result.lower_bound if proof else None,
-        counters=dict(result.counters),
-        details=details,
-    )
+        return replace(answer, status=f"lists: {answer.status}", lower_bound=None, details=details)
 
 
 @cache

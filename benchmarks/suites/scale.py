@@ -15,13 +15,12 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Task
 from benchmarks.lists import HasProblem, Loss
 from benchmarks.rows import Row
 from benchmarks.scaling import FORMATS, WORKERS, Kind
-from benchmarks.stages import File, Reader, Staged, warm_up_cells
+from benchmarks.stages import File, Reader, Staged
 from benchmarks.suites.growth import Threads
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -39,20 +38,12 @@ MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 """The largest files of each format, as writing them takes long."""
 
 
-@dataclass(frozen=True)
-class Long:
-    """A search that takes seconds."""
-
-    dataset: Dataset
-    method: Method
-
-
-LONG = (
-    Long(datasets.libri(5), Cells()),
-    Long(datasets.swahili(slice(0, 16)), Choices()),
-    Long(datasets.generated(33333, N, D), Cells()),
+LONG: tuple[tuple[Dataset, Method], ...] = (
+    (datasets.libri(5), Cells()),
+    (datasets.swahili(slice(0, 16)), Choices()),
+    (datasets.generated(33333, N, D), Cells()),
 )
-"""Real lists, selections of 16 lists with 14 features, and many lists."""
+"""Searches that take seconds: of real lists, of selections of 16 lists with 14 features, and of many lists."""
 
 
 def synthetic(size: int) -> Dataset:
@@ -92,11 +83,6 @@ REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000)
 class Workers(Threads):
     """A search by several threads, timed without starting them."""
 
-    def warm_up(self) -> None:
-        """Solve toys."""
-        warm_up_cells()
-        solve(Choices(), Problem(datasets.generated(8, 8, 6).load()))
-
     def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
         """Solve; other seeds repeat the same search."""
         del seed
@@ -127,15 +113,15 @@ def tasks() -> Iterator[Task]:
             staged = Task(dataset, Loss(), Staged(), time_limit=TIME_LIMIT, optimum=optimum, easier=last.get("proof"))
             last["proof"] = staged.key
             yield staged
-    for long in LONG:
+    for dataset, method in LONG:
         for jobs, label in enumerate(WORKERS, 1):
             for again in range(ROUNDS):
-                yield Task(long.dataset, Loss(), Workers(long.method, label, jobs), again, time_limit=TIME_LIMIT)
+                yield Task(dataset, Loss(), Workers(method, label, jobs), again, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield what was measured."""
-    yield from scaling.shown(rows, (SYNTHETIC, REAL), [one.dataset.name for one in LONG])
+    yield from scaling.shown(rows, (SYNTHETIC, REAL), [dataset.name for dataset, _ in LONG])
 
 
 BENCHMARK = Benchmark("scale", "From 10,000 to 10,000,000 hypotheses, and two workers", tasks, render, apart=True)

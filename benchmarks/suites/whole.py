@@ -80,11 +80,6 @@ METHODS: dict[str, Method] = {
 }
 
 
-def parts_of(size: int) -> list[str]:
-    """Return the names of the sets of this many sentences."""
-    return [of_single_sentences(SMALL, *bounds).name for bounds in bounds_of(size)]
-
-
 def bounds_of(size: int) -> list[tuple[int, int]]:
     """Return the begin and the end of each set of this many sentences."""
     return [(part * size, (part + 1) * size) for part in range(min(PARTS, N_TRAIN // size))]
@@ -112,13 +107,9 @@ class Sums(Unprepared):
 
 def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
     """Return the numbers of iterations, of searches and of searches that proved their optimum."""
-    searched = [one for one in found.iterations if one.pool_loss is not None]
-    proved = sum(
-        one.lower_bound is not None and one.pool_loss - one.lower_bound <= PROVED
-        for one in searched
-        if one.pool_loss is not None
-    )
-    return {"iterations": len(found.iterations), "searches": len(searched), "proved": proved}, {}
+    searches = [(one.pool_loss, one.lower_bound) for one in found.iterations if one.pool_loss is not None]
+    proved = sum(bound is not None and loss - bound <= PROVED for loss, bound in searches)
+    return {"iterations": len(found.iterations), "searches": len(searches), "proved": proved}, {}
 
 
 def tasks() -> Iterator[Task]:
@@ -138,7 +129,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
     body = []
     for size in SIZES:
         wanted = {name for name, method in METHODS.items() if fits(method, size)}
-        names = [name for name in parts_of(size) if wanted <= {row.solver for row in find(rows, dataset=name)}]
+        sets = [of_single_sentences(SMALL, *bounds).name for bounds in bounds_of(size)]
+        names = [name for name in sets if wanted <= {row.solver for row in find(rows, dataset=name)}]
         for method in METHODS:
             mine = [row for name in names for row in find(rows, dataset=name, solver=method)]
             if not mine:

@@ -153,9 +153,12 @@ ROW_BYTES = 700
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51
+"""Doubles hold sums and differences of integers up to this exactly."""
+
 _LARGEST_COST = 1 << 61
 _LARGEST_PRICED = 1 << 60
 _BLOCK = 1 << 10
+"""Rows of a block between two checkpoints."""
 
 
 class ProofLists:

@@ -158,7 +158,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     )
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
-    zeros = zeros_of(header, nbest)[1] if header.at_most else None
+    _, zeros = zeros_of(header, nbest) if header.at_most else (0, iter(()))
     lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
     check_equations(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
@@ -169,14 +169,14 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
-        raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
-    for zero in zeros or ():
+        raise CertificateError(f"with a limit on features, or a budget, the bound must be the loss, not {header.bound}")
+    for zero in zeros:
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)
         if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
             raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
         check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
-    if zeros is None:
+    if not header.at_most:
         least = check_tree(reader, lists)
         least_sum = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
         if not header.budget and not claim.is_tight(least_sum):
@@ -192,11 +192,11 @@ def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
     `CertificateError` for a claim that has no such proof.
     """
     if header.ties != "worst" or header.budget or header.at_most < 1:
-        raise CertificateError("of at most so many features, there is no proof with a budget or other ties")
+        raise CertificateError("a limit on features has no proof with a budget or another rule for ties")
     limits = [[*map(Fraction, row)] for row in header.limits]
     nonzeros = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
     if any(len(nonzero) != 1 for nonzero in nonzeros):
-        raise CertificateError("of at most so many features, there is a proof with signs and zeros of weights alone")
+        raise CertificateError("a limit on features has a proof only with signs and zeros of weights as the region")
     signs = {(nonzero[0], row[nonzero[0]] > 0) for row, nonzero in zip(limits, nonzeros, strict=False)}
     if len({d for d, _ in signs}) < len(signs):
         raise CertificateError("limits of both signs of a feature leave no weights")

@@ -126,36 +126,28 @@ def write_certificate(
     loss = claim.loss(sums)
     header = replace(header, loss=loss, bound=loss, exponents=exponents, sums=sums if claim.stated else [])
     claim.set_bound(header.sums, loss)
-    if at_most:
-        with certificate_writer(path, header) as write:
-            for number, zero in enumerate(zeros, 1):
-                on_stage("sets of features certified", number, n_sets)
-                exponents, lists = spanned(zero)
-                lists.weigh()
-                write({"exponents": exponents})
-                try:
-                    _grow(lists, _suitable_kind(lists), write)
-                except Undercut as found:
-                    raise MethodError(_CHEAPER) from found
-        return
     lists.weigh()
     kind = (kind or _suitable_kind(lists)) if exponents else SELECTIONS
     on_record = partial(on_stage, "records of the certificate")
     while True:
         try:
-            with certificate_writer(path, header, on_record) as write:
-                _grow(lists, kind, write)
+            with certificate_writer(path, header, (lambda *_: None) if at_most else on_record) as write:
+                for number, zero in enumerate(zeros, 1):
+                    on_stage("sets of features certified", number, n_sets)
+                    exponents, lists = spanned(zero)
+                    lists.weigh()
+                    write({"exponents": exponents})
+                    _grow(lists, _suitable_kind(lists), write)
+                if not at_most:
+                    _grow(lists, kind, write)
             return
         except Undercut as found:
-            if budget:
-                raise MethodError(_CHEAPER) from found
+            if at_most or budget:
+                raise MethodError("nothing to certify: in exact arithmetic, other weights lose less") from found
             header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
             claim.set_bound(header.sums, header.bound)
             lists.weigh()
-
-
-_CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
 
 
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
