@@ -16,7 +16,7 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Node, _checked, closed, narrowed, root_node
+from lpmert.certificates.check.tree import Node, _checked_cores, check_node, narrowed, root_node
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
@@ -106,7 +106,7 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     node = root_node(proof)._replace(box=Box(np.array([[1, 1], [1, -1]], dtype=object)))
     core = [value for k, multiplier in enumerate(multipliers) for value in (k, 1, multiplier)]
     try:
-        _checked(proof, node, [core], {k: 2 * k for k in range(len(differences))})
+        _checked_cores(proof, node, [core], {k: 2 * k for k in range(len(differences))})
     except CertificateError:
         return proof, False
     return proof, True
@@ -189,7 +189,7 @@ def accepted(proof: ProofLists, node: Node, cores: list[list[int]]) -> float | N
     """The bound that the checker gives a node with these cores, `None` if it refuses them."""
     target = node.sum_bounds(proof)[0][0]
     try:
-        return target + closed(proof, node._replace(price=Price([1], target)), {"cores": cores})[0]
+        return target + check_node(proof, node._replace(price=Price([1], target)), {"cores": cores})[0]
     except CertificateError:
         return None
 

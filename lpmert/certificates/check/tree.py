@@ -176,7 +176,7 @@ def _lead(lists: ProofLists, node: Node, winner: int, loser: int) -> Whole:
 _KEYS = {"take", "out", "at", "known", "cores", "branch"}
 
 
-def closed(lists: ProofLists, node: Node, record: Record) -> tuple[float, Iterator[Node]]:
+def check_node(lists: ProofLists, node: Node, record: Record) -> tuple[float, Iterator[Node]]:
     """Check the record of a node; return by how much the bounds of what it closes exceed the target, and the children.
 
     The excess is that of the least bound, infinite if nothing is closed or nothing closed can be attained. Children are
@@ -242,7 +242,7 @@ def _without(lists: ProofLists, node: Node, met: list[Core], entries: list[Any])
         (row,) = lists.rows([(number, hypothesis)])
         if row not in rows:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} is not open")
-        met += _checked(lists, node, [entry[2:]], {**node.chosen, number: row})
+        met += _checked_cores(lists, node, [entry[2:]], {**node.chosen, number: row})
         rows.remove(row)
     return node.only(np.isin(node.rows, [*rows]))
 
@@ -262,7 +262,7 @@ def _charges(lists: ProofLists, node: Node, met: list[Core], costs: IntArray, re
     known = typed(record.get("known", []), list)
     if not all(type(k) is int and 0 <= k < len(met) and met[k].items() <= assumed.items() for k in known):
         raise CertificateError(f"not all of {known!r:.60} are cores on the way to this node, and of choices made here")
-    new = _checked(lists, node, typed(record.get("cores", []), list), assumed)
+    new = _checked_cores(lists, node, typed(record.get("cores", []), list), assumed)
     cores = [met[k] for k in known] + new
     met += new
     charges = []
@@ -277,7 +277,7 @@ def _charges(lists: ProofLists, node: Node, met: list[Core], costs: IntArray, re
     return charges
 
 
-def _checked(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
+def _checked_cores(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
     """Check cores, each an entry [list, other hypothesis, multiplier, list, ...], and return them (C1, B4).
 
     Each list of an entry must have a choice among those assumed, and no weights of the box make all of these choices:
@@ -312,7 +312,7 @@ def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
         record = reader.record()
         if node.take is None and "split" in record:
             return map(partial(narrowed, lists, node), node.box.parts(record))
-        excess, children = closed(lists, node, record)
+        excess, children = check_node(lists, node, record)
         least = min(least, excess)
         return children
 

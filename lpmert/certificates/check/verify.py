@@ -169,7 +169,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
-        raise CertificateError(f"with a limit on features, or a budget, the bound must be the loss, not {header.bound}")
+        raise CertificateError(f"with a limit on features, or a budget, the bound is the loss, not {header.bound}")
     for zero in zeros:
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)

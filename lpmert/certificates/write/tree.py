@@ -15,7 +15,7 @@ import numpy as np
 
 from lpmert.certificates.check.lists import BudgetClaim, ProofLists
 from lpmert.certificates.check.regions import Box
-from lpmert.certificates.check.tree import Node, closed, may_undercut, narrowed, priced, root_node
+from lpmert.certificates.check.tree import Node, check_node, may_undercut, narrowed, priced, root_node
 from lpmert.certificates.format import BOXES, Record, depth_first
 from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore
 from lpmert.core import box_charges
@@ -49,7 +49,7 @@ def grow_selections(lists: ProofLists, root: Node, feasible: Feasibility, add: C
             number, row = node.take
             witnesses = [witness for witness in witnesses if witness[number] == row]
         record = _RecordBuilder(lists, feasible, node, witnesses).record()
-        _, children = closed(lists, node, record)
+        _, children = check_node(lists, node, record)
         add(record)
         return ((child, witnesses) for child in children)
 
@@ -303,7 +303,9 @@ _BITS = (0, 2, 4, 8, 16, 32)
 """Bits of multipliers; the fewest that balance are used."""
 
 _SHARE = 0.35 / 0.65
-"""Multipliers of a pair are tried in the ratio that gives both gains the same reach, and in this share of it."""
+"""Multipliers of a pair are tried in the ratio that gives both gains the same reach, and with this factor in favour of
+either gain.
+"""
 
 _LARGEST_STEPS = 1 << 60
 """The most that the steps of all lists may sum to in the compiled core."""
@@ -346,7 +348,7 @@ def _closed_by_cores(lists: ProofLists, node: Node, scores: FloatArray) -> tuple
     if not record["cores"]:
         return costs, None
     try:
-        closed(lists, node, record)
+        check_node(lists, node, record)
     except CertificateError:
         return costs, None  # conflicts were found in floating point, and do not all hold
     return costs, record
