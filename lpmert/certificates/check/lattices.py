@@ -33,10 +33,10 @@ _MOST_CONES = 2000
 """A lattice with more cones is too large for exact arithmetic."""
 
 _NEAR = Fraction(1, 10**9)
-"""A ratio in doubles may differ by so much from the exact one."""
+"""The most by which the loss of a ratio in doubles may differ from the exact one."""
 
 _MOST_TIED = 100
-"""At most so many paths of a lattice may have the best score."""
+"""The most paths of a lattice that may have the best score."""
 
 Way = tuple[int, ...]
 """The links of a path from the last to the first."""

@@ -30,7 +30,7 @@ _MOST_BITS = 1 << 15
 """Bits of the largest entry of a ray."""
 
 _PROVED = Fraction(1, 10**11)
-"""The bound may exceed the score by so much where weights are called best."""
+"""The most by which the bound may exceed the score of weights that are called best."""
 
 _IN_DOUBT = 2
 """In place of a sign that floating point does not decide."""
@@ -221,10 +221,10 @@ def roots(dimensions: int, nonnegative: bool) -> list[tuple[int, ...]]:
 class Cone:
     """A cone, and what is decided in it.
 
-    rays [D]. ahead [R]: how many documents lead each relevant one in the whole cone. The open pairs are of a relevant
-    document and a rival that leads it in part of the cone: ranked [P], numbers among the relevant documents; rivals
-    [P], rows of features; signs [P, D] of the rival's lead at each ray. bounds: upper bounds by query, in units; total:
-    their sum. empty: whether no cell has weights in the cone (O6 b).
+    rays [D]. ahead [R]: how many documents of other levels lead each relevant one in the whole cone. An open pair is a
+    relevant document and a rival of another level that leads it at some rays and is behind at others: ranked [P],
+    numbers among the relevant documents; rivals [P], rows of features; signs [P, D] of the rival's lead at each ray.
+    bounds: upper bounds by query, in units; total: their sum. empty: whether no cell has weights in the cone (O6 b).
     """
 
     rays: tuple[Ray, ...]
@@ -349,7 +349,7 @@ class Cones:
         return replace(cone, bounds=bounds, total=total)
 
     def _filled(self, query: int, ahead: list[int]) -> int:
-        """Return the most that a query is worth where so many others at least lead each relevant document (O1)."""
+        """Return the most that a query is worth where at least `ahead` others lead each relevant document (O1)."""
         levels = self.levels[self.rows[self.of_query[query]]].tolist()
         releases: dict[int, list[int]] = {level: [] for level in levels}  # the largest gain first
         for level, least in zip(levels, ahead, strict=True):

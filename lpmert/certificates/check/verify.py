@@ -156,6 +156,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         ("features", list(header.weights), list(nbest.names)),
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
     )
+    # The weights are in the region, and decode to the loss without ties.
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
     _, zeros = zeros_of(header, nbest) if header.at_most else (0, iter(()))
@@ -165,11 +166,13 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     loss = claim.loss(sums)
     if loss != header.loss:
         raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+    # The bound is at most the loss, and equal to it exactly if the claim compares them as equal.
     claim.set_bound(header.sums, header.bound)
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
         raise CertificateError(f"with a limit on features, or a budget, the bound is the loss, not {header.bound}")
+    # No weights undercut the bound: by one tree, or by one for each set of features (G9).
     for zero in zeros:
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)

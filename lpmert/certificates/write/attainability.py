@@ -17,7 +17,7 @@ from lpmert.numeric import rational
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, first_best, sorted_lists
 
 _EXACT_BITS = 53
-"""Features of at most so many bits are exact in doubles."""
+"""Features with no more bits are exact in doubles."""
 
 Choices = Mapping[int, int]
 """List -> row."""

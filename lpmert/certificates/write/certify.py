@@ -56,7 +56,7 @@ SELECTIONS = "selections"
 """A tree that divides no weights but selections; the other kind is a tree over boxes."""
 
 _FEW_LISTS = 12
-"""Problems with at most so many open lists get a tree over selections."""
+"""Problems with no more open lists get a tree over selections."""
 
 _MOST_BOX_FEATURES = 7
 _MOST_PAIR_FEATURES = 4

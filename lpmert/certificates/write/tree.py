@@ -285,19 +285,19 @@ def budget_prices(lists: ProofLists, node: Node, most: int) -> list[int]:
 
 
 _LEAF_LISTS = 8
-"""Boxes with at most so many open lists are closed by a search over their selections."""
+"""Boxes with no more open lists are closed by a search over their selections."""
 
 _MOST_STALLED = 12
-"""So are boxes after so many splits for each feature in a row that settled less than a tenth of the open lists."""
+"""So are boxes after this many splits for each feature in a row that settled less than a tenth of the open lists."""
 
 _SAMPLED_LISTS = 100
-"""About so many open lists decide along which axis a box is split."""
+"""About this many open lists decide along which axis a box is split."""
 
 _MOST_LISTS = 4000
 """Boxes with more open lists are split without looking for conflicts of pairs."""
 
 _MOST_PAIRS = 20_000
-"""At most so many pairs of lists are tried in a box."""
+"""The most pairs of lists that are tried in a box."""
 
 _BITS = (0, 2, 4, 8, 16, 32)
 """Bits of multipliers; the fewest that balance are used."""
