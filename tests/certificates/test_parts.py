@@ -16,7 +16,7 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Node, _checked_cores, check_node, narrowed, root_node
+from lpmert.certificates.check.tree import Node, _checked, check_node, narrowed, root_node
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
@@ -106,7 +106,7 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
     node = root_node(proof)._replace(box=Box(np.array([[1, 1], [1, -1]], dtype=object)))
     core = [value for k, multiplier in enumerate(multipliers) for value in (k, 1, multiplier)]
     try:
-        _checked_cores(proof, node, [core], {k: 2 * k for k in range(len(differences))})
+        _checked(proof, node, [core], {k: 2 * k for k in range(len(differences))})
     except CertificateError:
         return proof, False
     return proof, True

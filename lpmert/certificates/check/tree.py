@@ -242,7 +242,7 @@ def _without(lists: ProofLists, node: Node, met: list[Core], entries: list[Any])
         (row,) = lists.rows([(number, hypothesis)])
         if row not in rows:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} is not open")
-        met += _checked_cores(lists, node, [entry[2:]], {**node.chosen, number: row})
+        met += _checked(lists, node, [entry[2:]], {**node.chosen, number: row})
         rows.remove(row)
     return node.only(np.isin(node.rows, [*rows]))
 
@@ -262,7 +262,7 @@ def _charges(lists: ProofLists, node: Node, met: list[Core], costs: IntArray, re
     known = typed(record.get("known", []), list)
     if not all(type(k) is int and 0 <= k < len(met) and met[k].items() <= assumed.items() for k in known):
         raise CertificateError(f"not all of {known!r:.60} are cores on the way to this node, and of choices made here")
-    new = _checked_cores(lists, node, typed(record.get("cores", []), list), assumed)
+    new = _checked(lists, node, typed(record.get("cores", []), list), assumed)
     cores = [met[k] for k in known] + new
     met += new
     charges = []
@@ -277,7 +277,7 @@ def _charges(lists: ProofLists, node: Node, met: list[Core], costs: IntArray, re
     return charges
 
 
-def _checked_cores(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
+def _checked(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
     """Check cores, each an entry [list, other hypothesis, multiplier, list, ...], and return them (C1, B4).
 
     Each list of an entry must have a choice among those assumed, and no weights of the box make all of these choices:
