@@ -1,4 +1,4 @@
-"""python -m benchmarks list | run NAME ... | report: everything measured about lpmert, and its rendering."""
+"""python -m benchmarks list | run NAME ... | report: measure lpmert, and render what was measured."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from pathlib import Path
 import click
 
 from benchmarks.report import RESULTS, write_report
-from benchmarks.runner import ROWS, Wishes, run
+from benchmarks.runner import ROWS, RunOptions, run
 from benchmarks.suites import NAMES, benchmark
 
 _TERMINATED = 143
 SCRIPTS = ("benchmarks.sample_risk",)
-"""Measurements with command lines of their own."""
+"""Measurements that have their own command lines."""
 
 
 @click.group()
 def main() -> None:
-    """Measure lpmert; rows are kept, so that a run which was ended goes on where it stopped."""
-    logging.getLogger("lpmert").addHandler(
-        logging.NullHandler()
-    )  # solvers are also tried on toys that do not suit them
+    """Measure lpmert; rows are kept, so that an interrupted run continues where it stopped."""
+    # Warm-ups try solvers on toys that do not suit them; what they log then is of no interest.
+    logging.getLogger("lpmert").addHandler(logging.NullHandler())
 
 
 @main.command("list")
 def list_benchmarks() -> None:
-    """Name the benchmarks, and say what of them cannot be run here."""
+    """List the benchmarks, and what is missing here to run them."""
     for name in NAMES:
-        wanted = benchmark(name)
-        tasks = list(wanted.tasks())
+        suite = benchmark(name)
+        tasks = list(suite.tasks())
         reasons = sorted({reason for task in tasks if (reason := task.dataset.skip()) is not None})
-        source = f" [{wanted.source}]" if wanted.source else ""
-        click.echo(f"{name:12} {len(tasks):4} runs  {wanted.title}{source}")
+        source = f" [{suite.source}]" if suite.source else ""
+        click.echo(f"{name:12} {len(tasks):4} runs  {suite.title}{source}")
         for reason in reasons:
             click.echo(f"{'':24}not all of it here: {reason}")
     for script in SCRIPTS:
@@ -49,10 +48,12 @@ def list_benchmarks() -> None:
 @click.option(
     "--time-limit", type=click.FloatRange(min=0), help="Seconds for each run, instead of the benchmark's own."
 )
-@click.option("--again", is_flag=True, help="Run again what is done already.")
-@click.option("--again-above", type=float, help="Run again what was measured above this load average.")
-@click.option("--again-older", is_flag=True, help="Run again what was measured with another commit.")
-@click.option("--at-most", type=click.FloatRange(min=0), help="Begin no further run after so many seconds a benchmark.")
+@click.option("--again", is_flag=True, help="Repeat runs that are done.")
+@click.option("--again-above", type=float, help="Repeat runs that were measured above this load average.")
+@click.option("--again-older", is_flag=True, help="Repeat runs that were measured with another commit.")
+@click.option(
+    "--at-most", type=click.FloatRange(min=0), help="Start no further run of a benchmark after this many seconds."
+)
 @click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
 @click.option(
     "--report",
@@ -72,17 +73,15 @@ def run_benchmarks(
     rows: Path,
     reported: bool,
 ) -> None:
-    """Run the benchmarks NAMES, or what is left of them; fail if an optimum has changed."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)
-    )  # so that processes of single rows end with this one
-    wishes = Wishes(datasets, solvers, time_limit, again, again_above, again_older, at_most)
+    """Run the benchmarks NAMES, except for runs that are done; fail if an optimum has changed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # ends the processes of single rows, too
+    options = RunOptions(datasets, solvers, time_limit, again, again_above, again_older, at_most)
     trouble = []
-    wanted = NAMES if "all" in names else names
-    for name in wanted:
-        trouble += run(benchmark(name), wishes, rows, click.echo)
+    chosen = NAMES if "all" in names else names
+    for name in chosen:
+        trouble += run(benchmark(name), options, rows, click.echo)
     if reported:
-        _write(wanted, rows, rows.parent)
+        _write(chosen, rows, rows.parent)
     if trouble:
         raise click.ClickException("\n".join(["contradictions:", *trouble]))
 

@@ -1,4 +1,4 @@
-"""Models of pairs of words, with another model as a prior."""
+"""Bigram models, with another model as a prior."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 Probability = Callable[[str, str], float]
-"""Of a word after another."""
+"""Returns the probability of a word after another."""
 
 WORDS = 50_000
-"""Words that there may be."""
+"""Size of the vocabulary."""
 
 _MASS = 10.0
-"""What the model of single words counts for beside a context, in words."""
+"""Mass of the unigram model as a prior, in words."""
 
 
 class Bigrams:
-    """Probabilities of words after others, with a Dirichlet prior: add `mass` times those of another model."""
+    """Probabilities of words after others, with a Dirichlet prior: `mass` times another model joins the counts."""
 
     def __init__(self, sentences: Sequence[Sequence[str]], prior: Probability, mass: float) -> None:
         self._pairs: Counter[tuple[str, str]] = Counter()
@@ -35,7 +35,7 @@ class Bigrams:
 
 
 def background_model(sentences: Sequence[Sequence[str]]) -> Probability:
-    """Return a bigram model that backs off to one of single words."""
+    """Return a bigram model with a unigram model as its prior."""
     counts = Counter(word for words in sentences for word in [*words, "</s>"])
     total = counts.total()
 

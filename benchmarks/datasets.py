@@ -1,7 +1,7 @@
-"""The lists that are measured: generated ones, the shipped example, and real ones that lie outside the repository.
+"""The lists of the benchmarks: generated ones, the shipped example, and real ones from outside the repository.
 
-The latter are looked for where the environment variable LPMERT_SHARED_DATA points, and in `../shared/data` beside the
-checkout. Everything is loaded once.
+Real lists are in the folder that the environment variable LPMERT_SHARED_DATA names, or in `../shared/data` beside the
+checkout. Each is loaded once.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def shared_data() -> Path | None:
 
 
 def missing(name: str) -> str | None:
+    """Return why there is no such file or folder in the shared data, or `None`."""
     place = shared_data()
     if place is None:
         return "data outside the repository: set LPMERT_SHARED_DATA to the folder that holds them"
@@ -47,6 +48,7 @@ def missing(name: str) -> str | None:
 
 
 def shared_path(name: str) -> Path:
+    """Return the path of a file or folder of the shared data; raises `FileNotFoundError`."""
     place = shared_data()
     if place is None or not (place / name).exists():
         raise FileNotFoundError(missing(name))
@@ -54,9 +56,9 @@ def shared_path(name: str) -> Path:
 
 
 def generated(n_lists: int, size: int, n_features: int, seed: int = 0) -> Dataset:
-    """Return lists of which hidden weights explain part of the errors; these are small whole numbers.
+    """Return lists whose errors, small whole numbers, are partly explained by hidden weights.
 
-    All numbers come from the raw bits of a generator by whole-number arithmetic, so that they are the same everywhere.
+    Integer arithmetic makes all numbers from the raw bits of a generator, so that they are the same everywhere.
     """
     name = f"generated-S{n_lists}-N{size}-D{n_features}" + (f"-{seed}" if seed else "")
     return Dataset(name, partial(_generate, n_lists, size, n_features, seed))
@@ -68,7 +70,7 @@ def _generate(n_lists: int, size: int, n_features: int, seed: int) -> NBest:
     n = n_lists * size
 
     def normal(*shape: int) -> IntArray:
-        """Whole numbers, nearly normal, mean 0, standard deviation about 37837."""
+        """Return nearly normal integers with mean 0 and a standard deviation of about 37837."""
         raw = bits.random_raw(int(np.prod(shape))).reshape(shape)
         pieces = [(raw >> np.uint64(_PIECE_BITS * k)) & np.uint64(2**_PIECE_BITS - 1) for k in range(_PIECES)]
         return np.asarray(sum(piece.astype(np.int64) for piece in pieces) - _PIECES * 2 ** (_PIECE_BITS - 1))
@@ -82,10 +84,7 @@ def _generate(n_lists: int, size: int, n_features: int, seed: int) -> NBest:
 
 
 def generated_counts(n_lists: int, size: int, n_features: int) -> Dataset:
-    """Return lists with the 9 counts of BLEU, of which the first three also make an F1: match, predicted, gold.
-
-    All numbers come from whole-number arithmetic on a generator's raw bits.
-    """
+    """Return lists with the 9 counts of BLEU, the same everywhere."""
     name = f"counts-S{n_lists}-N{size}-D{n_features}"
     return Dataset(name, partial(_generate_counts, n_lists, size, n_features))
 
@@ -108,7 +107,7 @@ def _generate_counts(n_lists: int, size: int, n_features: int) -> NBest:
 
 
 def f1_counts(n_lists: int, size: int, n_features: int) -> Dataset:
-    """Return the same lists with match, predicted and gold alone."""
+    """Return the lists of `generated_counts` with three counts of F1: match, predicted and gold."""
     whole = generated_counts(n_lists, size, n_features)
     return Dataset(f"{whole.name}-f1", partial(_three_counts, whole.load))
 
@@ -121,7 +120,7 @@ def _three_counts(load: Callable[[], NBest]) -> NBest:
 
 
 def asr(n_features: int, lists: slice = slice(None)) -> Dataset:
-    """Return the shipped example, word errors of a speech recogniser, with its first features."""
+    """Return the first features of the shipped example, with word errors of a speech recogniser."""
     part = "" if lists == slice(None) else f"-{lists.start}:{lists.stop}"
     return Dataset(f"asr{n_features}{part}", partial(_restricted, partial(_asr, n_features), lists))
 
@@ -132,7 +131,7 @@ def _asr(n_features: int) -> NBest:
 
 
 def libri(n_features: int, n_lists: int | None = None) -> Dataset:
-    """Return word errors of the 30-best lists of LibriSpeech dev-other, with the first features."""
+    """Return the first features of the 30-best lists of LibriSpeech dev-other, with word errors."""
     part = "" if n_lists is None else f"-0:{n_lists}"
     columns = LIBRI_COLUMNS[:n_features]
     load = partial(_restricted, partial(_table, _LIBRI, "utt", columns, "errors"), slice(0, n_lists))
@@ -140,7 +139,7 @@ def libri(n_features: int, n_lists: int | None = None) -> Dataset:
 
 
 def libri_characters() -> Dataset:
-    """Return the same lists with a sixth feature, the characters of the text."""
+    """Return the lists of LibriSpeech with a sixth feature, the number of characters of the text."""
     whole = libri(len(LIBRI_COLUMNS))
     return Dataset("libri6", _libri_characters, whole.skip)
 
@@ -159,7 +158,7 @@ def _libri_characters() -> NBest:
 
 
 def csmt(n_lists: int | None = None) -> Dataset:
-    """Return character errors of the pooled lists of a speller, 8 features of unit deviation within lists."""
+    """Return the pooled lists of a speller with 8 features of unit deviation within lists, and character errors."""
     file = "csmt-normalisation/nbest-pool.tsv.xz"
     part = "" if n_lists is None else f"-0:{n_lists}"
     load = partial(_restricted, partial(_unit_deviation, file, "sent", CSMT_COLUMNS, "errors"), slice(0, n_lists))
@@ -167,9 +166,9 @@ def csmt(n_lists: int | None = None) -> Dataset:
 
 
 def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | None = None, run: int = 7) -> Dataset:
-    """Return 1 - sentence BLEU+1 of the 100-best lists of one run of a translation system's tuning.
+    """Return the 100-best lists of one run of a translation system's tuning, with 1 - sentence BLEU+1 as loss.
 
-    n_features: the first of them; size: so many hypotheses of each list, the first ones.
+    n_features, size: how many features, and how many hypotheses of each list, the first ones.
     """
     parts = [
         "" if lists == slice(None) else f"-{lists.start or 0}:{lists.stop}",
@@ -182,7 +181,7 @@ def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | Non
 
 
 def swahili_unit(n_lists: int) -> Dataset:
-    """Return the first lists of the last run, their 14 features of unit deviation within all lists."""
+    """Return the first lists of the last run; within all its lists, features have unit deviation."""
     load = partial(_restricted, _swahili_unit, slice(0, n_lists))
     return Dataset(f"swahili-unit-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
 
@@ -193,7 +192,7 @@ def _swahili_unit() -> NBest:
 
 
 def swahili_twice(n_lists: int) -> Dataset:
-    """Return the lists of two runs one after the other: the same sentences, translated with other weights."""
+    """Return the lists of two runs, one after the other: the same sentences, translated with different weights."""
     load = partial(_restricted, _two_runs, slice(0, n_lists))
     return Dataset(f"swahili-runs-5,7-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run5.nbest.txt.xz"))
 
@@ -238,7 +237,7 @@ def swahili_counts(run: int = 7) -> NBest:
 
 
 def sentence_bleu(counts: FloatArray) -> FloatArray:
-    """Return BLEU+1 [M], 0 to 1, of single sentences from counts [M, 9]: 1 is added for orders above 1."""
+    """Return BLEU+1 [M], 0 to 1, of single sentences from counts [M, 9]; it adds 1 to the counts of orders above 1."""
     match, total, reference = counts[:, 0:8:2].copy(), counts[:, 1:8:2].copy(), counts[:, 8]
     length = np.maximum(total[:, 0], 1e-9)
     match[:, 1:] += 1
@@ -251,7 +250,7 @@ def sentence_bleu(counts: FloatArray) -> FloatArray:
 
 
 def swahili_bleu(n_features: int = 14) -> Dataset:
-    """Return the same lists with the counts of corpus BLEU, and the first features."""
+    """Return the first features of the lists of the last run, with the counts of corpus BLEU."""
     name = "swahili-bleu" + ("" if n_features == 14 else f"-D{n_features}")
     return Dataset(name, partial(_first_counts, n_features), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
 
@@ -267,7 +266,7 @@ _GROUPS: dict[str, tuple[tuple[int, float], ...]] = {
 
 
 def swahili_bleu_groups(names: str) -> Dataset:
-    """Return the same lists and counts, with features summed into the groups of these names, as the prototypes do."""
+    """Return these lists and counts with features summed in groups; names: of the groups, joined by +."""
     name = f"swahili-bleu-{names}"
     return Dataset(name, partial(_summed, names), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
 
@@ -305,9 +304,14 @@ def spread_within(nbest: NBest) -> FloatArray:
 
 
 def of_unit_deviation(nbest: NBest) -> NBest:
-    """Return lists whose features have unit deviation within lists, so that a cosine of weights means something."""
+    """Return lists with features of unit deviation within lists, so that a cosine of weights is meaningful."""
     scaled = nbest.dense_features() / spread_within(nbest)
     return NBest(scaled, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids)
+
+
+def part(whole: Dataset, lists: slice, name: str) -> Dataset:
+    """Return some of the lists of a dataset, under a name of their own."""
+    return Dataset(name, partial(_restricted, whole.load, lists), whole.skip)
 
 
 _PARTS: dict[tuple[str, int | None, int | None], NBest] = {}

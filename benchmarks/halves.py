@@ -1,4 +1,4 @@
-"""Lists in two halves: one to train on, one that is held out and tells what the weights are worth elsewhere."""
+"""Lists in two halves: one to train on, and one held out, which shows how weights do on other lists."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class HeldOut(Unprepared):
     def judge(self, data: Halves, answer: Answer) -> Judgement:
         """Decode both halves."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         own, other = (Problem(half, self.metric).evaluate(answer.weights) for half in (data.train, data.test))
         return Judgement(own.loss, own.score, {"held_out_loss": other.loss, "held_out_score": other.score})
 
 
 def halves(name: str, load: Callable[[], NBest], skip: Callable[[], str | None], n_train: int | None = None) -> Dataset:
-    """Return lists in halves, every other list to train on, of which only the first `n_train` are taken if given."""
+    """Return lists in halves: every other list to train on, or the first `n_train` of these, and the rest held out."""
     part = "" if n_train is None else f", {n_train} to train"
     return Dataset(f"{name}, halves{part}", partial(_split, load, n_train), skip)
 

@@ -1,7 +1,7 @@
 """Objective, dataset and solver, as in benchopt: the harness times the solver and judges its answer itself.
 
-A benchmark is a list of tasks, each one solver on one dataset under one objective. Solvers are warmed up before the
-clock starts, because modules are loaded at their first call, and those of others may compile.
+A benchmark is a list of tasks: one solver on one dataset under one objective. Solvers are warmed up before the clock
+starts, as their first call loads modules and may compile.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import lpmert
 from benchmarks import machine
 from benchmarks.machine import limit_memory
-from benchmarks.rows import PROOFS, Key, Row
+from benchmarks.rows import Key, Row
 from benchmarks.tables import Figure, Table
 from lpmert.errors import FloatArray
 from lpmert.result import relative_gap
@@ -27,15 +28,15 @@ Data = Any
 """What a dataset holds: N-best lists for most objectives."""
 
 _MEMORY = 8 << 30
-"""Bytes that a process of its own may hold; where it needs more, the row says that it failed."""
+"""Bytes that the separate process of a task may hold; if it needs more, the row says that it failed."""
 
 _GRACE_SECONDS = 180.0
-"""A process of its own is ended so long after its time limit: it also loads, warms up and reports."""
+"""The separate process of a task is ended so long after its time limit: it also loads, warms up and reports."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Data by name. load: returns it, the same object every time; skip: the reason why it is not there, or `None`."""
+    """Data by name. load: returns the data, the same object every time; skip: why the data are missing, or `None`."""
 
     name: str
     load: Callable[[], Data]
@@ -44,7 +45,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver says: weights [D], or whatever the objective judges; its status and bound are its own claims."""
+    """What a solver returns: weights [D], or whatever the objective judges; the solver claims its status and bound."""
 
     weights: FloatArray | None
     status: str
@@ -54,11 +55,11 @@ class Answer:
 
 
 class Judgement(NamedTuple):
-    """What an answer is worth, found by the harness; `None` where there is nothing to judge."""
+    """Loss and score of an answer, computed by the harness; `None` where there is nothing to judge."""
 
-    loss: float | None
-    score: float | None
-    details: Mapping[str, Any]
+    loss: float | None = None
+    score: float | None = None
+    details: Mapping[str, Any] = MappingProxyType({})
 
 
 class Objective(Protocol):
@@ -68,10 +69,10 @@ class Objective(Protocol):
     def name(self) -> str: ...
 
     def prepare(self, data: Data) -> None:
-        """Do what belongs to the question, not to its answer, before the clock starts."""
+        """Do what belongs to the question rather than to the answer, before the clock starts."""
 
     def judge(self, data: Data, answer: Answer) -> Judgement:
-        """Compute from the data alone what the answer is worth."""
+        """Compute loss and score of the answer from the data alone."""
 
 
 class Solver(Protocol):
@@ -84,36 +85,36 @@ class Solver(Protocol):
         """Return why the solver cannot or should not try this, or `None`."""
 
     def warm_up(self) -> None:
-        """Do everything once that costs more the first time."""
+        """Do once whatever takes longer the first time."""
 
     def solve(self, data: Data, objective: Any, seed: int, time_limit: float) -> Answer:
         """Solve; this alone is timed."""
 
 
 class Unprepared:
-    """An objective before whose questions there is nothing to do."""
+    """An objective that needs no preparation."""
 
     def prepare(self, data: Data) -> None:
         """Do nothing."""
 
 
 class Unlimited:
-    """A solver that takes everything."""
+    """A solver that takes every task, and needs no warm-up unless it defines one."""
 
     def skip(self, data: Data, objective: Any) -> str | None:
-        """Return nothing: it always can."""
+        """Return `None`."""
         del data, objective
         return None
 
     def warm_up(self) -> None:
-        """Do nothing: there is nothing to load."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One solver on one dataset. optimum: the proved one, where it is known; proof: whether it must be proved here.
+    """One solver on one dataset. optimum: the proved optimum, if known; proof: whether the solver must prove it.
 
-    easier: the key of a task that needs less time; if that one was cut short, this one is not tried.
+    easier: the key of a task that needs less time; if that task was cut short, this one is not tried.
     """
 
     dataset: Dataset
@@ -127,21 +128,21 @@ class Task:
 
     @property
     def key(self) -> Key:
-        """What tells the task apart from the others of its benchmark."""
+        """What identifies the task within its benchmark."""
         return self.dataset.name, self.objective.name, self.solver.name, self.seed
 
     def done_by(self, row: Row) -> bool:
-        """Whether a row of this key makes the task superfluous: more time would change nothing, or it had enough."""
+        """Whether a row of this key settles the task: it was not cut short, or had at least as much time."""
         return not row.cut_short or row.time_limit >= self.time_limit
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Tasks and what is shown of their rows.
+    """Tasks, and how their rows are shown.
 
-    source: the paper and its table or figure, or an empty string. apart: every row is measured in a process of its own,
-    which is ended when it overruns its time. resumes: rows done are not measured again. tolerance: how far from a known
-    optimum a proved loss may be, relatively.
+    source: the paper and its table or figure, or an empty string. apart: whether every task has a separate process,
+    which is ended when it overruns its time. resumes: whether tasks that have a row are done. tolerance: by how much a
+    proved loss may differ from the known optimum, relatively.
     """
 
     name: str
@@ -155,7 +156,7 @@ class Benchmark:
 
 
 def measure(task: Task) -> Row:
-    """Warm up, solve with the clock on, and judge; raises `MethodError` where the solver cannot take the task."""
+    """Warm up, solve with the clock running, and judge; raises `MethodError` if the solver cannot take the task."""
     data = task.dataset.load()
     task.objective.prepare(data)
     task.solver.warm_up()
@@ -168,15 +169,17 @@ def measure(task: Task) -> Row:
     peak = memory.bytes()
     judgement = task.objective.judge(data, answer)
     loss, bound = judgement.loss, answer.lower_bound
-    known = loss is not None and bound is not None
+    gap_abs = gap_rel = None
+    if loss is not None and bound is not None:
+        gap_abs, gap_rel = max(0.0, loss - bound), relative_gap(loss, bound)
     return replace(
         _empty_row(task),
         status=answer.status,
         loss=loss,
         score=judgement.score,
         lower_bound=bound,
-        gap_abs=max(0.0, loss - bound) if loss is not None and bound is not None else None,
-        gap_rel=relative_gap(loss, bound) if known and loss is not None else None,
+        gap_abs=gap_abs,
+        gap_rel=gap_rel,
         seconds=seconds,
         processor_seconds=processor_seconds,
         peak_bytes=peak,
@@ -188,7 +191,7 @@ def measure(task: Task) -> Row:
 
 
 def measure_apart(task: Task, again: Callable[[Key], Task]) -> Row:
-    """Measure in a process of its own; again: finds the task there by its key. An overrun gives a row that says so."""
+    """Measure in a separate process, where `again` finds the task by its key; a row says so if it is ended or fails."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     load, date = machine.load(), datetime.now(UTC)
@@ -215,7 +218,7 @@ def _work(again: Callable[[Key], Task], key: Key, time_limit: float, sender: Con
 
 
 def present_version() -> str:
-    """Return the version and the commit of what is measured."""
+    """Return version and commit of the measured package."""
     return f"{lpmert.__version__} {machine.revision()}".strip()
 
 
@@ -243,18 +246,18 @@ def _empty_row(task: Task) -> Row:
 
 
 def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:
-    """Yield what in a row contradicts the known optimum, or itself."""
+    """Yield how a row contradicts the known optimum, or itself."""
     optimum = task.optimum
-    if row.status in PROOFS and row.details.get("outside"):
+    if row.proved and row.details.get("outside"):
         yield "the weights called optimal lie outside of the region"
     slack = tolerance * max(1.0, abs(optimum or row.loss or 0.0))
     if row.loss is not None and row.lower_bound is not None and row.lower_bound > row.loss + slack:
         yield f"the bound {row.lower_bound!r} is above the loss {row.loss!r} that its weights give"
-    if task.proof and row.status not in PROOFS:
+    if task.proof and not row.proved:
         yield f"no proof within {row.time_limit:g} seconds: {row.status}"
     if optimum is None:
         return
-    if row.status in PROOFS and (row.loss is None or abs(row.loss - optimum) > slack):
+    if row.proved and (row.loss is None or abs(row.loss - optimum) > slack):
         yield f"{row.loss!r} is called optimal, the known optimum is {optimum!r}"
     elif row.loss is not None and row.loss < optimum - slack:
         yield f"the loss {row.loss!r} is below the known optimum {optimum!r}"
@@ -263,23 +266,23 @@ def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:
 
 
 def disagreements(rows: Iterable[Row], tolerance: float) -> Iterator[str]:
-    """Yield where rows of the same question contradict each other: a loss or a bound on the wrong side of a proof."""
-    questions: dict[tuple[str, str], list[Row]] = {}
+    """Yield how rows of the same question contradict a proof: by a smaller loss, a greater bound or another proof."""
+    questions: dict[tuple[str, str], list[tuple[float, Row]]] = {}
     for row in rows:
         if row.loss is not None:
-            questions.setdefault((row.dataset, row.objective), []).append(row)
-    for (dataset, objective), found in questions.items():
-        proofs = [row for row in found if row.status in PROOFS]
-        if not proofs:
+            questions.setdefault((row.dataset, row.objective), []).append((row.loss, row))
+    for (dataset, objective), answers in questions.items():
+        proof = next((answer for answer in answers if answer[1].proved), None)
+        if proof is None:
             continue
-        proof = proofs[0]
-        slack = tolerance * max(1.0, abs(proof.loss or 0.0))
-        for row in found:
-            less = row.loss is not None and proof.loss is not None and row.loss < proof.loss - slack
-            other = row in proofs and row.loss is not None and proof.loss is not None and row.loss > proof.loss + slack
-            above = row.lower_bound is not None and proof.loss is not None and row.lower_bound > proof.loss + slack
-            if less or other or above:
+        optimum, prover = proof
+        slack = tolerance * max(1.0, abs(optimum))
+        for loss, row in answers:
+            smaller = loss < optimum - slack
+            another = row.proved and loss > optimum + slack
+            above = row.lower_bound is not None and row.lower_bound > optimum + slack
+            if smaller or another or above:
                 yield (
-                    f"{dataset} ({objective}): {row.solver} has loss {row.loss!r} and bound {row.lower_bound!r}, "
-                    f"{proof.solver} proves {proof.loss!r}"
+                    f"{dataset} ({objective}): {row.solver} has loss {loss!r} and bound {row.lower_bound!r}, "
+                    f"{prover.solver} proves {optimum!r}"
                 )

@@ -1,9 +1,9 @@
-"""The objective and the solvers of nearly all benchmarks: a loss on N-best lists, and lpmert's methods."""
+"""The objective and the solvers of most benchmarks: a loss on N-best lists, and lpmert's methods."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.harness import Answer, Judgement, Unlimited, Unprepared
-from lpmert.api import minimize
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric
@@ -19,7 +18,7 @@ from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.result import Limits
+from lpmert.result import Limits, Result
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
 
@@ -41,59 +40,19 @@ class Loss(Unprepared):
         return metric_by_name(self.metric).name + (f", {self.label}" if self.label else "")
 
     def problem(self, data: NBest) -> Problem:
-        """Return the problem that solvers are to solve."""
+        """Return the problem to solve."""
         return Problem(data, self.metric, region=self.region)
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
         """Decode with the weights; weights outside of the region have no loss."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         problem = self.problem(data)
         evaluation = problem.evaluate(answer.weights)
         if not problem.inside(problem.checked_weights(answer.weights)):
-            return Judgement(None, None, {"outside": True})
+            return Judgement(details={"outside": True})
         details = {"tied_lists": evaluation.tied_lists} if evaluation.tied_lists else {}
         return Judgement(evaluation.loss, evaluation.score, details)
-
-
-@dataclass(frozen=True)
-class Near(Loss):
-    """The loss within a cosine around the weights that line searches find on the lists `around` loads.
-
-    A cosine of -1 is that of all weights. Where it is between -1 and 0, `problem` is that of all weights too.
-    """
-
-    cosine: float = 0.99
-    around: Callable[[], NBest] | None = None
-
-    @property
-    def name(self) -> str:
-        """The metric and the cosine."""
-        return f"{super().name}, cosine {self.cosine:g}"
-
-    def prepare(self, data: NBest) -> None:
-        """Find the weights in the middle."""
-        self._middle(data)
-
-    def problem(self, data: NBest) -> Problem:
-        """Return the problem within the cosine."""
-        return Problem(data, self.metric, region=self.cap(data) if self.cosine >= 0.0 else None)
-
-    def cap(self, data: NBest) -> Region:
-        """Return the region."""
-        return Region(cosine=self.cosine, around=dict(zip(data.names, self._middle(data).tolist(), strict=True)))
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Decode with the weights; weights outside of the region have no loss."""
-        if answer.weights is not None and self.cosine < 0.0:
-            middle, weights = self._middle(data), np.asarray(answer.weights)
-            reached = weights @ middle / np.linalg.norm(weights) / np.linalg.norm(middle)
-            if reached < self.cosine - 1e-12:
-                return Judgement(None, None, {"outside": True})
-        return super().judge(data, answer)
-
-    def _middle(self, data: NBest) -> FloatArray:
-        return line_search_weights(data if self.around is None else self.around())
 
 
 @cache
@@ -102,7 +61,7 @@ def line_search_weights(data: NBest) -> FloatArray:
     return solve(Och(), Problem(data)).weights
 
 
-class Poses(Protocol):
+class HasProblem(Protocol):
     """An objective that makes a problem of data."""
 
     def problem(self, data: Any) -> Problem: ...
@@ -112,7 +71,7 @@ class Poses(Protocol):
 class Solve(Unlimited):
     """A method of lpmert; the canonical form and the first weights are part of its time.
 
-    label: its name in rows, the settings that differ from their defaults unless given.
+    label: its name in rows; by default the settings that differ from their defaults.
     """
 
     method: Method
@@ -124,29 +83,29 @@ class Solve(Unlimited):
         return self.label or self.method.settings()
 
     def warm_up(self) -> None:
-        """Solve toy lists of two shapes, so that nothing is loaded later."""
+        """Solve toy lists, so that nothing is loaded later."""
         warm_up(self.method)
 
-    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve with the clock on."""
+    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Solve with the clock running."""
         started = time.perf_counter()
         limits = Limits(time_limit=time_limit)
-        if isinstance(objective, Near) and -1.0 < objective.cosine < 0.0:
-            region = objective.cap(data)
-            result = minimize(data, method=self.method, region=region, time_limit=time_limit, seed=seed)
-        else:
-            result = solve(self.method, objective.problem(data), limits, seed=seed, started=started)
-        return Answer(
-            weights=result.weights,
-            status=result.status.name.lower(),
-            lower_bound=result.lower_bound,
-            counters=dict(result.counters),
-            details={"parts": dict(result.seconds), "trace": thinned(result.trace)},
-        )
+        return answer_of(solve(self.method, objective.problem(data), limits, seed=seed, started=started))
+
+
+def answer_of(result: Result) -> Answer:
+    """Return the answer of a search, with the seconds of its parts and its trace."""
+    return Answer(
+        weights=result.weights,
+        status=result.status.name.lower(),
+        lower_bound=result.lower_bound,
+        counters=dict(result.counters),
+        details={"parts": dict(result.seconds), "trace": thinned(result.trace)},
+    )
 
 
 def thinned(trace: Sequence[tuple[float, float | None, float]]) -> list[tuple[float, float | None, float]]:
-    """Return so many points of (seconds, bound, loss) as a figure can show, the first and the last among them."""
+    """Return as many points (seconds, bound, loss) as a figure can show, with the first and the last."""
     if len(trace) <= _TRACE_POINTS:
         return list(trace)
     return [trace[k] for k in np.linspace(0, len(trace) - 1, _TRACE_POINTS).round().astype(int).tolist()]
@@ -154,7 +113,7 @@ def thinned(trace: Sequence[tuple[float, float | None, float]]) -> list[tuple[fl
 
 @cache
 def warm_up(method: Method) -> None:
-    """Let a method solve toy lists, once a process: of 2 to 9 features, with sums, counts, limits and a cosine."""
+    """Let a method solve toy lists, once a process: with 2 to 9 features, sums and ratios, limits and a cosine."""
     rng = np.random.default_rng(0)
     for n_features, n_lists in ((2, 5), (3, 20), (5, 40), (9, 13)):
         features = rng.normal(size=(8 * n_lists, n_features))
@@ -171,4 +130,4 @@ def warm_up(method: Method) -> None:
             try:
                 solve(method, Problem(nbest, metric, region=region), Limits(time_limit=_TOY_SECONDS))
             except MethodError:
-                continue  # not for this method: then it has nothing to load for it either
+                continue  # the method does not take such problems, and loads nothing for them

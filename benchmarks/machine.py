@@ -1,4 +1,4 @@
-"""What a row tells of the machine: cores, the processor's name, load and the process's peak memory; nothing else."""
+"""What a row records of the machine: cores, the processor's name, load and peak memory; nothing else."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def processor() -> str:
 
 
 def load() -> float | None:
-    """Return the load average over the last minute, `None` where the system tells none."""
+    """Return the load average over the last minute, `None` if the system has none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process, and of those that it started and that have ended."""
+    """Return the processor time of this process, and of the processes that it started and that have ended."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 
 
 @cache
 def revision() -> str:
-    """Return the commit that is checked out, marked where code differs from it; an empty string if unknown."""
+    """Return the commit that is checked out, marked if the code differs from it; an empty string if unknown."""
     root = Path(__file__).resolve().parents[1]
     try:
         commit = _git(root, "rev-parse", "--short", "HEAD")
@@ -61,16 +61,16 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 class PeakMemory:
-    """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there.
+    """The most memory that the process holds from now on, beyond what it holds now; known on Linux only.
 
-    held: bytes that it holds now. What has been freed is given back first where glibc can do that, or it would be used
-    again unnoticed.
+    held: bytes that it holds now, `None` if unknown. Freed memory is first returned to the system where glibc can do
+    that; otherwise it would be reused without being counted.
     """
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
-        if "pyarrow" in sys.modules:  # has a store of its own
+        if "pyarrow" in sys.modules:  # which keeps a pool of its own
             sys.modules["pyarrow"].default_memory_pool().release_unused()
         try:
             _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
@@ -80,13 +80,13 @@ class PeakMemory:
             self.held = _field("VmRSS")
 
     def bytes(self) -> int | None:
-        """Return the peak so far in bytes."""
+        """Return the peak so far in bytes, `None` if unknown."""
         peak = _field("VmHWM")
         return None if self.held is None or peak is None else max(0, peak - self.held)
 
 
 def limit_memory(most: int) -> None:
-    """Let this process hold so many bytes at most, where the system can see to that."""
+    """Let this process hold at most this many bytes, if the system can limit it."""
     try:
         import resource
     except ImportError:

@@ -1,9 +1,9 @@
-"""Dependency parses to rerank, as in Smith and Eisner (COLING/ACL 2006), in kind: the best trees of an even mix of weak
-models, made from treebanks in CoNLL-U.
+"""Dependency parses to rerank, after Smith and Eisner (COLING/ACL 2006): the best trees of an even mix of weak models,
+made from treebanks in CoNLL-U.
 
-Counts of a treebank's development file are the models. Each sentence of its test file becomes a list: the projective
-trees with the most probability under the product of all models of arcs, the logarithm of each model's probability as a
-feature, the number of words with a wrong head as loss, and the number of words beside it.
+The models are counts of a treebank's development file. Each sentence of its test file becomes a list of the most
+probable projective trees under the product of all arc models. Features are the logarithms of the models' probabilities;
+statistics are the number of words with a wrong head, and the number of words.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from lpmert.model.nbest import NBest
 
 TREES = 30
 SHORTEST, LONGEST = 3, 20
-"""Words of the sentences whose trees are listed."""
+"""Lengths in words of the sentences that become lists."""
 
 _FOLDER = "treebanks"
 _ROOT = "ROOT"
 _PRIOR = 1.0
-"""How many pairs of words, or words, the average rate counts for beside those that were seen."""
+"""Mass of the average rate as a prior, in words or pairs of words."""
 
 
 class Sentence(NamedTuple):
-    """Words, their tags and the place of their heads, from 1; place 0 is the root's, whose own head is itself."""
+    """Words, their tags and the places of their heads, from 1; place 0 is the root, which is its own head."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 def treebank(name: str) -> Dataset:
-    """Return trees of the test file of a treebank, such as sl_ssj, in the folder treebanks of the shared data."""
+    """Return trees of the test file of a treebank in the shared data, such as sl_ssj."""
     files = [f"{_FOLDER}/{name}-ud-{part}.conllu" for part in ("dev", "test")]
     return Dataset(name, partial(_lists, *files), lambda: missing(files[0]) or missing(files[1]))
 
@@ -51,7 +51,7 @@ def _lists(development: str, test: str) -> NBest:
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """Return the sentences of a file in CoNLL-U, without the ranges of contracted words and without empty nodes."""
+    """Return the sentences of a file in CoNLL-U, without ranges of contracted words and without empty nodes."""
     found = []
     for block in path.read_text(encoding="utf-8").split("\n\n"):
         lines = [line.split("\t") for line in block.splitlines() if line and not line.startswith("#")]
@@ -63,7 +63,7 @@ def read_sentences(path: Path) -> list[Sentence]:
 
 
 def parse_lists(training: Sequence[Sentence], sentences: Iterable[Sentence], n_trees: int = TREES) -> NBest:
-    """Return lists of at most so many trees for each sentence of SHORTEST to LONGEST words, from models of counts."""
+    """Return lists of at most n_trees trees for the sentences of SHORTEST to LONGEST words, from counted models."""
     models = [arc_model(training, context) for context in CONTEXTS.values()]
     dependents = dependents_model(training)
     features, statistics, sizes = [], [], []
@@ -105,16 +105,16 @@ CONTEXTS: dict[str, Callable[[Sentence, int, int], Hashable]] = {
     "dependent": lambda sentence, head, dependent: (sentence.tags[head], sentence.words[dependent], head < dependent),
     "between": _between,
 }
-"""What each model of arcs sees of a possible arc from a head to a dependent."""
+"""For each arc model, what it sees of a possible arc from a head to a dependent."""
 
 
 def arc_model(
     training: Sequence[Sentence], context: Callable[[Sentence, int, int], Hashable]
 ) -> Callable[[Sentence], FloatArray]:
-    """Return the logarithm [n + 1, n + 1] of the probability of each head (row) of each word (column) of a sentence.
+    """Return a model: a function from a sentence to log probabilities [n + 1, n + 1] of heads (row) of words (column).
 
-    It is proportional to how often a pair of words with this context is an arc. Column 0, and a word as its own head,
-    have -inf.
+    A probability is proportional to the share of pairs of words with this context that are arcs. Column 0, and a word
+    as its own head, have -inf.
     """
     pairs: Counter[Hashable] = Counter()
     arcs: Counter[Hashable] = Counter()
@@ -140,9 +140,9 @@ def arc_model(
 
 
 def dependents_model(training: Sequence[Sentence]) -> Callable[[Sentence, Sequence[int]], float]:
-    """Return the logarithm of the probability of how many dependents words have on either side, given their tags.
+    """Return a model: a function from a tree to the log probability of its numbers of dependents on either side.
 
-    It is no sum over arcs, so only reranking can use it.
+    It is no sum over arcs, so that only reranking can use it.
     """
     seen: Counter[tuple[str, tuple[int, int]]] = Counter()
     tags: Counter[str] = Counter()
@@ -169,20 +169,21 @@ def _numbers_of_dependents(heads: Sequence[int]) -> list[tuple[int, int]]:
 def best_trees(arcs: FloatArray, k: int) -> IntArray:
     """Return the heads [at most k, n + 1] of the projective trees with the largest sums of arcs, the largest first.
 
-    arcs [n + 1, n + 1]: the score of each head (row) of each word (column); one word hangs on the root, place 0.
-    Eisner's algorithm (COLING 1996) with the k best of every span: `right` and `left` have all dependents of their head
-    at the start or the end of the span, `to_right` and `to_left` end at an arc. Each tree is found once.
+    arcs [n + 1, n + 1]: the score of each head (row) of each word (column). Exactly one word depends on the root, place
+    0. Eisner's algorithm (COLING 1996) with the k best of every span: in `right` and `left`, the head is the first or
+    the last word of the span and has all its dependents; `to_right` and `to_left` end with an arc. Each tree is found
+    once.
     """
     n = len(arcs)
     first, second = np.divmod(np.arange(k * k), k)
-    useful = (first + 1) * (second + 1) <= k  # the p-th and the q-th best together are at most the p * q-th best
+    useful = (first + 1) * (second + 1) <= k  # at least p * q - 1 pairs are as good as the p-th with the q-th best
     first, second = first[useful], second[useful]
 
     def table() -> tuple[FloatArray, IntArray]:
         return np.full((n, n, k), -np.inf), np.zeros((n, n, k, n), dtype=np.int64)
 
     def best(a: tuple[FloatArray, IntArray], b: tuple[FloatArray, IntArray]) -> tuple[FloatArray, IntArray]:
-        """Return scores [k] and heads [k, n] of the best pairs of a part of `a` and one of `b` at the same split."""
+        """Return scores [k] and heads [k, n] of the best pairs of an item of `a` and one of `b` at the same split."""
         sums = a[0][:, first] + b[0][:, second]
         order = np.argsort(-sums, axis=None, kind="stable")[:k]
         split, pair = np.divmod(order, len(first))
@@ -194,18 +195,18 @@ def best_trees(arcs: FloatArray, k: int) -> IntArray:
     for width in range(1, n - 1):
         for i in range(1, n - width):
             j = i + width
-            scores, heads = best(_parts(right, i, slice(i, j)), _parts(left, slice(i + 1, j + 1), j))
+            scores, heads = best(_spans(right, i, slice(i, j)), _spans(left, slice(i + 1, j + 1), j))
             for (all_scores, all_heads), head, dependent in ((to_right, i, j), (to_left, j, i)):
                 all_scores[i, j], all_heads[i, j] = scores + arcs[head, dependent], heads
                 all_heads[i, j, :, dependent] = head
             inner, outer = slice(i + 1, j + 1), slice(i, j)
-            right[0][i, j], right[1][i, j] = best(_parts(to_right, i, inner), _parts(right, inner, j))
-            left[0][i, j], left[1][i, j] = best(_parts(left, i, outer), _parts(to_left, outer, j))
+            right[0][i, j], right[1][i, j] = best(_spans(to_right, i, inner), _spans(right, inner, j))
+            left[0][i, j], left[1][i, j] = best(_spans(left, i, outer), _spans(to_left, outer, j))
     every = slice(1, n)
-    before, heads = _parts(left, 1, every)
-    scores, heads = best((before + arcs[0, 1:, None], heads), _parts(right, every, n - 1))
+    before, heads = _spans(left, 1, every)
+    scores, heads = best((before + arcs[0, 1:, None], heads), _spans(right, every, n - 1))
     return heads[np.isfinite(scores)]
 
 
-def _parts(table: tuple[FloatArray, IntArray], start: int | slice, end: int | slice) -> tuple[FloatArray, IntArray]:
+def _spans(table: tuple[FloatArray, IntArray], start: int | slice, end: int | slice) -> tuple[FloatArray, IntArray]:
     return table[0][start, end], table[1][start, end]

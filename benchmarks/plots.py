@@ -1,16 +1,18 @@
-"""What several figures draw in the same way."""
+"""Drawing that several figures share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from benchmarks.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_TICKS = 12
 _APART = 1.4
-"""Points of a logarithmic axis closer than this factor would have labels on top of each other."""
+"""On a logarithmic axis, labels of points closer than this factor would overlap."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -18,9 +20,8 @@ Points = Sequence[tuple[float, float]]
 def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = "xy", ordered: bool = True) -> None:
     """Draw a line with markers for each series of points that has any.
 
-    logarithmic: which axes are; their ticks along x are the points themselves, where these are few and far
-    enough apart. ordered: the series
-    follow each other by size, and so do their colours.
+    logarithmic: the axes that are logarithmic; if the points along a logarithmic x are few, they are its ticks.
+    ordered: whether the series follow each other by size, so that their colours do.
     """
     import matplotlib.ticker
 
@@ -43,8 +44,32 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
     axes.grid(alpha=0.3)
 
 
+def bars(axes: Axes, groups: Mapping[str, Mapping[str, Sequence[Row]]], value: Callable[[Row], float]) -> None:
+    """Draw a horizontal bar for each row, on a logarithmic axis; pale if a limit ended the run.
+
+    groups: rows by group and variant. Each variant has a place on the axis, and each group a colour.
+    """
+    height = 0.8 / len(groups)
+    for place, (group, variants) in enumerate(groups.items()):
+        for level, rows in enumerate(variants.values()):
+            for row in rows:
+                axes.barh(
+                    level + (place - (len(groups) - 1) / 2) * height,
+                    value(row),
+                    height,
+                    color=f"C{place}",
+                    alpha=0.4 if row.cut_short else 1.0,
+                    label=group if level == 0 else None,
+                )
+    names = list(next(iter(groups.values())))
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+
+
 def legend(axes: Axes, size: float, *, below: bool = False) -> None:
-    """Draw the legend, in the axes or below them, if there is anything to name."""
+    """Draw the legend, in the axes or below them, if anything has a label."""
     if not axes.get_legend_handles_labels()[0]:
         return
     if below:

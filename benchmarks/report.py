@@ -1,4 +1,4 @@
-"""Rows rendered as a page of Markdown with figures for each benchmark."""
+"""Renders the rows of each benchmark as a page of Markdown with figures."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _DPI = 120
 
 
 def write_report(names: Iterable[str], rows: Path, output: Path) -> Iterator[Path]:
-    """Write `NAME.md` and figures for those of these benchmarks that have rows; yield the files."""
+    """Write `NAME.md` and figures for each of these benchmarks that has rows; yield the files."""
     output.mkdir(parents=True, exist_ok=True)
     for name in names:
-        one = benchmark(name)
-        found = current_rows(one, rows)
+        suite = benchmark(name)
+        found = current_rows(suite, rows)
         if not found:
             continue
-        parts = list(one.render(found))
+        parts = list(suite.render(found))
         for part in parts:
             if isinstance(part, Figure):
                 yield _draw(part, output)
         page = output / f"{name}.md"
-        page.write_text(_markdown(one, found, parts), encoding="utf-8")
+        page.write_text(_markdown(suite, found, parts), encoding="utf-8")
         yield page
 
 
-def provenance(one: Benchmark, rows: list[Row]) -> str:
-    """Return the command, the dates and the machine that rows come from, and how many of all runs they are."""
+def provenance(suite: Benchmark, rows: list[Row]) -> str:
+    """Return the command, the dates and the machine of the rows, and how many of all runs they are."""
     days = sorted({row.date[:10] for row in rows})
     machines = sorted({f"{row.cores} core{'s' if row.cores != 1 else ''}, {row.processor}" for row in rows})
     versions = dict.fromkeys(row.version for row in rows)
@@ -43,7 +43,7 @@ def provenance(one: Benchmark, rows: list[Row]) -> str:
     load += f", wall clock at most {waited:.1f} times the processor's" if waited > 1.05 else ""
     between = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
-        f"`python -m benchmarks run {one.name}`, {len(rows)} of {len(list(one.tasks()))} runs, {between}; "
+        f"`python -m benchmarks run {suite.name}`, {len(rows)} of {len(list(suite.tasks()))} runs, {between}; "
         f"lpmert {', '.join(versions)}; "
         f"{' and '.join(machines)}{load}. One thread, unless said otherwise."
     )
@@ -61,8 +61,8 @@ def _draw(figure: Figure, output: Path) -> Path:
     return path
 
 
-def _markdown(one: Benchmark, rows: list[Row], parts: list[Table | Figure]) -> str:
-    blocks = [f"# {one.title}", *([f"After {one.source}."] if one.source else []), provenance(one, rows)]
+def _markdown(suite: Benchmark, rows: list[Row], parts: list[Table | Figure]) -> str:
+    blocks = [f"# {suite.title}", *([f"After {suite.source}."] if suite.source else []), provenance(suite, rows)]
     for part in parts:
         if isinstance(part, Table):
             blocks.append(part.markdown().rstrip())

@@ -1,4 +1,4 @@
-"""Rows, one for each solver on each dataset, and the files of JSON lines that hold them."""
+"""Rows, one for each solver on each dataset, and the JSON Lines files that hold them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 
 from lpmert.system.files import write_text
 
-PROOFS = ("optimal", "optimal_to_tolerance")
-"""States of those that claim a proof."""
+_PROOFS = ("optimal", "optimal_to_tolerance")
+"""Statuses that claim a proof."""
 
 _HELD_UP, _HELD_UP_SECONDS = 1.5, 0.5
-"""How much longer than its processor a process may take, as a factor and in seconds."""
+"""Factor and seconds by which wall-clock time may exceed processor time."""
 
 Key = tuple[str, str, str, int]
-"""Dataset, objective, solver and seed: what tells the rows of one benchmark apart."""
+"""Dataset, objective, solver and seed, which identify a row of a benchmark."""
 
 
 @dataclass(frozen=True)
 class Row:
     """What one solver did on one dataset.
 
-    loss and score are the harness's own evaluation of the weights. seconds are of the wall clock, processor_seconds of
-    all threads of the process and of the processes that it started and that have ended; peak_bytes is memory beyond
-    what the process held before; load is the load average just before. details holds what only some benchmarks measure.
-    Unknown is `None`.
+    loss and score: as the harness evaluates the weights. seconds: of the wall clock; processor_seconds: of all threads
+    of the process, and of the processes that it started and that have ended; peak_bytes: memory beyond what the process
+    held before; load: the load average just before. details: what only some benchmarks measure. Unknown values are
+    `None`.
     """
 
     dataset: str
@@ -55,22 +55,22 @@ class Row:
 
     @property
     def key(self) -> Key:
-        """What tells this row apart from the others of its benchmark."""
+        """What identifies the row within its benchmark."""
         return self.dataset, self.objective, self.solver, self.seed
 
     @property
     def proved(self) -> bool:
-        """Whether the loss is proved to be the least."""
-        return self.status in PROOFS
+        """Whether the solver claims a proof that the loss is the least."""
+        return self.status in _PROOFS
 
     @property
     def cut_short(self) -> bool:
-        """Whether a limit ended the run, or it went wrong."""
+        """Whether a limit ended the run, or the run failed."""
         return self.status in ("time_limit", "memory_limit", "node_limit", "killed", "failed")
 
     @property
     def held_up(self) -> bool:
-        """Whether the process waited for a processor so long that its time says little."""
+        """Whether the process waited so long for a processor that its time says little."""
         measured = self.status not in ("killed", "failed")
         return measured and self.seconds > _HELD_UP * self.processor_seconds + _HELD_UP_SECONDS
 
@@ -80,7 +80,7 @@ class Row:
 
 
 def read_rows(path: Path) -> dict[Key, Row]:
-    """Return the rows of a file by key; a file that is not there has none."""
+    """Return the rows of a file by key, none if there is no file."""
     if not path.exists():
         return {}
     known = {one.name for one in fields(Row)}
@@ -90,14 +90,14 @@ def read_rows(path: Path) -> dict[Key, Row]:
 
 
 def keep_row(path: Path, row: Row) -> None:
-    """Write a row into a file, in the place of the one with its key if there is one."""
+    """Write a row into a file, replacing the row with its key if there is one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {**read_rows(path), row.key: row}
     write_text(path, "".join(one.to_json() + "\n" for one in rows.values()))
 
 
 def forget_row(path: Path, key: Key) -> None:
-    """Take the row of this key out of a file, if it is there."""
+    """Remove the row with this key from a file, if there is one."""
     rows = read_rows(path)
     if rows.pop(key, None) is not None:
         write_text(path, "".join(one.to_json() + "\n" for one in rows.values()))

@@ -1,4 +1,4 @@
-"""Which tasks are left, measuring them one after the other, and keeping every row at once."""
+"""Run the tasks of a benchmark that are not done, one after the other, and store each row at once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ROWS = Path(__file__).resolve().parent / "results" / "rows"
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What of a benchmark to run. datasets, solvers: patterns as in a shell, all if there are none.
+class RunOptions:
+    """Which tasks of a benchmark to run. datasets, solvers: shell patterns of their names; all if there are none.
 
-    time_limit: seconds for each run instead of the benchmark's own. again: run what is done already; again_above: run
-    again what was measured above this load average; again_older: what was measured with another commit. at_most: begin
-    no further run after so many seconds.
+    time_limit: seconds for each run instead of the benchmark's own. again: repeat runs that are done; again_above:
+    repeat those measured above this load average; again_older: repeat those measured with another commit. at_most:
+    start no further run after this many seconds.
     """
 
     datasets: tuple[str, ...] = ()
@@ -42,33 +42,33 @@ class Wishes:
     again_older: bool = False
     at_most: float | None = None
 
-    def ask_for(self, task: Task) -> bool:
-        """Whether the task is among those wanted."""
+    def includes(self, task: Task) -> bool:
+        """Whether the patterns match the task."""
         return _matches(task.dataset.name, self.datasets) and _matches(task.solver.name, self.solvers)
 
-    def accept(self, task: Task, row: Row | None) -> bool:
-        """Whether a row is good enough to leave the task undone."""
-        if row is None or self.again or not task.done_by(row) or row.held_up:
+    def accepts(self, task: Task, row: Row) -> bool:
+        """Whether a stored row makes it unnecessary to run the task."""
+        if self.again or not task.done_by(row) or row.held_up:
             return False
         if self.again_older and row.version != present_version():
             return False
         return self.again_above is None or row.load is None or row.load <= self.again_above
 
 
-def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], None]) -> list[str]:
-    """Measure what is left of a benchmark; return what contradicts a known optimum.
+def run(suite: Benchmark, options: RunOptions, folder: Path, say: Callable[[str], None]) -> list[str]:
+    """Measure the tasks of a benchmark that are not done; return contradictions between rows and known optima.
 
-    Rows done before are judged by the optima too.
+    Rows stored before are checked, too.
     """
-    path = folder / f"{wanted.name}.jsonl"
-    done = read_rows(path) if wanted.resumes else {}
+    path = folder / f"{suite.name}.jsonl"
+    done = read_rows(path) if suite.resumes else {}
     begin = time.perf_counter()
     trouble, hopeless = [], set()
-    for task in wanted.tasks():
-        if not wishes.ask_for(task):
+    for task in suite.tasks():
+        if not options.includes(task):
             continue
-        if wishes.time_limit is not None:
-            task = replace(task, time_limit=wishes.time_limit)
+        if options.time_limit is not None:
+            task = replace(task, time_limit=options.time_limit)
         row = done.get(task.key)
         if task.easier in hopeless:
             say(f"{_label(task)}: not tried: less was cut short")
@@ -76,36 +76,36 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
             forget_row(path, task.key)
             done.pop(task.key, None)
             continue
-        if row is None or not wishes.accept(task, row):
-            if wishes.at_most is not None and time.perf_counter() - begin >= wishes.at_most:
-                say(f"{wanted.name}: stopped after {wishes.at_most:g} seconds; run again to go on")
+        if row is None or not options.accepts(task, row):
+            if options.at_most is not None and time.perf_counter() - begin >= options.at_most:
+                say(f"{suite.name}: stopped after {options.at_most:g} seconds; run again to go on")
                 break
             reason = task.dataset.skip() or task.solver.skip(task.dataset.load(), task.objective)
             if reason is not None:
                 say(f"{_label(task)}: skipped: {reason}")
                 continue
             try:
-                row = measure_apart(task, partial(task_by_key, wanted.name)) if wanted.apart else measure(task)
+                row = measure_apart(task, partial(task_by_key, suite.name)) if suite.apart else measure(task)
             except MethodError as error:
                 say(f"{_label(task)}: skipped: {error}")
                 if task.proof:
                     trouble.append(f"{_label(task)}: no proof: {error}")
                 continue
-            if row.status == "interrupted":  # the solver has swallowed the Ctrl-C that was meant for all
+            if row.status == "interrupted":  # the solver has caught the Ctrl-C that is to end the whole run
                 raise KeyboardInterrupt
             keep_row(path, row)
             done[task.key] = row
             say(f"{_label(task)}: {row.status}, loss {row.loss}, {row.seconds:.3g} s")
         if row.cut_short:
             hopeless.add(task.key)
-        trouble += [f"{_label(task)}: {text}" for text in contradictions(row, task, wanted.tolerance)]
-    return trouble + list(disagreements(done.values(), wanted.tolerance))
+        trouble += [f"{_label(task)}: {text}" for text in contradictions(row, task, suite.tolerance)]
+    return trouble + list(disagreements(done.values(), suite.tolerance))
 
 
-def current_rows(wanted: Benchmark, folder: Path) -> list[Row]:
-    """Return the rows of a benchmark's present tasks, in their order."""
-    done = read_rows(folder / f"{wanted.name}.jsonl")
-    return [done[task.key] for task in wanted.tasks() if task.key in done]
+def current_rows(suite: Benchmark, folder: Path) -> list[Row]:
+    """Return the stored rows of a benchmark's present tasks, in the order of the tasks."""
+    done = read_rows(folder / f"{suite.name}.jsonl")
+    return [done[task.key] for task in suite.tasks() if task.key in done]
 
 
 def task_by_key(name: str, key: Key) -> Task:
@@ -119,5 +119,5 @@ def _label(task: Task) -> str:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    wanted = tuple(patterns)
-    return not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+    patterns = tuple(patterns)
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

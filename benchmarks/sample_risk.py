@@ -1,8 +1,8 @@
 """Sparse training at the scale of an input method: minimum sample risk, averaged perceptron and boosting.
 
-A generated set stands for the reranking of kana-kanji conversion (Gao et al., HLT/EMNLP 2005): 80,000 lists of 20
-conversions, 860,000 counts of words and word pairs, and the log probability of a baseline model whose mistakes are in
-part systematic. Losses are wrong characters.
+Generated lists stand for the reranking of kana-kanji conversion (Gao et al., HLT/EMNLP 2005): 80,000 lists of 20
+conversions, 860,000 counts of words and word pairs, and the log probability of a baseline model with partly systematic
+mistakes. Losses are wrong characters.
 
     python -m benchmarks.sample_risk                     # all three methods, the paper's scale
     python -m benchmarks.sample_risk msr --lists 8000
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.suites.msr import decoded_loss
 from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
@@ -40,7 +41,7 @@ _ADVANTAGE = 3.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the set is: lists, conversions a list, features with the base, words of the vocabulary."""
+    """The size of the set: lists, conversions of each, features with the base, words of the vocabulary."""
 
     lists: int = 80_000
     size: int = 20
@@ -69,10 +70,10 @@ def write_set(path: Path, sizes: Sizes, seed: int) -> None:
 
 
 def conversions(sizes: Sizes, rng: np.random.Generator) -> tuple[Words, NDArray[np.float64]]:
-    """Return the words [M, length] of all conversions, each list's right one first, and their wrong characters [M].
+    """Return the words [M, length] of all conversions, the right one first in its list, and their wrong characters [M].
 
-    Words follow Zipf's law; every second one follows from the word before it. A wrong conversion has one or a few of
-    its words replaced by another of the same reading.
+    Words follow Zipf's law; about every second one depends on the word before it. In a wrong conversion, some words are
+    replaced by others of the same reading.
     """
     shares = 1.0 / np.arange(2.7, sizes.words + 2)
     cumulative = np.cumsum(shares / shares.sum())
@@ -85,7 +86,7 @@ def conversions(sizes: Sizes, rng: np.random.Generator) -> tuple[Words, NDArray[
     replaced = rng.random(words.shape) < 1.5 / _LENGTH
     replaced[np.arange(len(words)), rng.integers(0, _LENGTH, len(words))] = True
     replaced[:: sizes.size] = False
-    # words of one reading lie far apart in rank, so that a common and a rare one compete
+    # Words of one reading are far apart in rank, so that a common and a rare word compete.
     stride = sizes.words // _HOMOPHONES
     shift = rng.integers(1, _HOMOPHONES, words.shape) * stride
     words = np.where(replaced, (words + shift) % (stride * _HOMOPHONES), words)
@@ -107,13 +108,13 @@ def sparse_counts(
     columns = np.hstack([np.zeros((len(words), 1), dtype=np.int64), 1 + words, number[inverse.reshape(pairs.shape)]])
     values = np.ones(columns.shape)
     values[:, 0] = base
-    kept = columns >= 0
-    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return columns[kept].astype(np.int32), starts, values[kept]
+    used = columns >= 0
+    starts = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    return columns[used].astype(np.int32), starts, values[used]
 
 
 def _normal_of(keys: Words) -> NDArray[np.float64]:
-    """Return for each key a fixed number that is distributed nearly as a normal variable of variance 1."""
+    """Return for each key a fixed number; over the keys, they are nearly normal with variance 1."""
     mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -132,9 +133,9 @@ def read_set(path: Path) -> NBest:
 
 @dataclass(frozen=True)
 class Run:
-    """One method: seconds of training, wrong characters with the base alone, as told by the method, and as decoded.
+    """One method. seconds: of training; loss_before: wrong characters with the base alone; loss: as the method reports.
 
-    held_out: wrong characters of the lists that were left out, before and after.
+    decoded: wrong characters counted by decoding; held_out: those of the held-out lists, before and after.
     """
 
     method: str
@@ -146,15 +147,8 @@ class Run:
     counters: dict[str, int]
 
 
-def decoded_loss(nbest: NBest, weights: NDArray[np.float64]) -> float:
-    """Return the loss of decoding with these weights, the first hypothesis on ties."""
-    scores = nbest.features @ weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in zip(nbest.offsets[:-1], nbest.offsets[1:], strict=True)]
-    return float(nbest.statistics[chosen].sum())
-
-
 def peak_gibibytes() -> float:
-    """Return the most memory that this process has held."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
@@ -189,7 +183,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "set.npz"
         begin = time.perf_counter()
-        # another process, so that its memory does not count
+        # In a separate process, whose memory does not count.
         writer = multiprocessing.get_context("spawn").Process(target=write_set, args=(path, sizes, seed))
         writer.start()
         writer.join()

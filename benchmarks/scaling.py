@@ -1,4 +1,4 @@
-"""What the rows of `scale` say: seconds and memory by size with fitted growth, and what two workers gain."""
+"""Tables and figure of `scale`: seconds and memory by size with fitted growth, and the gain of two workers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 FORMATS = ("npz", "parquet", "tsv")
 WORKERS = ("1 worker", "2 threads")
 _LEAST = 0.01
-"""Processor seconds below which a stage is left out of fits: they say little about growth."""
+"""Fits leave out stages with fewer processor seconds, which say little about growth."""
 
 _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Lists of one kind in several sizes. make: returns them, for about so many hypotheses."""
+    """Lists of one kind in several sizes. make: returns them for a size, about the number of hypotheses."""
 
     name: str
     sizes: tuple[int, ...]
@@ -36,7 +36,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Fit:
-    """value ~ size^slope, by least squares on logarithms; reach: of the slope, at 95 percent."""
+    """value ~ size^slope, by least squares on logarithms; reach: half the 95 % interval of the slope."""
 
     slope: float
     reach: float
@@ -47,7 +47,7 @@ class Fit:
 
 
 def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> Fit | None:
-    """Return the power that points follow of which the value is more than `least`; `None` for fewer than three."""
+    """Return the power law of the points with a value above `least`; `None` for fewer than three."""
     import numpy as np
     from scipy.stats import linregress, t
 
@@ -60,9 +60,9 @@ def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> Fit | N
 
 
 def stage_points(rows: list[Row], kind: Kind, measure: str) -> dict[str, list[tuple[float, float]]]:
-    """Return (hypotheses, value) by stage: of formats that were read, and of the search up to its proof.
+    """Return (hypotheses, value) by stage: reading of each format, then the stages of the search.
 
-    measure: `processor_seconds`, or another one that stages have.
+    measure: `processor_seconds`, or another number of a stage.
     """
     found: dict[str, list[tuple[float, float]]] = {}
     for name in dict.fromkeys(kind.make(size).name for size in kind.sizes):
@@ -149,7 +149,7 @@ def _growth(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
 
 
 def _workers(rows: list[Row], long: Sequence[str]) -> Table:
-    """Return the least seconds of one worker and of two, and how often one is in the other."""
+    """Return a table of the least seconds of one worker and of two, and their ratio."""
     body = []
     for dataset in long:
         alone = _least(rows, dataset, WORKERS[0])

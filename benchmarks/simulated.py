@@ -1,6 +1,6 @@
-"""A decoder that costs next to nothing: it knows all hypotheses it can ever give, and gives the n best.
+"""A simulated decoder: it returns the n best of a fixed set of hypotheses, at almost no cost and without search errors.
 
-What it knows are the lists of several runs of a real decoder, joined. Its search has no errors.
+The set is the union of the lists of several runs of a real decoder.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from lpmert.search.method import Method
 RUNS = (3, 5, 7)
 N_TRAIN = 150
 SIZE = 20
-"""Hypotheses of a sentence that the decoder is asked for."""
+"""Hypotheses of each sentence that the decoder returns."""
+
 SMALL = ("Distortion0_0", "LM0_0", "WordPenalty0_0", "PhrasePenalty0_0", *(f"TranslationModel0_{k}" for k in range(4)))
 """The features of a translation system without its lexical reordering."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """All hypotheses of the sentences to tune on, and those of two test sets."""
+    """All hypotheses of the sentences to tune on, and of two test sets."""
 
     train: NBest
     tests: tuple[NBest, NBest]
 
     @property
     def first_weights(self) -> dict[str, float]:
-        """Weights to decode with first: equal ones, for features brought to the same spread within lists."""
+        """Weights of the first decoding: equal ones for features of equal spread within lists."""
         return dict(zip(self.train.names, (1.0 / datasets.spread_within(self.train)).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Gives of each list the hypotheses that score best, the first one of equals before."""
+    """Returns the best hypotheses of each list, equal ones in order."""
 
     everything: NBest
 
@@ -77,7 +78,7 @@ def whole_tuning(
     metric: str = "bleu",
     search_seconds: float | None = None,
 ) -> lpmert.Looped:
-    """Return a whole tuning with the simulated decoder: until no list grows, or for so many iterations."""
+    """Tune with the simulated decoder until no list grows, or for this many iterations."""
     return lpmert.loop(
         Simulated(data.train),
         data.first_weights,
@@ -94,12 +95,12 @@ def whole_tuning(
 
 @dataclass(frozen=True)
 class Loop(Unlimited):
-    """A whole tuning with one method as a solver; told: what a row keeps of it as counters and as details."""
+    """A whole tuning with one method, as a solver; summary: returns the counters and the details of its row."""
 
     name: str
     method: Method
     iterations: int
-    told: Callable[[lpmert.Looped], tuple[Mapping[str, int], Mapping[str, Any]]]
+    summary: Callable[[lpmert.Looped], tuple[Mapping[str, int], Mapping[str, Any]]]
     metric: str = "bleu"
     search_seconds: float | None = None
 
@@ -111,7 +112,7 @@ class Loop(Unlimited):
         """Tune until the loop ends."""
         more: dict[str, Any] = {"metric": self.metric, "search_seconds": self.search_seconds}
         found = whole_tuning(data, self.method, self.iterations, seed, time_limit, **more)
-        return Answer(found.weights, "finished" if found.finished else "heuristic", None, *self.told(found))
+        return Answer(found.weights, "finished" if found.finished else "heuristic", None, *self.summary(found))
 
 
 @cache
@@ -131,7 +132,7 @@ def _sentences(names: tuple[str, ...]) -> Sentences:
 
 
 def translations(names: Sequence[str] = ()) -> Dataset:
-    """Return the sentences of a translation system, with some of its features or all."""
+    """Return the sentences of a translation system, with the features of these names, or all."""
     size = f"{len(names)}" if names else "14"
     return Dataset(f"swahili decoder, {size} features", partial(_sentences, tuple(names)), _skip)
 
@@ -139,14 +140,14 @@ def translations(names: Sequence[str] = ()) -> Dataset:
 @cache
 def _single_sentences(names: tuple[str, ...], begin: int, end: int) -> Sentences:
     whole = _sentences(names)
-    part = whole.train.restrict(slice(begin, end))
-    losses = 1.0 - datasets.sentence_bleu(part.statistics)
-    train = NBest(part.dense_features(), part.offsets, losses[:, None], part.names, part.list_ids)
+    lists = whole.train.restrict(slice(begin, end))
+    losses = 1.0 - datasets.sentence_bleu(lists.statistics)
+    train = NBest(lists.dense_features(), lists.offsets, losses[:, None], lists.names, lists.list_ids)
     return Sentences(train, whole.tests)
 
 
 def of_single_sentences(names: Sequence[str], begin: int, end: int) -> Dataset:
-    """Return some of the sentences to tune on, each with a loss of its own, 1 - sentence BLEU+1, and whole tests."""
+    """Return some of the sentences to tune on, with 1 - sentence BLEU+1 as their loss, and the whole test sets."""
     name = f"swahili decoder, {len(names)} features, sentences {begin}:{end}"
     return Dataset(name, partial(_single_sentences, tuple(names), begin, end), _skip)
 

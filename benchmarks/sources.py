@@ -1,4 +1,4 @@
-"""Real lists of many kinds, for questions about unseen ones: choices, summaries, dialogues, translations, speech."""
+"""Real lists of many kinds, for questions about unseen lists: choices, summaries, dialogues, translations, speech."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lpmert.system.files import read_text
 
 @dataclass(frozen=True)
 class Source:
-    """Lists by name. n_train: how many of the n_lists weights are fitted to; load and skip: as of a data set."""
+    """Lists by name. n_train: how many of the n_lists weights are fitted to; load, skip: as of `Dataset`."""
 
     name: str
     n_lists: int
@@ -41,7 +41,7 @@ def _lists(features: Sequence[Sequence[float]], losses: Sequence[float], sizes: 
 
 
 def _alternatives(file: str, choice: str, costs: Callable[[Mapping[str, str], str], list[float]]) -> NBest:
-    """Return cases with all alternatives in columns: their costs and a constant each but for the last."""
+    """Return cases from a table with one row each; features: costs, and constants of all alternatives but the last."""
     rows = _rows(file)
     names = [name.partition(".")[2] for name in rows[0] if name.startswith(("ic.", "ich."))]
     constants = np.eye(len(names))[:, :-1].tolist()
@@ -51,7 +51,7 @@ def _alternatives(file: str, choice: str, costs: Callable[[Mapping[str, str], st
 
 @cache
 def _cooling() -> NBest:
-    """Return the choice of heating and cooling, with the cost of the cooling in that of the systems that have it."""
+    """Return choices of heating and cooling; the cost of systems with cooling includes that of the cooling."""
 
     def costs(row: Mapping[str, str], name: str) -> list[float]:
         cooled = len(name) == 3
@@ -71,7 +71,7 @@ def _heating() -> NBest:
 
 @cache
 def _modes() -> NBest:
-    """Return the cases with all four modes of travel: cost, times, frequency, constants, and what goes with flying."""
+    """Return the cases with all four modes of travel: cost, times, frequency, constants, interactions with flying."""
     cases = [list(group) for _, group in groupby(_rows("discrete-choice/ModeCanada.csv.xz"), lambda row: row["case"])]
     cases = [rows for rows in cases if rows[0]["noalt"] == "4"]
     modes = ("train", "air", "bus")
@@ -99,7 +99,7 @@ def _trains() -> NBest:
 
 @cache
 def _judged(file: str, key: str, columns: tuple[int, int], human: str, best: float) -> NBest:
-    """Return outputs of several systems, with automatic scores in these columns, and best minus what people thought."""
+    """Return outputs of several systems with automatic scores in these columns; loss: `best` minus the human score."""
     rows = _rows(file, "\t")
     names = [name for name in list(rows[0])[slice(*columns)] if name != "pred_overall"]
     sizes = [len(list(group)) for _, group in groupby(rows, lambda row: row[key])]
@@ -109,7 +109,7 @@ def _judged(file: str, key: str, columns: tuple[int, int], human: str, best: flo
 
 @cache
 def _hansard() -> NBest:
-    """Return translations with 22 features, and 1 - sentence BLEU+1."""
+    """Return translations with 22 features, and 1 - sentence BLEU+1 as loss."""
     rows = [row for row in _rows("portage-hansard-100best/dev2.nbest.tsv.xz", "\t") if row["text"]]
     names = [name for name in rows[0] if name not in ("sent", "text")]
     sizes = [len(list(group)) for _, group in groupby(rows, lambda row: row["sent"])]

@@ -1,4 +1,4 @@
-"""What single stages of the way from a file to a proof cost: reading, canonical form, first weights, bound, proof."""
+"""What each stage from a file to a proof costs: reading, canonical form, first weights, first bound, proof."""
 
 from __future__ import annotations
 
@@ -7,32 +7,29 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import lpmert
-from benchmarks import datasets, machine
+from benchmarks import machine
 from benchmarks.harness import Answer, Judgement, Unlimited
-from benchmarks.lists import Poses
+from benchmarks.lists import HasProblem, warm_up
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve
 
 CANONICAL, WEIGHTS, BOUND, PROOF = "canonical form", "first weights", "first bound", "proof"
 STAGES = (CANONICAL, WEIGHTS, BOUND, PROOF)
-"""In their order; each begins where the one before it ends. The proof holds the report of the result, too."""
-
+"""In their order; each begins where the last one ends. The proof includes making the result."""
 
 CUT_SHORT = "cut short"
 
 
 class Stopwatch:
-    """Seconds of the wall and of the processor, and the peak of memory, from one stage to the next."""
+    """Wall-clock seconds, processor seconds and peak memory of each stage."""
 
     def __init__(self) -> None:
         self.parts: dict[str, Mapping[str, float | None]] = {}
@@ -43,7 +40,7 @@ class Stopwatch:
         self._wall, self._processor = time.perf_counter(), machine.processor_seconds()
 
     def end(self, name: str) -> None:
-        """End the stage that runs and begin the next one. held: what the process held at the peak, with all else."""
+        """End the running stage and begin the next one; held_bytes: all that the process held at the peak."""
         seconds, processor = time.perf_counter() - self._wall, machine.processor_seconds() - self._processor
         peak, held = self._memory.bytes(), self._memory.held
         self.parts[name] = {
@@ -57,7 +54,7 @@ class Stopwatch:
 
 @dataclass
 class File:
-    """Lists in a file of this format, written before the clock starts; what was read has to be what was written."""
+    """Lists in a file of this format, written before the clock starts, and to be read unchanged."""
 
     format: str
     read: NBest | None = None
@@ -70,7 +67,7 @@ class File:
         return f"a file, {self.format}"
 
     def prepare(self, data: NBest) -> None:
-        """Write the file, into a folder that goes with this process."""
+        """Write the file into a folder that is deleted with this process."""
         self._folder = tempfile.TemporaryDirectory()
         self.path = Path(self._folder.name) / f"lists.{self.format}"
         lpmert.write(data, self.path)
@@ -84,12 +81,12 @@ class File:
         for name in ("features", "offsets", "statistics"):
             if not np.array_equal(getattr(read, name), getattr(data, name)):
                 raise ValueError(f"{self.format}: the {name} that were read are not those that were written")
-        return Judgement(None, None, {"file_bytes": path.stat().st_size})
+        return Judgement(details={"file_bytes": path.stat().st_size})
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads a file, as every command does."""
+    """Reads a file as every command does."""
 
     name: str = "read"
 
@@ -124,23 +121,23 @@ class Reader:
 
 @dataclass(frozen=True)
 class Staged(Unlimited):
-    """`cells` from the arrays to the proof, stage by stage."""
+    """`cells` from arrays to the proof, stage by stage."""
 
     name: str = "cells"
 
     def warm_up(self) -> None:
-        """Solve a toy."""
-        warm_up_cells()
+        """Solve toy lists."""
+        warm_up(Cells())
 
-    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve, and look at the clock between the stages."""
+    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Solve, and measure each stage."""
         watch = Stopwatch()
         problem = objective.problem(data)
         watch.end(CANONICAL)
         result = solve(Cells(), problem, Limits(time_limit=time_limit), _between(watch), seed)
         if result.status.proved:
             watch.end(PROOF)
-        else:  # a stage that a limit ended is no stage
+        else:
             watch.end(CUT_SHORT)
         held = [part["held_bytes"] for part in watch.parts.values()]
         canonical = problem.canonical
@@ -153,31 +150,25 @@ class Staged(Unlimited):
         )
 
 
-@cache
-def warm_up_cells() -> None:
-    """Let `cells` sum losses on toys of few features and of many, once a process."""
-    for n_features in (3, 6):
-        solve(Cells(), Problem(datasets.generated(20, 8, n_features).load()))
-
-
 def _between(watch: Stopwatch) -> Callable[[Progress], None]:
-    """Return a callback that ends the stage of the first weights, and that of the first bound: the first one that is
-    above what every search begins with, the least loss of each list.
+    """Return a callback that ends the stages of the first weights and of the first bound.
+
+    A search begins with the sum of the least losses as its bound; the first bound is the first one above that.
     """
     first: list[float | None] = []
 
-    def look(point: Progress) -> None:
+    def on_progress(point: Progress) -> None:
         if not first:
             first.append(point.lower_bound)
             watch.end(WEIGHTS)
         elif BOUND not in watch.parts and point.lower_bound is not None and point.lower_bound > (first[0] or 0.0):
             watch.end(BOUND)
 
-    return look
+    return on_progress
 
 
 def _sizes(data: NBest) -> dict[str, int]:
-    """Return what is counted of lists, and the bytes of their arrays."""
+    """Return the numbers of lists and hypotheses, and the bytes of the arrays."""
     arrays = data.dense_features(), data.offsets, data.statistics
     return {
         "lists": data.n_lists,

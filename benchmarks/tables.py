@@ -1,4 +1,4 @@
-"""What reports are made of: tables and figures with a title and a note."""
+"""The parts of reports: tables and figures, each with a title and a note."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure by name; draw: fills an empty one of matplotlib; size: in inches."""
+    """A figure. name: of its file; draw: draws it on an empty figure of matplotlib; size: in inches."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class Figure:
 
 
 def number(value: float | None, digits: int = 6) -> str:
-    """Return a number with so many significant digits, or a dash."""
+    """Return a number with this many significant digits, or a dash."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.{digits}g}"

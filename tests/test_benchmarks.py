@@ -20,7 +20,7 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions,
 from benchmarks.lists import Loss
 from benchmarks.parses import best_trees, parse_lists, read_sentences
 from benchmarks.rows import Row, read_rows
-from benchmarks.runner import Wishes, run
+from benchmarks.runner import RunOptions, run
 from benchmarks.suites import quick, unseen
 from benchmarks.suites.risk import log_bleu_slopes
 from lpmert import NBest
@@ -80,7 +80,7 @@ def toy_benchmark(solver: Guess, optimum: float | None = None) -> Benchmark:
 
 def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> None:
     # weights (1, 0) choose a hypothesis of loss 0 and one of loss 3, whatever the solver claims
-    run(toy_benchmark(Guess((1.0, 0.0), lower_bound=0.0)), Wishes(), tmp_path, print)
+    run(toy_benchmark(Guess((1.0, 0.0), lower_bound=0.0)), RunOptions(), tmp_path, print)
     (row,) = read_rows(tmp_path / "toy.jsonl").values()
     assert row.loss == 3.0
     assert row.gap_abs == 3.0
@@ -107,12 +107,12 @@ def test_what_contradicts_a_known_optimum_is_found(
 
 
 @pytest.mark.parametrize(
-    ("wishes", "least"),
+    ("options", "least"),
     [(("--dataset", "counts-*", "--solver", "[!e]*"), 4), ((), 20)],
     ids=["some", "all"],
 )
-def test_every_method_still_proves_the_known_optima(wishes: tuple[str, ...], least: int, tmp_path: Path) -> None:
-    found = CliRunner().invoke(main, ["run", "quick", *wishes, "--rows", str(tmp_path)])
+def test_every_method_still_proves_the_known_optima(options: tuple[str, ...], least: int, tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["run", "quick", *options, "--rows", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.count(": optimal") > least
 
@@ -127,7 +127,7 @@ def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(objective: L
     assert optimum == pytest.approx(float(least), abs=1e-12)
 
 
-def test_proofs_that_disagree_are_told() -> None:
+def test_rows_that_contradict_a_proof_are_found() -> None:
     proof = row_of(solver="one", status="optimal", loss=3.0, lower_bound=3.0)
     fine = row_of(solver="two", status="heuristic", loss=4.0, lower_bound=None)
     assert not list(disagreements([proof, fine], 1e-9))

@@ -1,4 +1,4 @@
-"""The benchmarks by name; each module of this package has one, called BENCHMARK."""
+"""The benchmarks by name; each module of this package defines one, BENCHMARK."""
 
 from __future__ import annotations
 

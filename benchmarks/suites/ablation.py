@@ -1,4 +1,4 @@
-"""What each addition to LP-MERT saves, and its combinations by length as in the paper's Table 1."""
+"""What each addition to LP-MERT saves, and the combinations it tests by length, as in the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
-from benchmarks.plots import legend
+from benchmarks.plots import bars, legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.auto import Auto
@@ -27,7 +27,7 @@ def _with(**switches: bool | str) -> LpMert:
 
 
 SETS = {(0, 8): 4.948169, (8, 16): 4.641196, (16, 24): 5.091451, (24, 32): 5.890797}
-"""Lists, and their optimum as the prototypes proved it."""
+"""Sets of lists, and their optima as proved by prototypes."""
 
 LENGTHS = (8, 4, 2, 1)
 ALL_ON, ALL_OFF, AS_PUBLISHED = "all on", "all off", "as published"
@@ -40,11 +40,12 @@ VARIANTS = {
     AS_PUBLISHED: LpMert(published=True),
 }
 PAPER = {8: 639_960, 4: 134_454, 2: 49_969, 1: 1_059}
+"""Combinations that the paper tests, by length."""
+
 PAPER_COMBINATIONS = 1.33e20
 
-
 STRICT = "strict, HiGHS"
-WAY = {
+STEPS = {
     AS_PUBLISHED: LpMert(published=True),
     STRICT: _with(**dict.fromkeys(SWITCHES, False), lp="highs"),
     "least norm": _with(**dict.fromkeys(SWITCHES, False)),
@@ -59,21 +60,22 @@ WAY = {
 }
 """From the paper to today's default, each step with all before it."""
 
-WAY_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
-WAY_SECONDS = 60.0
+STEP_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+STEP_SECONDS = 60.0
 
 
-def way_lists(size: int) -> Dataset:
+def step_lists(size: int) -> Dataset:
     """Return the first lists of one set."""
     return datasets.swahili(slice(0, size), n_features=8)
 
 
 def tasks() -> Iterator[Task]:
-    """Yield each set with each variant; those that save nothing get more time. Then each step, with more lists."""
-    for label, method in WAY.items():
+    """Yield each step with more and more lists, then each set with each variant, with more time for the slow ones."""
+    for label, method in STEPS.items():
         easier = None
-        for size in WAY_SIZES:
-            task = Task(way_lists(size), Loss(), Solve(method, f"step: {label}"), time_limit=WAY_SECONDS, easier=easier)
+        for size in STEP_SIZES:
+            solver = Solve(method, f"step: {label}")
+            task = Task(step_lists(size), Loss(), solver, time_limit=STEP_SECONDS, easier=easier)
             easier = task.key
             yield task
     for (first, last), optimum in SETS.items():
@@ -85,8 +87,8 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield a table of all runs, the combinations by length beside the paper's, and the programs as bars."""
-    yield from _way(rows)
+    """Yield tables of the steps, of all variants and of combinations by length, and linear programs as bars."""
+    yield from _steps(rows)
     body = []
     for row in (one for one in rows if one.solver in VARIANTS):
         mark = ">" if row.cut_short else ""
@@ -111,10 +113,10 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     yield Figure("ablation", "Linear programs by variant", lambda canvas: _bars(canvas, rows), size=(7.5, 3.8))
 
 
-def _way(rows: list[Row]) -> Iterator[Table]:
-    """Yield what each step from the paper to today's default costs on four lists, and how many lists it solves."""
+def _steps(rows: list[Row]) -> Iterator[Table]:
+    """Yield the costs of each step from the paper to today's default, and how many lists it solves."""
     body = []
-    for label in WAY:
+    for label in STEPS:
         mine = {row.counters["lists"]: row for row in find(rows, solver=f"step: {label}")}
         if not mine:
             continue
@@ -143,7 +145,7 @@ def _tested(row: Row) -> list[int]:
 
 
 def _by_length(rows: list[Row]) -> Iterator[Table]:
-    """Yield the paper's Table 1 with ours beside it."""
+    """Yield the paper's Table 1 with our numbers beside."""
     body = [
         [
             "Galley and Quirk: S = 8, D = 13, N about 374",
@@ -169,26 +171,12 @@ def _by_length(rows: list[Row]) -> Iterator[Table]:
 
 def _bars(canvas: Canvas, rows: list[Row]) -> None:
     axes = canvas.subplots()
-    names = list(dict.fromkeys(row.dataset for row in rows if row.solver in VARIANTS))
-    height = 0.8 / len(names)
-    variants = [label for label in VARIANTS if find(rows, solver=label)]
-    for place, name in enumerate(names):
-        for level, label in enumerate(variants):
-            for row in find(rows, dataset=name, solver=label):
-                axes.barh(
-                    level + (place - (len(names) - 1) / 2) * height,
-                    row.counters["lps"],
-                    height,
-                    color=f"C{place}",
-                    alpha=0.4 if row.cut_short else 1.0,
-                    label=name if level == 0 else None,
-                )
-    axes.set_xscale("log")
+    names = dict.fromkeys(row.dataset for row in rows if row.solver in VARIANTS)
+    labels = [label for label in VARIANTS if find(rows, solver=label)]
+    groups = {name: {label: find(rows, dataset=name, solver=label) for label in labels} for name in names}
+    bars(axes, groups, lambda row: float(row.counters["lps"]))
     axes.set_xlabel("linear programs (pale: so many when the time limit ended the run)")
-    axes.set_yticks(range(len(variants)), variants, fontsize=8)
-    axes.invert_yaxis()
     legend(axes, 8)
-    axes.grid(axis="x", alpha=0.3)
 
 
 BENCHMARK = Benchmark(

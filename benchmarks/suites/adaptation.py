@@ -1,6 +1,6 @@
 """Kana-kanji conversion adapted to other texts, and learning curves by line search, after Gao and others.
 
-The background is the converter's score and a bigram model of one kind of manuals; it is adapted to other kinds.
+The background, the converter's score and a bigram model of one kind of manuals, is adapted to other kinds.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ DOMAINS = {
 }
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 """Weights of the language model beside the converter's score."""
+
 PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-"""Words that the background counts for, in MAP adaptation."""
+"""Masses of the background as a prior in MAP adaptation, in words."""
+
 KEPT = (100, 300, 1000)
 TIME_LIMIT = 120.0
 PAPER = {
@@ -60,7 +62,7 @@ PAPER = {
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Sentences of one kind: their lists, the words of every conversion, and those of the best one of each list."""
+    """Sentences of one kind: their lists, the words of every conversion, and the words of the best one of each list."""
 
     lists: NBest
     words: Sequence[Sequence[str]]
@@ -77,7 +79,7 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """Background, sentences to adapt to, and others of the same kind."""
+    """The background, the sentences to adapt to, and held-out ones of the same kind."""
 
     background: Texts
     train: Texts
@@ -85,7 +87,7 @@ class Adaptation:
 
 
 def scored(texts: Texts, model: Probability, share: float) -> FloatArray:
-    """Return the converter's score of every conversion plus a share of its log10-probability in a model."""
+    """Return the converter's score of every conversion plus `share` times its log10 probability in a model."""
     base: FloatArray = _sparse_features(texts)[:, [0]].toarray().ravel()
     if share == 0.0:
         return base
@@ -100,20 +102,20 @@ def errors(texts: Texts, scores: FloatArray) -> float:
 
 
 def halves_of(texts: Texts) -> list[tuple[Texts, Texts]]:
-    """Return every other sentence and the rest, both ways round."""
+    """Return every other sentence and the rest, in both orders."""
     order = np.arange(texts.lists.n_lists)
     one, other = texts.part(order[::2]), texts.part(order[1::2])
     return [(one, other), (other, one)]
 
 
 def background_share(background: Texts) -> float:
-    """Return the share of the language model that errs least on the half of the background that it has not seen."""
-    parts = [(background_model(one.best), other) for one, other in halves_of(background)]
-    return min(SHARES, key=lambda share: sum(errors(other, scored(other, model, share)) for model, other in parts))
+    """Return the share with the fewest errors on the half of the background that the language model has not seen."""
+    pairs = [(background_model(one.best), other) for one, other in halves_of(background)]
+    return min(SHARES, key=lambda share: sum(errors(other, scored(other, model, share)) for model, other in pairs))
 
 
 def baseline(data: Adaptation) -> tuple[Probability, float]:
-    """Return the background alone, which knows nothing of the sentences to adapt to."""
+    """Return the background model and its share, without adaptation."""
     return _background(data.background)
 
 
@@ -123,13 +125,13 @@ def _background(texts: Texts) -> tuple[Probability, float]:
 
 
 def adapted(data: Adaptation) -> tuple[Probability, float]:
-    """Return the MAP estimate: the background as a prior; its mass and the share by cross-validation within."""
+    """Return the MAP estimate, with the background as a prior; cross-validation chooses its mass and the share."""
     background, _ = baseline(data)
-    parts = halves_of(data.train)
+    pairs = halves_of(data.train)
 
     def wrong(setting: tuple[float, float]) -> float:
         mass, share = setting
-        return sum(errors(other, scored(other, Bigrams(one.best, background, mass), share)) for one, other in parts)
+        return sum(errors(other, scored(other, Bigrams(one.best, background, mass), share)) for one, other in pairs)
 
     mass, share = min(product(PRIORS, SHARES), key=wrong)
     return Bigrams(data.train.best, background, mass), share
@@ -137,14 +139,14 @@ def adapted(data: Adaptation) -> tuple[Probability, float]:
 
 @dataclass(frozen=True)
 class Adapted(Unprepared):
-    """Wrong characters of the sentences that nothing was adapted to."""
+    """Wrong characters of the sentences to adapt to, and of the held-out ones beside."""
 
     name: str = "character errors"
 
     def judge(self, data: Adaptation, answer: Answer) -> Judgement:
-        """Count the errors of the conversions with the highest of the scores, which the answer has for both parts."""
+        """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         scores = np.split(answer.weights, [data.train.lists.n_hypotheses])
         own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
         return Judgement(own, own, {"held_out_loss": other})
@@ -166,7 +168,7 @@ class Model(Unlimited):
 
 @dataclass(frozen=True)
 class Discriminative(Unlimited):
-    """A method that learns weights of words and of pairs of words beside the score of the background."""
+    """A method that learns weights of words and word pairs beside the score of the background."""
 
     name: str
     train: Callable[[NBest], Trained]
@@ -189,7 +191,7 @@ def _sparse_features(texts: Texts) -> Any:
 
 
 def _based_on(texts: Texts, scores: FloatArray) -> NBest:
-    """Return lists whose first feature are these scores [M]."""
+    """Return the lists with these scores [M] as their first feature."""
     from scipy.sparse import coo_array, hstack
 
     features: Any = hstack([coo_array(scores[:, None]), _sparse_features(texts)[:, 1:]], format="csr")
@@ -206,14 +208,14 @@ LEARNERS = (
 
 @dataclass(frozen=True)
 class BySearch(Unprepared):
-    """Wrong characters after each line search that changed a weight, of the training half and of the held-out one."""
+    """Wrong characters of both halves after each line search that changed a weight."""
 
     name: str = "character errors by line search"
 
     def judge(self, data: Halves, answer: Answer) -> Judgement:
-        """Decode both halves with each of the weights [n, D]."""
+        """Decode both halves with each row of the weights [n, D]."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         own, other = ([decoded_loss(one, row) for row in answer.weights] for one in (data.train, data.test))
         return Judgement(own[-1], own[-1], {"training": own, "held_out": other})
 
@@ -226,7 +228,7 @@ class Curve(Unlimited):
 
     @property
     def name(self) -> str:
-        """How many features are selected."""
+        """The number of selected features."""
         return f"msr, {self.kept} features"
 
     def warm_up(self) -> None:
@@ -234,28 +236,29 @@ class Curve(Unlimited):
         self._snapshots(toy_lists())
 
     def solve(self, data: Halves, _objective: BySearch, _seed: int, _time_limit: float) -> Answer:
-        """Learn from the training half, and return all weights on the way [n, D]."""
+        """Learn from the training half, and return all weights on the path [n, D]."""
         places, weights = self._snapshots(data.train)
         return Answer(weights, "heuristic", None, {"line_searches": places[-1]}, {"searches": places})
 
     def _snapshots(self, nbest: NBest) -> tuple[list[int], FloatArray]:
+        """Return the numbers of line searches after which weights changed, and the weights [n, D]."""
         lists, base = sparse_lists(nbest, None, None)
         search = SparseLineSearch(lists)
-        met: list[FloatArray] = []
+        path: list[FloatArray] = []
 
-        def seen() -> bool:
-            if not met or not np.array_equal(met[-1], search.weights):
-                met.append(search.weights.copy())
+        def record() -> bool:
+            if not path or not np.array_equal(path[-1], search.weights):
+                path.append(search.weights.copy())
             else:
-                met.append(met[-1])
+                path.append(path[-1])
             return False
 
-        counters = MinimumSampleRisk(kept=self.kept).descend(search, seen)
-        met = [*met[len(met) - counters["line_searches"] :], search.weights]  # asked once before each search
-        places = [k for k, row in enumerate(met) if k in (0, len(met) - 1) or row is not met[k - 1]]
-        chosen = np.array([met[k] for k in places])
-        chosen[:, base] = 1.0
-        return places, chosen
+        counters = MinimumSampleRisk(kept=self.kept).descend(search, record)
+        path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
+        places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
+        weights = np.array([path[k] for k in places])
+        weights[:, base] = 1.0
+        return places, weights
 
 
 CURVES = tuple(Curve(kept) for kept in KEPT)
@@ -290,7 +293,7 @@ def _adaptation(domain: str, number: int) -> Adaptation:
 
 
 def domain_fold(domain: str, number: int) -> Dataset:
-    """Return the sentences of a kind but one fold to adapt to, and that fold held out."""
+    """Return all folds of a kind but one to adapt to, and that fold held out."""
     name = f"ime-kkc, {BACKGROUND} to {domain}, fold {number}"
     return Dataset(name, partial(_adaptation, domain, number), partial(datasets.missing, FOLDER))
 
@@ -306,7 +309,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield error rates by kind of text, the paper's, and errors by round."""
+    """Yield errors by kind of text, the paper's error rates, and errors by line search."""
     body = []
     for solver in (*MODELS, *LEARNERS):
         cells = []
@@ -337,7 +340,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def by_search(row: Row, side: str, places: Sequence[int]) -> FloatArray:
-    """Return the errors of a run after so many line searches each."""
+    """Return the errors of a run after these numbers of line searches."""
     last = np.searchsorted(row.details["searches"], places, side="right") - 1
     return np.array(row.details[side], dtype=np.float64)[last]
 

@@ -1,5 +1,5 @@
-"""Minimum risk annealing in the growing loop of decoding and tuning, after Smith and Eisner: by iteration, by first
-temperature and by restarts.
+"""Minimum risk annealing in the loop of decoding and tuning, after Smith and Eisner: by iteration and by first
+temperature, beside line searches by restarts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ITERATIONS = 8
 TIME_LIMIT = 120.0
 SEEDS = tuple(range(5))
 MOST_RESTARTS = 20
-"""With more, one seed has to do."""
+"""Line searches with more restarts run with one seed only."""
 
 METHODS: dict[str, Method] = {
     "likelihood": Likelihood(),
@@ -47,14 +47,14 @@ DRAWN = ("likelihood", "line search, 1 start", "line search, 20 restarts", "anne
 
 @dataclass(frozen=True)
 class ByIteration(Unprepared):
-    """Corpus BLEU of what the decoder gives out, and of both test sets together, in each iteration and at the best."""
+    """Corpus BLEU of the decoder's output, and of both test sets together, in each iteration and in the best one."""
 
     name: str = "bleu"
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
-        """Decode with the weights of all iterations."""
+        """Decode with the weights of each iteration."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         test = data.tests[0].merge(data.tests[1])
         tuned, held_out = (
             [Problem(one, "bleu").evaluate(np.array(weights)).score for weights in answer.details["weights"]]
@@ -65,8 +65,8 @@ class ByIteration(Unprepared):
         return Judgement(best.loss, best.score, {**details, "test_score": held_out[tuned.index(max(tuned))]})
 
 
-def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return how far the loop came, and the weights of all iterations."""
+def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the size of the loop, and the weights of all iterations."""
     weights = [[*one.weights.values()] for one in found.iterations]
     return {"iterations": len(weights), "best": found.best, "pool": found.iterations[-1].hypotheses}, {
         "weights": weights
@@ -74,14 +74,14 @@ def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every method, with several seeds where it draws a few random starts."""
+    """Yield every method, with several seeds if it draws a few random starts."""
     for name, method in METHODS.items():
         for seed in SEEDS if isinstance(method, Och) and 0 < method.restarts <= MOST_RESTARTS else SEEDS[:1]:
-            yield Task(translations(), ByIteration(), Loop(name, method, ITERATIONS, told), seed, TIME_LIMIT)
+            yield Task(translations(), ByIteration(), Loop(name, method, ITERATIONS, summary), seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield where loops end, and BLEU by iteration."""
+    """Yield the outcomes of the loops, and BLEU by iteration."""
     body = []
     for name in METHODS:
         mine = find(rows, solver=name)

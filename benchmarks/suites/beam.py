@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
-from benchmarks.lists import Loss, Poses, Solve, line_search_weights, warm_up
+from benchmarks.lists import HasProblem, Loss, Solve, line_search_weights, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
@@ -37,20 +37,20 @@ FEW = (4, 8, 16, 32, 64, 128, 250)
 """Numbers of lists on which all beams are run to their ends, from good weights and from weak ones."""
 
 TO_THE_END = 600.0
-"""Processor seconds for a beam; none needed as many."""
+"""Processor seconds for a beam; none needs as many."""
 
 POWELL = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
 ENDLESS = Solve(Och(directions="powell", restarts=10**9), "Powell, restarts without end")
 BOUNDED = Solve(Auto(), "auto")
 PAPER = {32: 2.32, 64: 1.59, 128: 1.29, 256: 0.98, 512: 0.56, 1024: 0.23}
-"""BLEU that the beam gained on 1D-MERT, by number of lists."""
+"""BLEU that the beam gained over 1D-MERT, by number of lists."""
 
 
 @dataclass(frozen=True)
 class FromStart(Unlimited):
-    """A beam that starts from weights of its own, and whose limit counts processor seconds.
+    """A beam from given first weights, with a limit in processor seconds.
 
-    weak: from equal weights, for features of equal spread, rather than from those of line searches.
+    weak: whether these are equal weights, for features of equal spread, instead of those of line searches.
     """
 
     beam: int
@@ -65,8 +65,8 @@ class FromStart(Unlimited):
         """Load what linear programs and line searches need."""
         warm_up(Beam(self.beam))
 
-    def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
-        """Search pass by pass, or until the time is over, in processor seconds."""
+    def solve(self, data: NBest, objective: HasProblem, _seed: int, time_limit: float) -> Answer:
+        """Search pass by pass, for so many processor seconds at most."""
         problem = objective.problem(data)
         form = problem.canonical
         if self.weak:
@@ -88,12 +88,12 @@ WEAK, GOOD = ({beam: FromStart(beam, weak) for beam in ALL_BEAMS} for weak in (T
 
 
 def lists(size: int) -> Dataset:
-    """Return so many lists of one run, or those of two runs where one has too few."""
+    """Return this many lists of one run, or of two runs if one has too few."""
     return datasets.swahili(slice(0, size)) if size <= datasets.SWAHILI_LISTS else datasets.swahili_twice(size)
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every size with every solver; restarts and exact search use all of the time."""
+    """Yield every size with every solver; restarts and exact search use the whole time."""
     for size in SIZES:
         for seed in SEEDS:
             for solver in (POWELL, ENDLESS):
@@ -107,7 +107,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield what the beams reach beside line searches at the same time, what all reach in the end, and a figure."""
+    """Yield what beams reach beside line searches at equal time, what all reach in the end, and a figure."""
     body = []
     for size in SIZES:
         mine = find(rows, dataset=lists(size).name)
@@ -170,19 +170,19 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def points(losses: Sequence[float | None], size: int) -> float:
-    """Return the mean of sentence BLEU, 0 to 100, from sums of 1 - BLEU over so many lists."""
+    """Return mean sentence BLEU, 0 to 100, from sums of 1 - BLEU over this many lists."""
     return 100.0 * (1.0 - fmean(loss for loss in losses if loss is not None) / size)
 
 
 def loss_at(row: Row, time: float) -> float:
-    """Return the best loss that a run had found after so many seconds, or its first one."""
+    """Return the best loss of a run after so many seconds, or its first one."""
     trace = row.details["trace"]
     found: float = min((loss for when, _, loss in trace if when <= time), default=trace[0][2])
     return found
 
 
 def _starts(rows: list[Row]) -> Iterator[Table]:
-    """Yield what all beams make of weak weights and of good ones, and how their work grows with the lists."""
+    """Yield what all beams reach from weak and from good weights, and how their work grows with the lists."""
     body = []
     for beam in ALL_BEAMS:
         for size in FEW:
@@ -214,7 +214,7 @@ def _starts(rows: list[Row]) -> Iterator[Table]:
 
 
 def _bounds(rows: list[Row]) -> Iterator[Table]:
-    """Yield what restarts and exact search reach in the whole time, and the bound."""
+    """Yield what restarts and exact search reach in the whole time, and the proved bound."""
     body, limits = [], set()
     for size in SIZES:
         mine = find(rows, dataset=lists(size).name)

@@ -1,20 +1,19 @@
-"""`auto` beside each of our methods alone, at equal time: it should never be the worse one, in loss or in bound.
+"""`auto` beside each of our methods alone, at equal time: it should never be worse, in loss or in bound.
 
-Time is the processor's, so that a busy machine changes little. Each run is watched once, and read after 1, 5 and 20 s.
-Every kind of lists comes in two parts that share none: settings are chosen on the first alone.
+Time is processor time, so that a busy machine changes little. Each run records its loss and bound over time, which are
+compared after 1, 5 and 20 s. Each kind of lists has two disjoint sets; settings are chosen on the first alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from typing import Any
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Poses, Solve, thinned
+from benchmarks.lists import HasProblem, Loss, Solve, answer_of, thinned
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.tables import Table, number
@@ -24,19 +23,18 @@ from lpmert.methods.choices.choices import Choices
 from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.derivative_free import CmaEs
 from lpmert.methods.heuristic.och import Och
-from lpmert.model.nbest import NBest
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve
 
 TIMES = (1.0, 5.0, 20.0)
 _WAITING = 30
-"""Seconds of the wall clock for each of the processor's, after which a run ends in any case."""
+"""A run ends in any case after this many times its limit by the wall clock."""
 
 _ALIKE = 1e-9
 """Relative difference up to which two losses or bounds count as equal."""
 
 _SLIGHTLY = 0.01
-"""Relative difference up to which one is slightly worse."""
+"""Relative difference up to which one counts as slightly worse."""
 
 Point = tuple[float, float | None, float]
 """Seconds, bound and loss."""
@@ -44,10 +42,10 @@ Point = tuple[float, float | None, float]
 
 @dataclass(frozen=True)
 class Watched(Solve):
-    """A method whose trace and limit are in processor seconds of this process, from the problem's construction on."""
+    """A method whose trace and limit count processor seconds, from the construction of the problem on."""
 
-    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve until so many seconds of the processor are used up."""
+    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Solve until this many processor seconds are used up."""
         begin = time.process_time()
         trace: list[Point] = []
 
@@ -60,14 +58,9 @@ class Watched(Solve):
         limits = Limits(time_limit=_WAITING * time_limit)
         result = solve(self.method, objective.problem(data), limits, callback=watch, seed=seed)
         trace.append((time.process_time() - begin, result.lower_bound, result.loss))
-        status = result.status.name.lower()
-        return Answer(
-            weights=result.weights,
-            status="time_limit" if status == "callback" else status,
-            lower_bound=result.lower_bound,
-            counters=dict(result.counters),
-            details={"trace": thinned(trace)},
-        )
+        answer = answer_of(result)
+        status = "time_limit" if answer.status == "callback" else answer.status
+        return replace(answer, status=status, details={"trace": thinned(trace)})
 
 
 AUTO = Watched(Auto(), "auto")
@@ -83,20 +76,14 @@ SOLVERS = (
 
 def at(row: Row, seconds: float) -> tuple[float | None, float | None]:
     """Return the loss and the bound that a run had after so many seconds, `None` before its first."""
-    standing = [(loss, bound) for when, bound, loss in row.details["trace"] if when <= seconds]
-    return standing[-1] if standing else (None, None)
-
-
-@cache
-def _part(load: Callable[[], NBest], begin: int, end: int) -> NBest:
-    return load().restrict(slice(begin, end))
+    before = [(loss, bound) for when, bound, loss in row.details["trace"] if when <= seconds]
+    return before[-1] if before else (None, None)
 
 
 def _halves(dataset: Dataset, n_lists: int) -> Iterator[Dataset]:
-    """Yield the first and the second half of a set's lists, of which it has so many."""
+    """Yield the first and the second half of a set of so many lists."""
     for begin, end in ((0, n_lists // 2), (n_lists // 2, n_lists)):
-        load = partial(_part, dataset.load, begin, end)
-        yield replace(dataset, name=f"{dataset.name}, {begin}:{end}", load=load)
+        yield datasets.part(dataset, slice(begin, end), f"{dataset.name}, {begin}:{end}")
 
 
 def _sets() -> Iterator[tuple[Dataset, Loss]]:
@@ -128,14 +115,14 @@ CASES = tuple(_sets())
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every set with every method; one that cannot take a set is left out when it says so."""
+    """Yield every set with every method; those that cannot take a set are skipped."""
     for dataset, objective in CASES:
         for solver in SOLVERS:
             yield Task(dataset, objective, solver, 0, TIMES[-1])
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield a table for each time, and how often `auto` is the worse one."""
+    """Yield a table for each time, and how often `auto` is worse."""
     summary = []
     for seconds in TIMES:
         body = []
@@ -165,9 +152,9 @@ def render(rows: list[Row]) -> Iterator[Table]:
                 [
                     dataset.name,
                     "held out" if number_of_set % 2 else "",
-                    _told(loss, worse=more),
+                    _marked(loss, worse=more),
                     *_best(best),
-                    _told(bound, worse=less),
+                    _marked(bound, worse=less),
                     *_best(most),
                 ]
             )
@@ -185,7 +172,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
         yield Table("How often another method alone is better", counted, summary, note)
 
 
-def _told(value: float | None, *, worse: bool) -> str:
+def _marked(value: float | None, *, worse: bool) -> str:
     text = "-" if value is None else number(value, 6)
     return f"**{text}**" if worse else text
 

@@ -1,4 +1,4 @@
-"""The fewest wrong 0-1 predictions of a linear model, beside what two other fields compute them with.
+"""The fewest wrong 0-1 predictions of a linear model, beside the methods of two other fields.
 
 Sources: K. Florios and S. Skouras, Exact Computation of Max Weighted Score Estimators, Journal of Econometrics 146,
 2008, equations 5 to 8; X. He and M. A. Little, An efficient, provably exact, practical algorithm for the 0-1 loss
@@ -17,7 +17,7 @@ import pulp
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Solver, Task, Unlimited
-from benchmarks.lists import Loss, Poses, Solve
+from benchmarks.lists import HasProblem, Loss, Solve
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, number, seconds
@@ -28,18 +28,19 @@ from lpmert.model.nbest import NBest
 
 TIME_LIMIT = 20.0
 SIZES = (25, 50, 100, 200)
-"""Cases of the train trips, the first of them, beside all."""
+"""Numbers of cases of the train trips, the first ones; all of them are measured, too."""
 
 LARGEST_COEFFICIENT = 10.0
-"""Of all but the first, which is 1 or -1: as Florios and Skouras have it."""
+"""Limit of all coefficients but the first, which is 1 or -1, as Florios and Skouras have it."""
 
 _BLOCK = 1 << 12
 _VANISHED = 1e-9
 
 
 def differences(lists: NBest) -> tuple[FloatArray, FloatArray]:
-    """Return of lists of two, of which one is right, the features of that one minus those of the other [S, D], brought
-    to unit deviation, and the factors [D] that do so.
+    """Return features of the right hypothesis minus those of the wrong one, for lists of two, and their factors.
+
+    The differences [S, D] are scaled to unit deviation by the factors [D].
     """
     features, wrong = lists.dense_features(), lists.statistics[:, 0] > 0
     rows = features[np.flatnonzero(~wrong)] - features[np.flatnonzero(wrong)]
@@ -48,26 +49,26 @@ def differences(lists: NBest) -> tuple[FloatArray, FloatArray]:
 
 
 class OfPairs(Unlimited):
-    """A solver for two alternatives a case, one of them right."""
+    """A solver for cases of two alternatives, one of them right."""
 
     name: str
 
-    def skip(self, data: NBest, objective: Poses) -> str | None:
-        """Return why not: cases have more alternatives."""
+    def skip(self, data: NBest, objective: HasProblem) -> str | None:
+        """Return that cases have more alternatives, if so."""
         del objective
         return None if (np.diff(data.offsets) == 2).all() else "more than two alternatives a case"
 
 
 class MaximumScore(OfPairs):
-    """Florios and Skouras' program, by HiGHS: z of a case is 1 where its right alternative is no worse.
+    """The program of Florios and Skouras, by HiGHS: z of a case is 1 only if its right alternative is no worse.
 
-    One program for the first coefficient 1 and one for -1, features of unit deviation. Ties count as right, and weights
-    keep to a box: what it claims is no bound for all weights.
+    There is one program for the first coefficient 1 and one for -1, with features of unit deviation. Ties count as
+    right, and weights are within a box: its claim is no bound for all weights.
     """
 
     name = "maximum score program (Florios and Skouras), HiGHS"
 
-    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
+    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
         """Solve both programs, and return the better answer."""
         del objective, seed
         end = time.monotonic() + time_limit
@@ -96,48 +97,48 @@ class MaximumScore(OfPairs):
 
 
 class CellEnumeration(OfPairs):
-    """He and Little's idea in full, without pruning: every D - 1 cases span a plane; those on it may go either way.
+    """The enumeration of He and Little without pruning: every D - 1 cases span a plane, and may go either way.
 
-    Each plane's normal is scored on all cases, both signs, and the cases that span it count as right.
+    The normal of each plane is scored on all cases, with both signs; the cases that span it count as right.
     """
 
     name = "enumeration of cells (He and Little)"
 
-    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Score all planes, as far as time goes."""
+    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Score all planes until the time is up."""
         del objective, seed
         end = time.monotonic() + time_limit
         rows, scales = differences(data)
         _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
-        axes = axes[sizes > _VANISHED * sizes[0]]  # features that say the same span no plane
+        axes = axes[sizes > _VANISHED * sizes[0]]  # linearly dependent features span no plane
         rows = rows @ axes.T
         n, d = rows.shape
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
         best, weights, scored, ended = n, np.ones(d), 0, False
         planes = combinations(range(n), d - 1)
         while time.monotonic() < end:
-            some = np.array(list(islice(planes, _BLOCK)))
-            if not len(some):
+            block = np.array(list(islice(planes, _BLOCK)))
+            if not len(block):
                 ended = True
                 break
-            spans = rows[some]
+            spans = rows[block]
             normals = np.linalg.svd(spans)[2][:, -1]
             scores = normals @ rows.T
             scores[np.abs(scores) < _VANISHED] = 0.0
-            np.put_along_axis(scores, some, np.inf, axis=1)
+            np.put_along_axis(scores, block, np.inf, axis=1)
             for sign in (1.0, -1.0):
                 errors = (np.where(np.isinf(scores), 1.0, sign * scores) <= 0.0).sum(axis=1)
                 found = int(errors.argmin())
                 if errors[found] < best:
                     best = int(errors[found])
                     weights = self._inside(sign * normals[found], spans[found])
-            scored += len(some)
+            scored += len(block)
         status = "optimal" if ended else "time limit"
         return Answer(weights @ axes * scales, status, None, {"planes": scored}, {"claim": best})
 
     @staticmethod
     def _inside(normal: FloatArray, span: FloatArray) -> FloatArray:
-        """Return weights beside a plane's normal [D], at which the cases [D - 1, D] that span it are right."""
+        """Return weights next to the normal [D] of a plane, at which the cases [D - 1, D] that span it are right."""
         step = np.linalg.lstsq(span, np.ones(len(span)), rcond=None)[0]
         return np.asarray(normal + 1e-7 * step)
 
@@ -153,11 +154,11 @@ def _source(name: str) -> Source:
 
 def _first(source: Source, size: int | None) -> Dataset:
     name = source.name if size is None else f"{source.name}, first {size}"
-    return Dataset(name, partial(_cut, source.load, size), source.skip)
+    return datasets.part(Dataset(source.name, source.load, source.skip), slice(0, size), name)
 
 
 def _generated(size: int) -> Dataset:
-    """Return cases of two with four features, of which hidden weights explain which one is right, noise apart."""
+    """Return cases of two with four features; hidden weights and noise decide which one is right."""
     pairs = datasets.generated(size, 2, 4)
     return Dataset(f"{pairs.name}, 0-1", partial(_which_is_right, pairs.load))
 
@@ -168,11 +169,6 @@ def _which_is_right(load: Callable[[], NBest]) -> NBest:
     errors = pairs.statistics.reshape(-1, 2)
     first = errors[:, 0] <= errors[:, 1]
     return NBest(pairs.features, pairs.offsets, np.column_stack([~first, first]).ravel().astype(float))
-
-
-@cache
-def _cut(load: Callable[[], NBest], size: int | None) -> NBest:
-    return load().restrict(slice(0, size))
 
 
 DATASETS = (

@@ -4,19 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Near, Solve
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.lists import Loss, Solve, answer_of, line_search_weights
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
+from lpmert.api import minimize
+from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
+
+
+@dataclass(frozen=True)
+class Near(Loss):
+    """The loss of weights within a cosine around those that line searches find on the lists that `around` loads.
+
+    A cosine of -1 allows all weights. For one between -1 and 0, `problem` is about all weights, too: it stands for the
+    region only in `minimize`, which searches it in convex pieces.
+    """
+
+    cosine: float = 0.99
+    around: Callable[[], NBest] | None = None
+
+    @property
+    def name(self) -> str:
+        """The metric and the cosine."""
+        return f"{super().name}, cosine {self.cosine:g}"
+
+    def prepare(self, data: NBest) -> None:
+        """Find the weights at the centre."""
+        self._centre(data)
+
+    def problem(self, data: NBest) -> Problem:
+        """Return the problem within the cosine."""
+        return Problem(data, self.metric, region=self.cap(data) if self.cosine >= 0.0 else None)
+
+    def cap(self, data: NBest) -> Region:
+        """Return the region."""
+        return Region(cosine=self.cosine, around=dict(zip(data.names, self._centre(data).tolist(), strict=True)))
+
+    def judge(self, data: NBest, answer: Answer) -> Judgement:
+        """Decode with the weights; weights outside of the region have no loss."""
+        if answer.weights is not None and self.cosine < 0.0:
+            centre, weights = self._centre(data), np.asarray(answer.weights)
+            reached = weights @ centre / np.linalg.norm(weights) / np.linalg.norm(centre)
+            if reached < self.cosine - 1e-12:
+                return Judgement(details={"outside": True})
+        return super().judge(data, answer)
+
+    def _centre(self, data: NBest) -> FloatArray:
+        return line_search_weights(data if self.around is None else self.around())
+
+
+@dataclass(frozen=True)
+class SolveNear(Solve):
+    """A method of lpmert within a cosine."""
+
+    def solve(self, data: NBest, objective: Any, seed: int, time_limit: float) -> Answer:
+        """Solve with the clock running; wide caps in convex pieces."""
+        if not -1.0 < objective.cosine < 0.0:
+            return super().solve(data, objective, seed, time_limit)
+        return answer_of(
+            minimize(data, method=self.method, region=objective.cap(data), time_limit=time_limit, seed=seed)
+        )
 
 
 @dataclass(frozen=True)
@@ -40,17 +101,17 @@ COSINES = (0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.84, 0.5, 0.0, -0.28, -
 """From the narrowest cap past the paper's 0.84 to half of all weights, past its -0.28, and to all of them."""
 
 SOLVERS = (
-    Solve(Choices(), "choices"),
-    Solve(LpMert(), "lp-mert"),
-    Solve(LpMert(cosine_test="published"), "lp-mert, published test"),
+    SolveNear(Choices(), "choices"),
+    SolveNear(LpMert(), "lp-mert"),
+    SolveNear(LpMert(cosine_test="published"), "lp-mert, published test"),
 )
 TIME_LIMIT = 60.0
 MOST_PUBLISHED = 64
-"""The published test is tried on no more lists: it is there for its misses, not for its seconds."""
+"""The published test is tried on at most so many lists: its misses matter, not its seconds."""
 
 
 def tasks() -> Iterator[Task]:
-    """Yield all caps of all sizes; a cap wider than one that was too wide is not tried."""
+    """Yield all caps of all sizes; wider caps than one that took too long are not tried."""
     for lists in (SPELLER, TRANSLATION):
         for solver in SOLVERS:
             for size in lists.sizes:
@@ -66,7 +127,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield seconds by size and cosine for each solver, where the published test misses, and the figure."""
+    """Yield seconds by size and cosine for each solver, the misses of the published test, and the figure."""
     for lists in (SPELLER, TRANSLATION):
         for solver in SOLVERS:
             body = [
@@ -99,7 +160,7 @@ def _cell(found: list[Row]) -> str:
 
 
 def _misses(rows: list[Row]) -> Iterator[Table]:
-    """Yield where the published test of the cosine ends with a loss above the optimum."""
+    """Yield the caps in which the published test of the cosine ends above the optimum."""
     optima = {(row.dataset, row.objective): row.loss for row in rows if row.proved}
     body = []
     compared = 0

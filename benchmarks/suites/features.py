@@ -1,4 +1,4 @@
-"""Whether the number of features that cross-validation chooses serves unseen lists better than all features."""
+"""Whether as many features as cross-validation chooses do better on unseen lists than all features."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ SPLITS = 4
 FOLDS = 3
 TIME_LIMIT = 8.0
 MOST_FEATURES = 15
-"""Beyond so many, sets of up to `FEW` are tried, as those of all sizes are too many."""
+"""With more features, only sets of up to `FEW` are tried."""
+
 FEW = 4
 
 
 @dataclass(frozen=True)
 class ChosenSize(Unlimited):
-    """The best weights with as many features as cost least on the lists held out of each fold."""
+    """The best weights with the number of features that loses least on the held-out lists of the folds."""
 
     name: str = "k of cross-validation"
 
     def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Search all sizes on each fold, choose one, and search it on all lists; each search has the whole time."""
+        """Search all sizes on each fold, choose one, and search it on all lists, each search within the time limit."""
         lists: NBest = data.train
         fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
         costs: dict[int, list[float]] = {}
         for number in range(FOLDS):
-            fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
+            fitted, held_out = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
             for size, weights in _by_size(fitted, seed, time_limit).items():
-                cost = Problem(aside, objective.metric, ties="worst").evaluate(weights).loss
+                cost = Problem(held_out, objective.metric, ties="worst").evaluate(weights).loss
                 costs.setdefault(size, []).append(cost)
         size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
         found = _by_size(lists, seed, time_limit, size)
@@ -53,7 +54,7 @@ class ChosenSize(Unlimited):
 
 
 def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None) -> dict[int, FloatArray]:
-    """Return the best weights of each size that there is time for."""
+    """Return the best weights of each size that fits into the time."""
     few = most or (None if lists.n_features <= MOST_FEATURES else FEW)
     found = best_subsets(lists, at_most=few, time_limit=time_limit, seed=seed)
     return {one.size: one.result.weights for one in found.subsets}
@@ -64,7 +65,7 @@ CHOSEN = ChosenSize()
 
 
 def tasks() -> Iterator[Task]:
-    """Yield the first splits of all sources with both."""
+    """Yield the first splits of all sources with both solvers."""
     for source in SOURCES:
         for number in range(SPLITS):
             for solver in (ALL, CHOSEN):
@@ -72,7 +73,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield what the chosen size costs beside all features, and which it is."""
+    """Yield the chosen sizes, and their held-out loss beside that of all features."""
     lines, means = [], []
     for source in SOURCES:
         found = differences(rows, source, CHOSEN.name, ALL.name)

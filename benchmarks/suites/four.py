@@ -1,4 +1,4 @@
-"""LP-MERT on four lists, step by step: what each half and the whole test before the first attainable combination."""
+"""LP-MERT on four lists, step by step: all tests of both halves and of the whole up to the first attainable one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import Loss, Poses, warm_up
+from benchmarks.lists import HasProblem, Loss, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 N_SETS = 12
 N_FEATURES = 5
-"""With all 14 nearly every combination is attainable."""
+"""With all 14 features nearly every combination is attainable."""
 
 _SWITCHES: Any = {one.name: False for one in fields(LpMert) if one.default is True}
 STRICT = replace(LpMert(), **_SWITCHES)
-"""A balanced tree, nothing saved: as published, but for the objective and the kernel."""
+"""A balanced tree without savings: as published, except for the objective and the kernel."""
 
 PARTS = ("lists 1 and 2", "lists 3 and 4", "all four")
 
 
 @dataclass(frozen=True)
 class Steps(Unlimited):
-    """LP-MERT with strict attainability, without first weights, every test of a combination noted."""
+    """LP-MERT with strict attainability and without first weights, which records every test of a combination."""
 
     name: str = "lp-mert, strict, nothing saved"
 
@@ -47,8 +47,8 @@ class Steps(Unlimited):
         """Load what linear programs need."""
         warm_up(STRICT)
 
-    def solve(self, data: NBest, objective: Poses, _seed: int, _time_limit: float) -> Answer:
-        """Ask the root of the tree for its first combination; note rank in both halves and outcome of every test."""
+    def solve(self, data: NBest, objective: HasProblem, _seed: int, _time_limit: float) -> Answer:
+        """Get the first combination of the root; record the ranks in both halves and the outcome of every test."""
         problem = objective.problem(data)
         form = problem.canonical
         ones = CanonicalWeights(np.ones(form.n_features))
@@ -56,21 +56,22 @@ class Steps(Unlimited):
         cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
         test = search.test.test
 
-        def noted(
+        def recorded(
             lists: IntArray, cost: int, positions: IntArray, halves: tuple[Combination, Combination] | None = None
         ) -> Combination | None:
-            found = test(lists, cost, positions, halves)
+            combination = test(lists, cost, positions, halves)
             if halves is not None:
-                cells.setdefault(tuple(lists.tolist()), []).append((id(halves[0]), id(halves[1]), found is not None))
-            return found
+                outcome = id(halves[0]), id(halves[1]), combination is not None
+                cells.setdefault(tuple(lists.tolist()), []).append(outcome)
+            return combination
 
-        search.test.test = noted  # type: ignore[method-assign]
+        search.test.test = recorded  # type: ignore[method-assign]
         while search.root is None:
             search.advance()
         root = search.root
         if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
             raise TypeError("four lists make a tree of two levels")
-        while not root.found:  # the search itself ends sooner, where it met the optimum by chance
+        while not root.found:  # the search itself may end sooner, with an optimum that it met by chance
             root.get_next_best()
         steps = {}
         for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
@@ -84,7 +85,7 @@ class Steps(Unlimited):
 
 
 def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:
-    """Return how many of all combinations of four lists cost no more than the optimum."""
+    """Return the number of combinations of four lists that cost at most `least`."""
     one, two, three, four = np.split(costs, offsets[1:-1])
     left, right = np.add.outer(one, two).ravel(), np.sort(np.add.outer(three, four).ravel())
     return int(np.searchsorted(right, least - left, side="right").sum())
@@ -97,7 +98,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield what was tested for each set, and the frontiers where most was."""
+    """Yield the numbers of tests of each set, and the frontiers of the set with the most tests."""
     body = []
     for row in rows:
         tested = {part: len(row.details["steps"][part]) for part in PARTS}

@@ -1,4 +1,4 @@
-"""Nodes, linear programs, seconds and memory against lists, hypotheses and features, each alone, with fitted growth."""
+"""Nodes, linear programs, seconds and memory by lists, by hypotheses and by features, with fitted growth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Poses, Solve
+from benchmarks.lists import HasProblem, Loss, Solve
 from benchmarks.machine import cores
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
@@ -36,14 +36,12 @@ MEASURES: dict[str, Callable[[Row], float]] = {
 
 
 LEAST = {"seconds": 0.005, "MiB": 0.5}
-"""What is measured below says little."""
+"""Smaller values say little and are left out of fits."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Lists that differ in one size. draws: which of several sets; geometric: the size doubles, or else it rises by
-    steps.
-    """
+    """Lists that differ in one size. draws: which of several sets; geometric: whether sizes rise by factors."""
 
     name: str
     variable: str
@@ -128,17 +126,17 @@ SERIES = (
 
 @dataclass(frozen=True)
 class Threads(Solve):
-    """`cells` with several threads, where there are as many cores."""
+    """A method with several threads, if there are as many cores."""
 
     jobs: int = 1
 
-    def skip(self, data: NBest, objective: Poses) -> str | None:
+    def skip(self, data: NBest, objective: HasProblem) -> str | None:
         """Return that there are too few cores, if so."""
         del data, objective
         return f"{self.jobs} threads on {cores()} cores" if self.jobs > cores() else None
 
-    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve with so many threads; starting them is part of the time."""
+    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Solve with this many threads; starting them is part of the time."""
         with using_workers("threads", self.jobs):
             return super().solve(data, objective, seed, time_limit)
 
@@ -150,7 +148,7 @@ SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated
 def tasks() -> Iterator[Task]:
     """Yield every series with each of its solvers, then long searches with several threads.
 
-    A set that two series share is solved once.
+    Sets that two series share are solved once.
     """
     seen = set()
     for series in SERIES:
@@ -198,7 +196,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[str, float]]:
-    """Return the geometric mean of every measure for each size of which all sets were proved."""
+    """Return the geometric mean of every measure, for each size of which all sets were proved."""
     found = {}
     for size in series.sizes:
         mine = [
@@ -215,7 +213,7 @@ def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[
 
 
 def _by_threads(rows: list[Row]) -> Iterator[Table]:
-    """Yield what threads gain, where one thread needed no more than the time limit."""
+    """Yield what threads gain on sets that one thread solves within the time limit."""
     body = []
     for dataset in SHARED:
         found = {one.jobs: row for one in JOBS for row in find(rows, dataset=dataset.name, solver=one.name)}
@@ -244,7 +242,7 @@ def _by_threads(rows: list[Row]) -> Iterator[Table]:
 
 
 def growth(series: Series, points: Sequence[tuple[int, float]], least: float = 0.0) -> str:
-    """Return how a measure grows, fitted to the points at which it is more than `least`."""
+    """Return how a measure grows, fitted to the points where it is above `least`."""
     known = [(size, value) for size, value in points if value > least]
     if len(known) < 3:
         return "-"

@@ -34,18 +34,18 @@ class Extreme(Unprepared):
     name: str = "extreme hypotheses"
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Count the rows, and those that the weights choose where the answer brings weights."""
+        """Count the rows, and those that their weights choose if the answer has weights."""
         details: dict[str, object] = {"extreme": len(answer.details["rows"])}
         if answer.weights is not None:
             features, offsets = data.dense_features(), data.offsets
             pairs = zip(answer.details["rows"], answer.weights, strict=True)
             details["shown"] = sum(int(decode(features, offsets, weights)[0] == row) for row, weights in pairs)
-        return Judgement(None, None, details)
+        return Judgement(details=details)
 
 
 @dataclass(frozen=True)
 class QuickHull(Unlimited):
-    """The whole hull by Qhull, as scipy wraps it."""
+    """The whole hull by Qhull, through scipy."""
 
     name: str = "QuickHull"
 
@@ -54,7 +54,7 @@ class QuickHull(Unlimited):
         ConvexHull([[0, 0], [0, 1], [1, 0], [1, 1]])
 
     def solve(self, data: NBest, _objective: Extreme, _seed: int, _time_limit: float) -> Answer:
-        """Return the hull's vertices; where rounding leads Qhull astray it gives up."""
+        """Return the vertices of the hull; Qhull may give up for lack of precision."""
         try:
             hull = ConvexHull(data.dense_features())
         except QhullError as error:
@@ -69,11 +69,11 @@ class Programs(Unlimited):
     name: str = "linear programs"
 
     def warm_up(self) -> None:
-        """Ask about a square."""
+        """Solve a square."""
         self._extreme(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 4]))
 
     def solve(self, data: NBest, _objective: Extreme, _seed: int, _time_limit: float) -> Answer:
-        """Return the hypotheses for which there are weights, and the weights."""
+        """Return the hypotheses that some weights choose, and these weights."""
         return self._extreme(data.dense_features(), data.offsets)
 
     def _extreme(self, features: FloatArray, offsets: IntArray) -> Answer:
@@ -88,14 +88,14 @@ SOLVERS: tuple[Solver, ...] = (QuickHull(), Programs())
 
 
 def lists(kind: str, n_features: int) -> Dataset:
-    """Return one list of so many features."""
+    """Return one list with this many features."""
     if kind == "generated":
         return datasets.generated(1, SIZE, n_features)
     return datasets.swahili(slice(0, 1), n_features=n_features)
 
 
 def tasks() -> Iterator[Task]:
-    """Yield both lists and both solvers with more and more features, until the time is up."""
+    """Yield both lists and both solvers with more and more features, up to the time limit."""
     for kind, widths in WIDTHS.items():
         for solver in SOLVERS:
             last = None
@@ -128,7 +128,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _shown(rows: list[Row], kind: str) -> str:
-    """Return how many of the vertices that programs name were decoded with their weights."""
+    """Return how many of the vertices found by programs are chosen by their weights."""
     found = [
         row for width in WIDTHS[kind] for row in find(rows, dataset=lists(kind, width).name, solver="linear programs")
     ]

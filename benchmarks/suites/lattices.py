@@ -1,19 +1,18 @@
-"""All paths of lattices: the proof, its growth with links, lists and features, and what lists of best paths lose."""
+"""All paths of lattices: proofs, their growth with links, lists and features, and what tuning on n-best lists loses."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
 import lpmert
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited
-from benchmarks.lists import thinned, warm_up
+from benchmarks.lists import answer_of, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.errors import BoolArray
@@ -24,7 +23,6 @@ from lpmert.methods.heuristic.och import Och
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
-from lpmert.result import Result
 from lpmert.search.method import Method
 
 TIME_LIMIT = 120.0
@@ -32,10 +30,10 @@ _FOLDER = "asr-lattices"
 _FILLERS = ("<sil>", "[NOISE]", "[SPEECH]")
 N_LATTICES = 100
 DECODER = {"acoustic": 1.0, "lm": 9.5, "words": -0.63}
-"""Weights of the recogniser, with which lists of the best hypotheses are made."""
+"""Weights of the recogniser, with which it makes lists of the best hypotheses."""
 
 UNTUNED = {"acoustic": 1.0, "lm": 3.0, "words": 0.0}
-"""Those with which lists may be made before anything is tuned."""
+"""Weights with which lists may be made before any tuning."""
 
 _BOX = {"lm": (3.0, 20.0), "words": (-12.0, 12.0)}
 NARROW = Region(fixed={"acoustic": 1.0}, bounds=_BOX)
@@ -50,15 +48,15 @@ SIZES = (1, 10, 100, 1000)
 
 
 def speech(*, fillers: bool = False, lists: int = N_LATTICES, beam: float | None = None) -> Dataset:
-    """Return the lattices of a speech recogniser, or the first of them, with links within a beam of the best path."""
+    """Return the first lattices of a speech recogniser; beam: only links of paths within it of the best path."""
     name = f"{_FOLDER}-{lists}" + ("-fillers" if fillers else "") + ("" if beam is None else f"-beam{beam:g}")
     return Dataset(name, partial(_speech, fillers, lists, beam), partial(datasets.missing, _FOLDER))
 
 
 def generated(n_features: int) -> Dataset:
-    """Return 40 lattices of 30 places with 6 links each and skips, of which hidden weights explain part of the errors.
+    """Return 40 lattices of 30 places with 6 links each and skips; the first feature explains part of the errors.
 
-    All numbers come from whole-number arithmetic on a generator's raw bits.
+    Integer arithmetic makes all numbers from the raw bits of a generator, so that they are the same everywhere.
     """
     return Dataset(f"generated-S40-L240-D{n_features}", partial(_generated, n_features))
 
@@ -81,12 +79,12 @@ def _speech(fillers: bool, lists: int, beam: float | None) -> Lattices:
     if beam is None:
         return restricted(whole, lists)
     weights = np.array([DECODER.get(name, 0.0) for name in whole.names])
-    kept = []
+    near_best = []
     for place in range(whole.n_lists):
         graph = whole.graph(place)
         through = graph.links().best_through(graph.features @ weights)
-        kept.append(through >= through.max() - beam)
-    return restricted(whole, lists, np.concatenate(kept))
+        near_best.append(through >= through.max() - beam)
+    return restricted(whole, lists, np.concatenate(near_best))
 
 
 def restricted(lattices: Lattices, lists: int, links: BoolArray | None = None) -> Lattices:
@@ -156,17 +154,17 @@ class AllPaths:
         data.log10_paths  # noqa: B018
 
     def problem(self, data: Lattices) -> LatticeProblem:
-        """Return the problem that solvers are to solve."""
+        """Return the problem to solve."""
         return LatticeProblem(data, "wer", self.region)
 
     def judge(self, data: Lattices, answer: Answer) -> Judgement:
         """Decode all paths with the weights, in exact arithmetic."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         evaluation = self.problem(data).evaluate(answer.weights)
         sizes = {"links": data.n_links, "log10_paths": float(data.log10_paths.max())}
         if not evaluation.inside:
-            return Judgement(None, None, {**sizes, "outside": True})
+            return Judgement(details={**sizes, "outside": True})
         return Judgement(evaluation.loss, evaluation.score, sizes)
 
 
@@ -186,23 +184,24 @@ class OnPaths(Unlimited):
         _warm_up(self.method)
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
-        """Solve with the clock on."""
-        result = lpmert.minimize(
-            data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
+        """Solve with the clock running."""
+        return answer_of(
+            lpmert.minimize(
+                data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
+            )
         )
-        return _answer(result, {"parts": dict(result.seconds), "trace": thinned(result.trace)})
 
 
 @dataclass(frozen=True)
 class OnLists(Unlimited):
-    """The optimum of lists of the n best hypotheses, at the weights of the decoder, or untuned ones."""
+    """The optimum of lists of the n best hypotheses, made with the recogniser's weights or with untuned ones."""
 
     n: int
     tuned: bool = True
 
     @property
     def name(self) -> str:
-        """How many hypotheses."""
+        """The length of the lists, and their weights."""
         return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
 
     def warm_up(self) -> None:
@@ -210,25 +209,14 @@ class OnLists(Unlimited):
         warm_up(Auto())
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
-        """Make the lists, and solve them, with the clock on."""
+        """Make the lists and solve them, with the clock running."""
         started = time.process_time()
         lists = n_best(data, DECODER if self.tuned else UNTUNED, n=self.n)
         made = time.process_time() - started
         result = lpmert.minimize(lists, region=objective.region, time_limit=time_limit, seed=seed)
+        answer = answer_of(result)
         details = {"list_loss": result.loss, "hypotheses": lists.n_hypotheses, "making": made}
-        return _answer(result, details, proof=False)
-
-
-def _answer(result: Result, details: Mapping[str, Any], *, proof: bool = True) -> Answer:
-    """Return what a result says; proof: whether its bound is one for all paths."""
-    status = result.status.name.lower()
-    return Answer(
-        weights=result.weights,
-        status=status if proof else f"lists: {status}",
-        lower_bound=result.lower_bound if proof else None,
-        counters=dict(result.counters),
-        details=details,
-    )
+        return replace(answer, status=f"lists: {answer.status}", lower_bound=None, details=details)
 
 
 @cache
@@ -240,7 +228,7 @@ def _warm_up(method: Method) -> None:
 
 
 def tasks() -> Iterator[Task]:
-    """Yield the proofs, those for growth, and the lists of the best paths."""
+    """Yield proofs of all lattices, then of fewer and smaller ones, then lists of the best paths."""
     proof = OnPaths(Auto())
     narrow, wide, more = AllPaths(NARROW, "narrow"), AllPaths(WIDE, "wide"), AllPaths(FILLERS, "narrow")
     task = partial(Task, time_limit=TIME_LIMIT)
@@ -307,7 +295,7 @@ def _line(row: Row) -> list[str]:
 
 
 def _of_lists(rows: list[Row]) -> Iterator[Table]:
-    """Yield what weights lose on all paths that are the best for lists of N hypotheses."""
+    """Yield what weights that are optimal on lists of N hypotheses lose on all paths."""
     body = [
         [
             row.solver,

@@ -1,4 +1,4 @@
-"""Exact line searches: milliseconds of one, and whole runs from 20 starts."""
+"""Exact line searches: milliseconds of a single search, and whole runs from 20 starts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class One(Unlimited):
-    """So many line searches from random weights, timed one by one: along any line, or along every coordinate."""
+class SingleSearches(Unlimited):
+    """Line searches from random weights, timed one by one: along a random line, or along every coordinate."""
 
     coordinates: bool
 
@@ -68,7 +68,7 @@ class One(Unlimited):
 
 @dataclass(frozen=True)
 class Times(Loss):
-    """The same question; there are no weights to judge."""
+    """The time of a single search; there are no weights to judge."""
 
     @property
     def name(self) -> str:
@@ -78,10 +78,10 @@ class Times(Loss):
     def judge(self, data: NBest, answer: Answer) -> Judgement:
         """Judge nothing."""
         del data, answer
-        return Judgement(None, None, {})
+        return Judgement()
 
 
-SINGLE = (One(coordinates=False), One(coordinates=True))
+SINGLE = (SingleSearches(coordinates=False), SingleSearches(coordinates=True))
 
 
 def tasks() -> Iterator[Task]:

@@ -39,14 +39,14 @@ PAPER = {"baseline": 3.70, "msr": 2.95, "boosting": 3.06, "perceptron": 3.07}
 
 @dataclass(frozen=True)
 class Errors(Unprepared):
-    """Wrong characters of the training half; beside them those of the held-out half; weights [D] of sparse features."""
+    """Wrong characters of the training half, and those of the held-out half beside; weights [D] of sparse features."""
 
     name: str = "character errors"
 
     def judge(self, data: Halves, answer: Answer) -> Judgement:
         """Decode both halves, the first hypothesis on ties."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         own, other = (decoded_losses(one, answer.weights) for one in (data.train, data.test))
         loss, details = float(own.sum()), {"held_out_loss": float(other.sum()), "held_out": other.astype(int).tolist()}
         details |= {"nonzero": int(np.count_nonzero(answer.weights)), "characters": reference_characters()}
@@ -55,7 +55,7 @@ class Errors(Unprepared):
 
 @dataclass(frozen=True)
 class Learn(Unlimited):
-    """A method that learns sparse weights. kind: which one; size: what the figure shows it against."""
+    """A method that learns sparse weights. kind: the method; size: its place on the x axis of the figure."""
 
     name: str
     kind: str
@@ -73,17 +73,17 @@ class Learn(Unlimited):
 
 
 def toy_lists() -> NBest:
-    """Return lists from which anything is learnt at once."""
+    """Return lists from which every method learns at once."""
     return NBest(np.arange(24.0).reshape(12, 2) % 5, [0, 4, 8, 12], np.arange(12.0) % 3)
 
 
 def decoded_loss(nbest: NBest, weights: FloatArray) -> float:
-    """Return the loss of decoding sparse features with weights [D]."""
+    """Return the loss of decoding with weights [D], the first hypothesis on ties; features may be sparse."""
     return float(decoded_losses(nbest, weights).sum())
 
 
 def decoded_losses(nbest: NBest, weights: FloatArray) -> FloatArray:
-    """Return the loss [S] of each list, decoded with weights [D] of sparse features."""
+    """Return the loss [S] of each list, decoded as by `decoded_loss`."""
     scores = np.asarray(nbest.features @ weights)
     starts, owner = nbest.offsets[:-1], nbest.list_index
     best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[owner])
@@ -126,12 +126,12 @@ SOLVERS = (
     *(Learn(f"boosting, {n} rounds", "boosting", n, partial(_boosting, rounds=n)) for n in ROUNDS),
 )
 MSR = next(one for one in SOLVERS if one.name == "msr, 300 features")
-"""Of MSR's, the fewest held-out errors."""
+"""The variant of MSR with the fewest held-out errors."""
 
 
 @cache
 def sparse_conversions() -> NBest:
-    """Return the lists with the converter's trigram score, then counts of words and of pairs of words."""
+    """Return the lists; their features are the converter's trigram score, then counts of words and of word pairs."""
     from scipy.sparse import coo_array
 
     folder = datasets.shared_path(FOLDER)
@@ -152,7 +152,7 @@ def sparse_conversions() -> NBest:
 
 @cache
 def reference_characters() -> int:
-    """Return the characters of all references."""
+    """Return the number of characters of all references."""
     return sum(map(len, read_text(datasets.shared_path(FOLDER) / "refs.txt.gz").splitlines()))
 
 
@@ -164,15 +164,15 @@ def _fold(number: int) -> Halves:
 
 
 def fold(number: int) -> Dataset:
-    """Return the lists but one fold to train on, and that fold held out."""
+    """Return all folds but one to train on, and that fold held out."""
     return Dataset(f"ime-kkc, fold {number}", partial(_fold, number), partial(datasets.missing, FOLDER))
 
 
 def tasks() -> Iterator[Task]:
     """Yield both folds with every method."""
-    for number_ in range(FOLDS):
+    for place in range(FOLDS):
         for solver in SOLVERS:
-            yield Task(fold(number_), Errors(), solver, time_limit=TIME_LIMIT)
+            yield Task(fold(place), Errors(), solver, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -233,7 +233,7 @@ def _sums(rows: list[Row], solver: Learn) -> tuple[float, float] | None:
 
 
 def _p_value(rows: list[Row], solver: Learn, other: Learn) -> str:
-    """Return how often chance alone would make two methods differ as much on the held-out lists of all folds."""
+    """Return the p value of the difference of two methods on the held-out lists of all folds."""
     lists = []
     for one in (solver, other):
         mine = sorted(find(rows, solver=one.name), key=lambda row: row.dataset)

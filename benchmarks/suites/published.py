@@ -1,4 +1,4 @@
-"""LP-MERT as published, to the letter, and the same search with strict attainability; both without first weights."""
+"""LP-MERT exactly as published, and the same search with strict attainability; both without first weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import Loss, Poses, Solve, warm_up
+from benchmarks.lists import HasProblem, Loss, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, LENGTHS, PAPER, PAPER_COMBINATIONS, VARIANTS
 from benchmarks.tables import Table, number, seconds
@@ -26,8 +26,8 @@ TIME_LIMIT = 600.0
 
 
 @dataclass(frozen=True)
-class Alone(Unlimited):
-    """LP-MERT that begins with nothing known: no weights, or any that cost more than the dearest selection."""
+class WithoutStart(Unlimited):
+    """LP-MERT without first weights, or with an incumbent that costs more than any selection."""
 
     method: LpMert
     name: str
@@ -36,8 +36,8 @@ class Alone(Unlimited):
         """Load what linear programs need."""
         warm_up(self.method)
 
-    def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
-        """Ask for combinations until the first one is known, or the time is over, in processor seconds."""
+    def solve(self, data: NBest, objective: HasProblem, _seed: int, time_limit: float) -> Answer:
+        """Search until the first combination is known, or for so many processor seconds."""
         began = time.process_time()
         problem = objective.problem(data)
         form = problem.canonical
@@ -45,8 +45,8 @@ class Alone(Unlimited):
         if self.method.published:
             search = PublishedSearch(form)
         else:
-            nothing = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
-            search = LpMertSearch(self.method, form, nothing)
+            worthless = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
+            search = LpMertSearch(self.method, form, worthless)
         while not search.finished and time.process_time() - began < time_limit:
             search.advance()
         found = search.finished if self.method.published else search.incumbent.cost <= form.dearest
@@ -58,8 +58,8 @@ class Alone(Unlimited):
 
 
 SOLVERS = (
-    Alone(LpMert(published=True), "as published"),
-    Alone(VARIANTS[ALL_OFF], "strict, least norm"),
+    WithoutStart(LpMert(published=True), "as published"),
+    WithoutStart(VARIANTS[ALL_OFF], "strict, least norm"),
     Solve(LpMert(), "lp-mert of this package"),
 )
 
@@ -73,7 +73,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield what was tested by length beside the paper's count, and the time of a linear program."""
+    """Yield the combinations tested by length, beside the paper's, and the time of a linear program."""
     body = [
         [
             "Galley and Quirk, N about 374",

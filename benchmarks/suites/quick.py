@@ -1,6 +1,6 @@
-"""Small lists whose optimum is known, with every exact method: fails when an optimum changes. Needs no other data.
+"""Every exact method on small lists with known optima: fails if an optimum changes. Needs no other data.
 
-Each optimum was proved by at least two methods that share no search; those of ratios by decoding in every direction of
+At least two methods that share no search proved each optimum; those of ratios come from decoding in every direction of
 the plane.
 """
 

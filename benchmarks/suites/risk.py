@@ -1,5 +1,6 @@
-"""Minimum risk annealing beside likelihood, line search and the optimum, after Smith and Eisner: held-out losses,
-learning curves, and the surface of the loss with and without smoothing.
+"""Minimum risk annealing beside likelihood, line search and the optimum, after Smith and Eisner.
+
+Held-out losses, learning curves, and the surface of the loss with and without smoothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ TREEBANKS = ("sl_ssj", "bg_btb", "nl_alpino", "en_ewt")
 PARSES = tuple((treebank(name), "wer") for name in TREEBANKS)
 UNITS = {"loss": "loss", "bleu": "BLEU", "wer": "accuracy"}
 CURVE = (16, 32, 64, 128, 256, 507)
-"""Lists to train on, of the 507 of half the speller's."""
+"""Numbers of the speller's lists to train on; half of them are 507."""
 
 GAMMAS = tuple(float(gamma) for gamma in 10.0 ** np.arange(-3, 2.01, 0.25))
 SURFACE_GAMMAS = (0.003, 0.03, 0.3)
@@ -67,24 +68,24 @@ PAPER = {
     "Dutch, dependency accuracy": (36.78, 36.78, 36.71),
 }
 _OUTCOMES = (LIKELIHOOD, LINES, ANNEALING)
-"""The methods of the paper's table."""
+"""The methods in the table of the paper."""
 
 
 @dataclass(frozen=True)
 class Shape(Unprepared):
-    """The shape of the loss; there is nothing to judge."""
+    """The shape of the loss; there are no weights to judge."""
 
     name: str
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Return the shape itself."""
+        """Judge nothing."""
         del data, answer
-        return Judgement(None, None, {})
+        return Judgement()
 
 
 @dataclass(frozen=True)
 class Equal(Unlimited):
-    """The same weight for all features, and the least error rate that any choice from the held-out lists has."""
+    """Equal weights for all features, and the least error rate of any selection from the held-out lists."""
 
     name: str = "equal weights"
 
@@ -101,12 +102,12 @@ EQUAL = Equal()
 
 @dataclass(frozen=True)
 class Surface(Unlimited):
-    """The loss and the expected loss at a grid of two weights of the recogniser, the first being 1."""
+    """The loss and the expected loss on a grid of two weights of the recogniser; its first weight is 1."""
 
     name: str = "grid"
 
     def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
-        """Return losses [points, 1 + gammas], rounded to whole and tenth errors."""
+        """Return losses [points, 1 + gammas], rounded to tenths."""
         points = [np.array([1.0, lm, words]) for lm, words in product(LM, WORDS)]
         problem = Problem(data)
         losses = [
@@ -117,7 +118,7 @@ class Surface(Unlimited):
 
 @dataclass(frozen=True)
 class Sharpness(Unlimited):
-    """The expected loss by gamma at the weights that annealing ends with, all of length 1, and the loss itself."""
+    """The expected loss by gamma at the weights of three methods, scaled to length 1, and the loss itself."""
 
     name: str = "weights of three methods"
 
@@ -142,7 +143,7 @@ def decoded_loss(nbest: NBest, weights: FloatArray) -> float:
 
 
 def expected_loss(nbest: NBest, weights: FloatArray) -> float:
-    """Return the expected loss of choosing each hypothesis with the softmax of its score."""
+    """Return the expected loss if each list chooses its hypotheses with the softmax of their scores."""
     starts, owner = nbest.offsets[:-1], nbest.list_index
     scores = nbest.dense_features() @ weights
     shares = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
@@ -152,7 +153,7 @@ def expected_loss(nbest: NBest, weights: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Against(Unlimited):
-    """Whether held-out figures of annealing differ from those of another method by more than chance."""
+    """The p value of the difference of annealing and another method on the held-out half."""
 
     other: Solve
 
@@ -183,10 +184,10 @@ SIGNIFICANCE = (Against(LIKELIHOOD), Against(LINES))
 
 @dataclass(frozen=True)
 class Linearised(Unlimited):
-    """A method that minimises minus the logarithm of BLEU to the first order around the sums at likelihood's weights: a
-    sum of losses, as many times as there are lists, so that temperatures mean the same.
+    """A method that minimises -log BLEU, linearised at the sums of likelihood's weights, which is a sum of losses.
 
-    After Tromble, Kumar, Och and Macherey, EMNLP 2008, with matches and lengths as they are in place of two constants.
+    It is multiplied by the number of lists, so that temperatures mean the same. After Tromble, Kumar, Och and Macherey,
+    EMNLP 2008, with actual matches and lengths in the place of two constants.
     """
 
     of: Solve
@@ -202,18 +203,18 @@ class Linearised(Unlimited):
         self.of.warm_up()
 
     def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Find likelihood's weights, and the method's on the losses around them."""
+        """Find likelihood's weights, and then the method's on the losses linearised there."""
         problem = objective.problem(data)
         found = problem.evaluate(solve(LIKELIHOOD.method, problem, seed=seed).weights)
         chosen = data.train.statistics[data.train.rows_of(found.selection)].sum(axis=0)
         losses = -data.train.n_lists * (data.train.statistics @ log_bleu_slopes(chosen))
         lists = data.train.changed(statistics=losses[:, None], statistic_names=None)
         answer = self.of.solve(lists, Loss(), seed, time_limit)
-        return replace(answer, status="heuristic", lower_bound=None)  # of BLEU itself
+        return replace(answer, status="heuristic", lower_bound=None)  # its bound is not about BLEU itself
 
 
 def log_bleu_slopes(sums: FloatArray) -> FloatArray:
-    """Return the derivative [9] of the logarithm of BLEU by matches and totals of four orders, and reference length."""
+    """Return the derivatives [9] of log BLEU by matches and totals of four orders, and by the reference length."""
     slopes = np.zeros(9)
     slopes[0:8:2], slopes[1:8:2] = 0.25 / sums[0:8:2], -0.25 / sums[1:8:2]
     length, reference = sums[1], sums[8]
@@ -317,7 +318,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _figure(metric: str, score: float | None) -> str:
-    """Return a score as the page shows it: of heads, the percent that is right."""
+    """Return a score as the page shows it; word errors of trees become percent of right heads."""
     if metric == "wer" and score is not None:
         return f"{100.0 * (1.0 - score):.2f}"
     return number(score, 5)

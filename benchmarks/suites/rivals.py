@@ -1,5 +1,6 @@
-"""What users would pick instead: a grid, Optuna, restarted line searches, a mixed-integer program; seconds counted in
-evaluations of a grid.
+"""lpmert beside what users would pick instead: a grid, Optuna, restarted line searches and a mixed-integer program.
+
+Seconds are also given in evaluations of the grid.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Poses, Solve
-from benchmarks.rows import PROOFS, Row, find
+from benchmarks.lists import HasProblem, Loss, Solve
+from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.derivative_free import EVALUATIONS, Grid, NelderMead, RandomSearch, Tpe
@@ -24,7 +25,7 @@ from lpmert.model.nbest import NBest
 
 @dataclass(frozen=True)
 class Case:
-    """Lists, their optimum where it is known, the points of the grid, and whether signs are unknown beforehand."""
+    """Lists, their optimum if known, the points of the grid, and whether the signs of good weights are unknown."""
 
     dataset: Dataset
     optimum: float | None
@@ -53,10 +54,10 @@ GRID = Solve(Grid(), "grid")
 
 @dataclass(frozen=True)
 class EitherSign(Solve):
-    """Two grids: the first feature has the weight 1 in one of them and -1 in the other."""
+    """Two grids: the weight of the first feature is 1 in one of them and -1 in the other."""
 
-    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Return the better answer of both, their times and evaluations added up."""
+    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Return the better answer of both, with the sums of their times and evaluations."""
         answers = [
             Solve(Grid(negative=negative)).solve(data, objective, seed, time_limit) for negative in (False, True)
         ]
@@ -74,10 +75,10 @@ GRIDS = EitherSign(Grid(), "two grids")
 
 @dataclass(frozen=True)
 class Program(Solve):
-    """The mixed-integer program, where it is not too large to be written down."""
+    """The mixed-integer program, unless it has too many constraints."""
 
-    def skip(self, data: NBest, objective: Poses) -> str | None:
-        """Return how many constraints there would be if they are too many."""
+    def skip(self, data: NBest, objective: HasProblem) -> str | None:
+        """Return the number of constraints if they are too many."""
         del objective
         sizes = np.diff(data.offsets)
         rows = int((sizes * (sizes - 1)).sum())
@@ -85,15 +86,15 @@ class Program(Solve):
 
 
 _UNSEEDED = 3
-"""So many solvers come first that draw no random numbers."""
+"""The first three solvers draw no random numbers."""
 
 MIP = Program(Mip(), "mixed-integer program (HiGHS)")
 TRIALS = EVALUATIONS
-"""Trials of Optuna, which take thousands of times as long as those of a grid."""
+"""Trials of Optuna; each takes thousands of times as long as an evaluation of the grid."""
 
 
 def _solvers(case: Case) -> tuple[Solve, ...]:
-    """Return the solvers, of which random search gets as many evaluations as the grid."""
+    """Return the solvers; random search gets as many evaluations as the grid."""
     draws = case.points * (2 if case.either_sign else 1)
     return EXACT, MIP, GRIDS if case.either_sign else GRID, *_seeded(draws)
 
@@ -109,7 +110,7 @@ def _seeded(draws: int) -> tuple[Solve, ...]:
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every case with every solver; those that draw random numbers with several seeds."""
+    """Yield every case with every solver, with several seeds for solvers that draw random numbers."""
     for case in CASES:
         for place, solver in enumerate(_solvers(case)):
             for seed in SEEDS if place >= _UNSEEDED else SEEDS[:1]:
@@ -117,7 +118,7 @@ def tasks() -> Iterator[Task]:
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield a summary in units of grid evaluations, and a table for each case."""
+    """Yield a summary in evaluations of the grid, and a table for each case."""
     body, tables = [], []
     for case in CASES:
         dataset, scan = case.dataset, GRIDS if case.either_sign else GRID
@@ -180,7 +181,7 @@ def _table(case: Case, rows: list[Row], unit: float) -> Table:
                 number(found[0].lower_bound, 7),
                 seconds(time),
                 f"{time / unit:,.0f}",
-                f"{sum(row.status in PROOFS for row in found)} of {len(found)}",
+                f"{sum(row.proved for row in found)} of {len(found)}",
             ]
         )
     headings = (

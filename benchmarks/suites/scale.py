@@ -12,16 +12,15 @@ import numpy as np
 
 from benchmarks import datasets, scaling
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Poses
-from benchmarks.machine import cores
+from benchmarks.lists import HasProblem, Loss
 from benchmarks.rows import Row
-from benchmarks.scaling import FORMATS, Kind
-from benchmarks.stages import File, Reader, Staged, warm_up_cells
+from benchmarks.scaling import FORMATS, WORKERS, Kind
+from benchmarks.stages import File, Reader, Staged
+from benchmarks.suites.growth import Threads
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -30,39 +29,32 @@ from lpmert.workers import using_workers
 TIME_LIMIT = 600.0
 N, D = 30, 3
 OPTIMUM = 1767.0
-"""Of the real lists, which line up again and again: proved by `growth` and `targets`."""
+"""The optimum of the real lists once, proved by `growth` and `targets`; they are repeated."""
 
 ROUNDS = 3
-"""How often threads are measured: the machine may be busy."""
+"""How often searches by threads are measured, as the machine may be busy."""
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
-"""The largest files of each format; it is writing them that takes long."""
+"""The largest files of each format, as writing them takes long."""
 
 
-@dataclass(frozen=True)
-class Long:
-    """A search that takes seconds."""
-
-    dataset: Dataset
-    method: Method
-
-
-LONG = (
-    Long(datasets.libri(5), Cells()),
-    Long(datasets.swahili(slice(0, 16)), Choices()),
-    Long(datasets.generated(33333, N, D), Cells()),
+LONG: tuple[tuple[Dataset, Method], ...] = (
+    (datasets.libri(5), Cells()),
+    (datasets.swahili(slice(0, 16)), Choices()),
+    (datasets.generated(33333, N, D), Cells()),
 )
-"""Real lists, selections of 16 lists with 14 features, and many lists."""
+"""Searches that take seconds: of real lists, of selections of 16 lists with 14 features, and of many lists."""
 
 
 def synthetic(size: int) -> Dataset:
-    """Return generated lists with about so many hypotheses."""
+    """Return generated lists with about this many hypotheses."""
     return datasets.generated(size // N, N, D)
 
 
 def real(size: int) -> Dataset:
-    """Return the lists of a speech recogniser, the first of them or all again and again, with about so many
-    hypotheses. So often as they are repeated, so often is every loss counted.
+    """Return lists of a speech recogniser with about this many hypotheses: the first ones, or all of them repeated.
+
+    The optimum of repeated lists is the known one times the number of repetitions.
     """
     times = round(size / (N * datasets.LIBRI_LISTS))
     if times <= 1:
@@ -88,40 +80,22 @@ REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000)
 
 
 @dataclass(frozen=True)
-class Hired:
-    """A search by so many threads."""
+class Workers(Threads):
+    """A search by several threads, timed without starting them."""
 
-    long: Long
-    jobs: int
-
-    @property
-    def name(self) -> str:
-        """The workers."""
-        return f"{self.jobs} threads" if self.jobs > 1 else "1 worker"
-
-    def skip(self, data: NBest, objective: Poses) -> str | None:
-        """Return that there are too few cores, if so."""
-        del data, objective
-        return f"{self.jobs} workers on {cores()} cores" if self.jobs > cores() else None
-
-    def warm_up(self) -> None:
-        """Solve toys."""
-        warm_up_cells()
-        solve(Choices(), Problem(datasets.generated(8, 8, 6).load()))
-
-    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve. Other seeds are repetitions of the same search."""
+    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
+        """Solve; other seeds repeat the same search."""
         del seed
         with using_workers("threads", self.jobs):
             begin = time.perf_counter()
-            result = solve(self.long.method, objective.problem(data), Limits(time_limit=time_limit))
+            result = solve(self.method, objective.problem(data), Limits(time_limit=time_limit))
             seconds = time.perf_counter() - begin
         status, counters = result.status.name.lower(), dict(result.counters)
         return Answer(result.weights, status, result.lower_bound, counters, {"seconds": seconds})
 
 
 def tasks() -> Iterator[Task]:
-    """Yield reading and the stages of the search for all sizes, then what has to do with workers.
+    """Yield reading and the stages of the search for all sizes, then searches by one worker and by two.
 
     Generated lists are read in all formats, real ones as text.
     """
@@ -139,15 +113,15 @@ def tasks() -> Iterator[Task]:
             staged = Task(dataset, Loss(), Staged(), time_limit=TIME_LIMIT, optimum=optimum, easier=last.get("proof"))
             last["proof"] = staged.key
             yield staged
-    for long in LONG:
-        for jobs in (1, 2):
+    for dataset, method in LONG:
+        for jobs, label in enumerate(WORKERS, 1):
             for again in range(ROUNDS):
-                yield Task(long.dataset, Loss(), Hired(long, jobs), again, time_limit=TIME_LIMIT)
+                yield Task(dataset, Loss(), Workers(method, label, jobs), again, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield what was measured."""
-    yield from scaling.shown(rows, (SYNTHETIC, REAL), [one.dataset.name for one in LONG])
+    yield from scaling.shown(rows, (SYNTHETIC, REAL), [dataset.name for dataset, _ in LONG])
 
 
 BENCHMARK = Benchmark("scale", "From 10,000 to 10,000,000 hypotheses, and two workers", tasks, render, apart=True)

@@ -27,12 +27,12 @@ TIME_LIMIT = 30.0
 
 
 def lists(size: int, width: int) -> Dataset:
-    """Return so many lists with their first features."""
+    """Return the first `size` lists with their first `width` features."""
     return datasets.swahili(slice(0, size), n_features=width)
 
 
 def tasks() -> Iterator[Task]:
-    """Yield more and more lists for every number of features, until the time is up."""
+    """Yield more and more lists for every number of features, up to the time limit."""
     for solver in SOLVERS:
         for width in WIDTHS:
             last = None

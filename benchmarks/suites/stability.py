@@ -1,6 +1,6 @@
-"""How much the outcome of tuning varies with the seed, and what steadies it, after Foster and Kuhn.
+"""How much the outcome of tuning varies with the seed, and what reduces that, after Foster and Kuhn.
 
-The whole loop of decoding and tuning, with a simulated decoder; what counts is the decoder's best iteration.
+Tuning is the whole loop with a simulated decoder; its best iteration counts.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Decodes(Unprepared):
-    """Corpus BLEU of what the decoder gives out for the sentences tuned on; beside it that of two test sets."""
+    """Corpus BLEU of the decoder's output for the sentences tuned on, and of two test sets beside."""
 
     name: str = "bleu"
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
-        """Decode the sentences tuned on, and the test sets."""
+        """Decode the sentences tuned on and the test sets."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         own, *others = (Problem(one, "bleu").evaluate(answer.weights) for one in (data.train, *data.tests))
         return Judgement(own.loss, own.score, {"test_scores": [other.score for other in others]})
 
 
-def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return how far the loop came, and the scores of all iterations."""
+def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the size of the loop, and the scores of all iterations."""
     return {"iterations": len(found.iterations), "best": found.best}, {
         "scores": [one.score for one in found.iterations]
     }
@@ -69,11 +69,11 @@ def tasks() -> Iterator[Task]:
     for dataset in MODELS.values():
         for name, method in METHODS.items():
             for seed in SEEDS:
-                yield Task(dataset, Decodes(), Loop(name, method, ITERATIONS, told), seed, TIME_LIMIT)
+                yield Task(dataset, Decodes(), Loop(name, method, ITERATIONS, summary), seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield mean, spread and correlations by model and strategy, and the best of several runs."""
+    """Yield mean, spread and correlations by model and strategy, and outcomes of the best of several runs."""
     for model, dataset in MODELS.items():
         mine = find(rows, dataset=dataset.name)
         body = [line for name in METHODS if (line := _line(name, find(mine, solver=name))) is not None]
@@ -114,7 +114,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _line(name: str, mine: list[Row]) -> list[str] | None:
-    """Return a strategy's line, `None` for fewer than three runs."""
+    """Return the line of a strategy, `None` for fewer than three runs."""
     from scipy.stats import pearsonr, spearmanr
 
     if len(mine) < 3:
@@ -138,7 +138,7 @@ def _scores(rows: list[Row]) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def best_of(first: FloatArray, test: FloatArray) -> list[tuple[float, float]]:
-    """Return the mean test score, and its deviation, of the best on `first` of n runs drawn with replacement."""
+    """Return for each n the mean and deviation of the test score of the best by `first` of n runs drawn at random."""
     rng = np.random.default_rng(0)
     found = []
     for n in range(1, MOST_RUNS + 1):

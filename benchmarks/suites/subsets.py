@@ -1,4 +1,4 @@
-"""How far restarted line searches stop from the optimum of small sets of lists, as in LP-MERT's Figure 5."""
+"""How far from the optimum restarted line searches end on small sets of lists, as in LP-MERT's Figure 5."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ PAPER_LARGEST = {2: 23.3, 4: 19.7, 8: 13.1}
 
 @dataclass(frozen=True)
 class SumOfSets(Unprepared):
-    """The sum of the losses of many small sets of lists, each with weights of its own [n, D]."""
+    """The sum of the losses of n small sets of lists, each decoded with its own weights [n, D]."""
 
     name: str = "loss of each set"
 
     def judge(self, data: Sequence[NBest], answer: Answer) -> Judgement:
         """Decode every set with its weights."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         losses = [Problem(one).evaluate(row).loss for one, row in zip(data, answer.weights, strict=True)]
         return Judgement(sum(losses), None, {"losses": losses})
 
 
 @dataclass(frozen=True)
 class Each(Unlimited):
-    """A method on each set, one after the other."""
+    """A method applied to each set, one after the other."""
 
     method: Any
     name: str
@@ -83,7 +83,7 @@ SOLVERS = (EXACT, LINES, GREEDY)
 
 
 def sets(run: int, size: int, first: int) -> Dataset:
-    """Return the overlapping sets of so many lists that begin at the lists from `first` on."""
+    """Return the overlapping sets of `size` lists that begin at the `CHUNK` lists from `first` on."""
     last = min(first + CHUNK, N_LISTS - size + 1)
     whole = datasets.swahili(run=run)
     return Dataset(f"run{run}, sets of {size}, {first}:{last}", partial(_load, whole, size, first, last), whole.skip)
@@ -95,7 +95,7 @@ def _load(whole: Dataset, size: int, first: int, last: int) -> list[NBest]:
 
 
 def chunks(size: int) -> Iterator[Dataset]:
-    """Yield all sets of so many lists, in chunks."""
+    """Yield all sets of `size` lists, in chunks."""
     for run in RUNS:
         for first in range(0, N_LISTS - size + 1, CHUNK):
             yield sets(run, size, first)
@@ -158,7 +158,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def differences(rows: list[Row], size: int, solver: Each) -> tuple[Any, int] | None:
-    """Return by how many points a solver misses the optimum of each set, and how many sets have none proved."""
+    """Return by how many points a solver misses the optimum of each set, and the number of sets without a proof."""
     gaps: list[float] = []
     unproved = 0
     for chunk in chunks(size):

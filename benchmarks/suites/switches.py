@@ -1,6 +1,4 @@
-"""What each switch and setting of the other two searches saves, `choices` and `cells`, and what line searches beside
-them find.
-"""
+"""What each switch and setting of `choices` and `cells` saves, and what the line searches of `auto` find."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
-from benchmarks.plots import legend
+from benchmarks.plots import bars, legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.auto import Auto
@@ -116,7 +114,7 @@ CASES = (
 
 
 def tasks() -> Iterator[Task]:
-    """Yield both searches with each variant on lists that suit them."""
+    """Yield each search with each variant on lists that suit it."""
     for name, variants, cases, metric, seeds in CASES:
         for dataset, optimum in cases:
             for seed in seeds:
@@ -167,26 +165,18 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
 
     panels = canvas.subplots(1, len(PROVED))
     for axes, (name, variants, cases, *_) in zip(panels, PROVED, strict=True):
-        height = 0.8 / len(cases)
-        for place, (dataset, _) in enumerate(cases):
-            for level, label in enumerate(variants):
-                for row in find(rows, dataset=dataset.name, solver=_label(name, label), seed=ROUNDS[0]):
-                    axes.barh(
-                        level + (place - (len(cases) - 1) / 2) * height,
-                        row.details["parts"]["search"],
-                        height,
-                        color=f"C{place}",
-                        alpha=0.4 if row.cut_short else 1.0,
-                        label=dataset.name if level == 0 else None,
-                    )
-        axes.set_xscale("log")
+        groups = {
+            dataset.name: {
+                label: find(rows, dataset=dataset.name, solver=_label(name, label), seed=ROUNDS[0])
+                for label in variants
+            }
+            for dataset, _ in cases
+        }
+        bars(axes, groups, lambda row: float(row.details["parts"]["search"]))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlim(left=_LEFT)
         axes.set_xlabel("seconds of the search")
-        axes.set_yticks(range(len(variants)), list(variants), fontsize=8)
-        axes.invert_yaxis()
         axes.set_title(name, fontsize=10)
-        axes.grid(axis="x", alpha=0.3)
         legend(axes, 7, below=True)
 
 

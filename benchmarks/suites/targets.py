@@ -1,4 +1,4 @@
-"""Targets of speed: cases, how long a proof may take or how wide the gap may stay, and whether that was met."""
+"""Targets of speed: how long a proof may take or how large the gap may be, case by case, and whether that is met."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 
 SOLVER = Solve(Auto(), "auto")
-"""What users get who ask for nothing else."""
+"""The default method."""
 
 TIME_LIMIT = 60.0
 
 
 @dataclass(frozen=True)
 class Target:
-    """A case and what is wanted of it.
+    """A case and its target.
 
-    seconds: within which it is to be proved; gap: below which it has to be at the time limit, instead of a proof.
-    optimum: proved elsewhere, where it was. rounds: how often it is measured.
+    seconds: the time in which it is to be proved; gap: instead of a proof, the gap to reach within the time limit.
+    optimum: as proved elsewhere, if it was. rounds: how often the case is measured.
     """
 
     dataset: Dataset
@@ -36,13 +36,13 @@ class Target:
 
     @property
     def text(self) -> str:
-        """What is wanted, in words."""
+        """The target in words."""
         if self.gap is not None:
             return f"gap below {self.gap:.0%}"
         return "proved" if self.seconds is None else f"proved in {self.seconds:g} s"
 
     def met(self, rows: list[Row]) -> bool:
-        """Whether these rows show what is wanted; seconds are of the wall or the processor, whichever are more."""
+        """Whether these rows meet the target; seconds are wall-clock or processor seconds, whichever are more."""
         if self.gap is not None:
             return all(row.gap_rel is not None and row.gap_rel < self.gap for row in rows)
         spent = max(median(row.seconds for row in rows), median(row.processor_seconds for row in rows))
@@ -67,7 +67,7 @@ TARGETS = (
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every case, so often as it is measured."""
+    """Yield every case, once for each round."""
     for target in TARGETS:
         for seed in range(target.rounds):
             limit = TIME_LIMIT if target.seconds is None else max(TIME_LIMIT, 2 * target.seconds)
@@ -75,7 +75,7 @@ def tasks() -> Iterator[Task]:
 
 
 def table(rows: list[Row]) -> Table:
-    """Return what was wanted of each case, what was measured, and whether it is enough."""
+    """Return what was measured of each case, its target, and whether it is met."""
     body = []
     for target in TARGETS:
         name = target.dataset.name

@@ -1,4 +1,4 @@
-"""What weights cost on lists that they were not fitted to: averages beside the optimum, line searches and a grid."""
+"""The loss on unseen lists: averaged weights beside the optimum, line searches and a grid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BASELINE = "Och, 20 starts"
 
 @dataclass(frozen=True)
 class Averaging(Unlimited):
-    """The average of weights, from where line searches end; temperature, within: see `average_weights`."""
+    """The average of weights, started from those of line searches; temperature, within: see `average_weights`."""
 
     name: str = "averaged"
     temperature: float = TEMPERATURE
@@ -46,7 +46,7 @@ class Averaging(Unlimited):
         self.solve(Halves(toy, toy), HeldOut(), 0, TIME_LIMIT)
 
     def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Search lines and average, however long it takes."""
+        """Search lines and average; there is no time limit."""
         del time_limit
         problem: Problem = objective.problem(data)
         start = problem.to_canonical(CallerWeights(solve(Och(), problem, seed=seed).weights))
@@ -62,7 +62,7 @@ SOLVERS = (Solve(Och(), BASELINE), OPTIMUM, Solve(Grid(), "grid, 576 points"), A
 
 
 def split(source: Source, number: int) -> Dataset:
-    """Return the lists of a source, drawn at random into those to train on and those held out."""
+    """Return the lists of a source, split at random into lists to train on and held-out lists."""
     return Dataset(f"{source.name}, split {number}", partial(_split, source, number), source.skip)
 
 
@@ -82,7 +82,7 @@ def tasks() -> Iterator[Task]:
 
 
 def differences(rows: list[Row], source: Source, solver: str, baseline: str = BASELINE) -> list[float]:
-    """Return the held-out loss of each split beyond the baseline's, in percent of the latter's mean."""
+    """Return the held-out loss of each split minus the baseline's, in percent of the mean of the baseline."""
     names = [split(source, number).name for number in range(SPLITS)]
     pairs = [(find(rows, dataset=name, solver=baseline), find(rows, dataset=name, solver=solver)) for name in names]
     losses = [

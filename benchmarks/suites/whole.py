@@ -27,31 +27,32 @@ from lpmert.search.driver import solve
 from lpmert.search.method import Comparator, Found, Method
 
 SIZES = (4, 8, 16, 32, 64, N_TRAIN)
-"""Numbers of sentences to tune on; LP-MERT searches all weights of the first ones only, and those near of the others.
-"""
+"""Numbers of sentences to tune on."""
 
 EXACT = 8
+"""LP-MERT searches all weights for at most so many sentences, and for more those within the cosine."""
+
 PARTS = 3
-"""Most sets of sentences of each size, one after the other."""
+"""At most so many disjoint sets of sentences of each size are tuned on."""
 
 ITERATIONS = 10
 SEARCH_SECONDS = 10.0
 TIME_LIMIT = 300.0
 PROVED = 1e-9
 COSINE = 0.84
-"""With the weights decoded with, as in Figure 7 of the paper."""
+"""With the weights of the last decoding, as in Figure 7 of the paper."""
 
 
 @dataclass(frozen=True)
 class Near(Comparator):
-    """LP-MERT among the weights whose cosine with those of the last decoding is large enough, for equal spread."""
+    """LP-MERT within a cosine of the weights of the last decoding, for features of equal spread."""
 
     name = "near"
     takes_caps = False
     within: ClassVar[Method] = LpMert()
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best weights within the cosine, each in the unit of its feature's spread within lists."""
+        """Return the best weights within the cosine; it counts for features divided by their spread within lists."""
         first = np.ones(problem.canonical.n_features) if start is None else start
         spread = datasets.spread_within(problem.nbest)
         around = problem.to_caller(CanonicalWeights(first)) * spread
@@ -64,7 +65,7 @@ class Near(Comparator):
 
 
 class NearExactly(Near):
-    """The same by `auto`."""
+    """The same with `auto`."""
 
     within = Auto()
 
@@ -79,45 +80,36 @@ METHODS: dict[str, Method] = {
 }
 
 
-def parts_of(size: int) -> list[str]:
-    """Return the names of the sets of so many sentences."""
-    return [of_single_sentences(SMALL, *bounds).name for bounds in bounds_of(size)]
-
-
 def bounds_of(size: int) -> list[tuple[int, int]]:
-    """Return where the sets of so many sentences begin and end."""
+    """Return the begin and the end of each set of this many sentences."""
     return [(part * size, (part + 1) * size) for part in range(min(PARTS, N_TRAIN // size))]
 
 
 def fits(method: Method, size: int) -> bool:
-    """Whether a method has rows with so many sentences: LP-MERT with few, methods within the cosine with more."""
+    """Whether a method is measured with this many sentences: LP-MERT with few, methods within the cosine with more."""
     return not isinstance(method, LpMert if size > EXACT else Near)
 
 
 @dataclass(frozen=True)
 class Sums(Unprepared):
-    """The sum of 1 - sentence BLEU+1 of what the decoder gives out; beside it corpus BLEU of the test sentences."""
+    """The sum of 1 - sentence BLEU+1 of the decoder's output, and corpus BLEU of the test sentences beside."""
 
     name: str = "1 - sentence BLEU+1"
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
         """Decode the sentences tuned on, and both test sets together."""
         if answer.weights is None:
-            return Judgement(None, None, {})
+            return Judgement()
         own = Problem(data.train, "loss").evaluate(answer.weights)
         test = Problem(data.tests[0].merge(data.tests[1]), "bleu").evaluate(answer.weights)
         return Judgement(own.loss, own.score, {"test_score": test.score})
 
 
-def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return how many searches there were, and how many of them proved their optimum."""
-    searched = [one for one in found.iterations if one.pool_loss is not None]
-    proved = sum(
-        one.lower_bound is not None and one.pool_loss - one.lower_bound <= PROVED
-        for one in searched
-        if one.pool_loss is not None
-    )
-    return {"iterations": len(found.iterations), "searches": len(searched), "proved": proved}, {}
+def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the numbers of iterations, of searches and of searches that proved their optimum."""
+    searches = [(one.pool_loss, one.lower_bound) for one in found.iterations if one.pool_loss is not None]
+    proved = sum(bound is not None and loss - bound <= PROVED for loss, bound in searches)
+    return {"iterations": len(found.iterations), "searches": len(searches), "proved": proved}, {}
 
 
 def tasks() -> Iterator[Task]:
@@ -127,17 +119,18 @@ def tasks() -> Iterator[Task]:
             data = of_single_sentences(SMALL, *bounds)
             for name, method in METHODS.items():
                 if fits(method, size):
-                    limit = None if isinstance(method, Near) else SEARCH_SECONDS  # which has its own limit
-                    solver = Loop(name, method, ITERATIONS, told, "loss", limit)
+                    limit = None if isinstance(method, Near) else SEARCH_SECONDS  # `Near` has its own limit
+                    solver = Loop(name, method, ITERATIONS, summary, "loss", limit)
                     yield Task(data, Sums(), solver, 0, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield where the loops end, by number of sentences and method."""
+    """Yield the outcomes of the loops, by number of sentences and method."""
     body = []
     for size in SIZES:
         wanted = {name for name, method in METHODS.items() if fits(method, size)}
-        names = [name for name in parts_of(size) if wanted <= {row.solver for row in find(rows, dataset=name)}]
+        sets = [of_single_sentences(SMALL, *bounds).name for bounds in bounds_of(size)]
+        names = [name for name in sets if wanted <= {row.solver for row in find(rows, dataset=name)}]
         for method in METHODS:
             mine = [row for name in names for row in find(rows, dataset=name, solver=method)]
             if not mine:

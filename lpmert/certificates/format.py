@@ -1,6 +1,6 @@
-"""What a proof looks like on disk: a header and a tree of records, written and read as a stream.
+"""The file format of certificates: a header, then a tree of records, one JSON record a line.
 
-One JSON document with one record a line, so that neither side holds the tree in memory: see proofs/certificates.md.
+Writer and checker stream it, so that neither holds the tree in memory. proofs/certificates.md specifies the format.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Record = dict[str, Any]
 Kind = TypeVar("Kind")
 Node = TypeVar("Node")
 
-_PARSED = 25
-"""Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
+_PARSED_BYTES = 25
+"""Memory that a character of JSON takes at most when it is parsed; arrays of empty arrays take the most."""
 
 SCHEMA_KEY = "lpmert certificate"
 OPTIONAL = ("equations", "sums", "at_most", "budget")
@@ -39,16 +39,16 @@ END = "]}"
 
 @dataclass(frozen=True)
 class Header:
-    """What a certificate claims, and what its tree refers to.
+    """What a certificate claims, and the numbers that its tree refers to.
 
     fingerprint of the lists; metric: its signature; ties: which of several hypotheses with identical features counts;
-    found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
-    undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
-    product with them. exponents: for the features that boxes span, the powers of two by which they are multiplied
-    first; all others depend on these. equations [E, D]: weights count if their product with each is 0; not in the file
-    if there are none. sums: for a metric that is no sum over lists, those at which it is the bound; else empty, and not
-    in the file. at_most: how many weights may be other than 0, if that is limited. budget: for the name of a second
-    sum, what it is at most.
+    found_by: the run that found the weights, for information. loss: the exact loss of the weights; bound: the exact
+    lower bound on the loss of all weights. weights: one for each feature. limits [R, D]: the claim is about weights
+    whose product with every limit is positive. exponents: for each feature that the boxes span, the power of two by
+    which it is multiplied first; all other features depend linearly on these. equations [E, D]: the claim is about
+    weights whose product with every equation is 0. sums: for a ratio of sums, the sums whose loss is the bound.
+    at_most: how many weights may be other than 0; 0 if that is not limited. budget: the name of a second sum, and the
+    most that it may be. The last four are not in the file where they are empty or 0.
     """
 
     fingerprint: str
@@ -71,8 +71,9 @@ class RankingHeader:
     """What a certificate about rankings claims.
 
     ranking: the metric, such as ndcg@10. fingerprint of the documents. score: the weights reach at least this; bound:
-    no weights reach more, or none without a negative one where nonnegative. weights: one for each feature. exponents:
-    the powers of two by which features are divided before cones span their weights.
+    no weights reach more. nonnegative: whether the bound is about weights without negative entries only. weights: one
+    for each feature. exponents: the powers of two by which the features are divided; cones are of weights for the
+    divided features.
     """
 
     ranking: str
@@ -85,10 +86,10 @@ class RankingHeader:
 
 
 class CertificateReader:
-    """The header of a certificate, then its records one at a time; `line` is where the reading stands.
+    """Reads the header of a certificate, then its records one at a time.
 
-    on_line: told each such number. Raises `CertificateError` for what is no certificate of this schema, and `DataError`
-    if there is no such file.
+    line: the number of the line read last. on_line: called with the number of each line. Raises `CertificateError` if
+    the file is no certificate of this schema, and `DataError` if there is no such file.
     """
 
     def __init__(self, path: str | Path, on_line: Callable[[int], object] = lambda _: None) -> None:
@@ -99,9 +100,9 @@ class CertificateReader:
 
     @contextmanager
     def checking(self, time_limit: float | None, memory_limit: int | None) -> Iterator[None]:
-        """Hold the limits of a check; its errors name the file, and the line where there is one.
+        """Apply limits to a check, and put the file and the line in front of the messages of its errors.
 
-        Raises `MethodError` for what are no limits.
+        Raises `MethodError` for invalid limits.
         """
         if time_limit is not None or memory_limit is not None:
             from lpmert.values import checked_limits
@@ -117,20 +118,21 @@ class CertificateReader:
         except CertificateError as error:
             raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
-    def header(self, kind: type[Any] = Header) -> Any:
+    def header(self, header_type: type[Any] = Header) -> Any:
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
-        found = _object(text.removesuffix(TREE) + "}")
-        schema = typed(found.pop(SCHEMA_KEY, None), int)
-        if schema == SCHEMA and ("ranking" in found) != (kind is RankingHeader):
-            other = "N-best lists: check it with lpmert verify" if kind is RankingHeader else "lpmert rank --verify"
+        content = _object(text.removesuffix(TREE) + "}")
+        schema = typed(content.pop(SCHEMA_KEY, None), int)
+        rankings = header_type is RankingHeader
+        if schema == SCHEMA and ("ranking" in content) != rankings:
+            other = "N-best lists: check it with lpmert verify" if rankings else "lpmert rank --verify"
             raise CertificateError(f"this is a certificate for {other}")
-        kinds = get_type_hints(kind)
-        names = [name for name in kinds if name not in OPTIONAL or found.get(name)]
-        if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:
+        types = get_type_hints(header_type)
+        names = [name for name in types if name not in OPTIONAL or content.get(name)]
+        if schema != SCHEMA or not text.endswith(TREE) or list(content) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
-        return kind(**{name: _value(kinds[name], value) for name, value in found.items()})
+        return header_type(**{name: _value(types[name], value) for name, value in content.items()})
 
     def record(self) -> Record:
         text = self._next()
@@ -152,26 +154,29 @@ class CertificateReader:
             self.line = error.line or self.line
             raise CertificateError(error.reason) from error
         self._on_line(self.line)
-        checkpoint(_PARSED * len(text))
+        checkpoint(_PARSED_BYTES * len(text))
         return text
 
 
 def depth_first(roots: Iterator[Node], visit: Callable[[Node], Iterator[Node]]) -> None:
-    """Visit nodes and, after each, those that the visit leaves open, each made when it is its turn."""
-    waiting = [roots]
-    while waiting:
-        node = next(waiting[-1], None)
+    """Visit nodes depth first; `visit` returns the open children of a node, each created only when its turn comes."""
+    stack = [roots]
+    while stack:
+        node = next(stack[-1], None)
         if node is None:
-            waiting.pop()
+            stack.pop()
         else:
-            waiting.append(visit(node))
+            stack.append(visit(node))
 
 
 def agreeing(*claims: tuple[str, object, object]) -> None:
-    """Raise `CertificateError` unless what a certificate states, by name, is what the caller has."""
-    for what, stated, own in claims:
-        if stated != own:
-            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
+    """Raise `CertificateError` unless the certificate's value and the caller's are equal in every claim.
+
+    claims: name, value in the certificate, value here.
+    """
+    for name, stated, here in claims:
+        if stated != here:
+            raise CertificateError(f"{name}: {stated} in the certificate, {here} here")
 
 
 def typed(value: object, kind: type[Kind]) -> Kind:
@@ -182,28 +187,28 @@ def typed(value: object, kind: type[Kind]) -> Kind:
 
 
 def integers(value: object, length: int) -> list[int]:
-    """Return a JSON array of so many whole numbers, or raise `CertificateError`."""
-    found = typed(value, list)
-    if len(found) != length or not {*map(type, found)} <= {int}:
+    """Return a JSON array of `length` integers, or raise `CertificateError`."""
+    array = typed(value, list)
+    if len(array) != length or not {*map(type, array)} <= {int}:
         raise CertificateError(f"{length} whole numbers expected, not {value!r:.40}")
-    return found
+    return array
 
 
 def _object(text: str) -> Record:
     try:
         return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
-        what = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-        raise CertificateError(f"no record in the layout of a certificate: {what}") from error
+        reason = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        raise CertificateError(f"no record in the layout of a certificate: {reason}") from error
 
 
 def _value(kind: Any, value: object) -> Any:
-    """Return a value of a header as the type that its annotation names."""
+    """Return a JSON value of a header as the type that its annotation names."""
     if get_origin(kind) is list:
         return [_value(get_args(kind)[0], entry) for entry in typed(value, list)]
     if get_origin(kind) is dict:
         return {name: _value(get_args(kind)[1], entry) for name, entry in typed(value, dict).items()}
-    return {float: _float, Fraction: _fraction}.get(kind, lambda own: typed(own, kind))(value)
+    return {float: _float, Fraction: _fraction}.get(kind, lambda entry: typed(entry, kind))(value)
 
 
 def _float(value: object) -> float:

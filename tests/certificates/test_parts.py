@@ -1,4 +1,4 @@
-"""Parts of a certificate's tree, against fractions: nothing is dropped that could win, no bound is too high."""
+"""Nodes of a certificate's tree, against fractions: nothing is dropped that could win, no bound is too high."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Part, _checked, closed, narrowed, whole_part
+from lpmert.certificates.check.tree import Node, _checked, check_node, narrowed, root_node
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
@@ -32,35 +32,35 @@ def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
     """Lists whose summed losses are to be bounded."""
     claim = claim_of(SumOfLosses(), nbest, "first")
     proof = ProofLists(nbest, claim, "first", exponents)
-    claim.take([], Fraction(0))
+    claim.set_bound([], Fraction(0))
     proof.weigh()
     return proof
 
 
-def lists_and_box(kind: str, seed: int, splits: int = 40) -> tuple[ProofLists, Part]:
-    """Random lists and a random box after fewer than so many splits, and what the checker keeps in it."""
+def lists_and_box(kind: str, seed: int, splits: int = 40) -> tuple[ProofLists, Node]:
+    """Random lists, and the checker's node of a random box after fewer than so many splits."""
     nbest = random_lists(kind, seed, most_features=4).nbest
     exponents = dict.fromkeys(nbest.names, 0)
     proof = claimed(nbest, exponents)
     rng = np.random.default_rng(seed)
-    shapes = [*whole_part(proof).shape.parts({"split": BOXES})]
-    box = narrowed(proof, whole_part(proof), shapes[rng.integers(len(shapes))])
+    faces = [*root_node(proof).box.parts({"split": BOXES})]
+    node = narrowed(proof, root_node(proof), faces[rng.integers(len(faces))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
-        parts = [*box.shape.parts({"split": [int(rng.integers(1, len(exponents)))]})]
-        box = narrowed(proof, box, parts[rng.integers(len(parts))])
-    return proof, box
+        halves = [*node.box.parts({"split": [int(rng.integers(1, len(exponents)))]})]
+        node = narrowed(proof, node, halves[rng.integers(len(halves))])
+    return proof, node
 
 
-def inside(shape: Box, rng: np.random.Generator) -> list[int]:
-    """Random weights inside a part, in whole numbers."""
-    shares = [1000, *rng.integers(-999, 1000, len(shape.rays) - 1).tolist()]
-    return [sum(x * value for x, value in zip(shares, column, strict=True)) for column in zip(*shape.rays, strict=True)]
+def inside(box: Box, rng: np.random.Generator) -> list[int]:
+    """Random weights inside a box, in integers."""
+    shares = [1000, *rng.integers(-999, 1000, len(box.rays) - 1).tolist()]
+    return [sum(x * value for x, value in zip(shares, column, strict=True)) for column in zip(*box.rays, strict=True)]
 
 
-def corners(shape: Box) -> Whole:
-    """The rays that lead to the corners of a box."""
-    signs = np.array([(1, *own) for own in product((1, -1), repeat=len(shape.rays) - 1)], dtype=object)
-    return np.asarray(signs @ shape.rays)
+def corners(box: Box) -> Whole:
+    """The corners of a box, as rays."""
+    signs = np.array([(1, *own) for own in product((1, -1), repeat=len(box.rays) - 1)], dtype=object)
+    return np.asarray(signs @ box.rays)
 
 
 def scores(proof: ProofLists, row: int, rays: Sequence[Sequence[int]] | Whole) -> list[Fraction]:
@@ -68,7 +68,7 @@ def scores(proof: ProofLists, row: int, rays: Sequence[Sequence[int]] | Whole) -
 
 
 def worths_at(proof: ProofLists, point: list[int]) -> Iterator[list[int]]:
-    """What the hypotheses of each list that are best at a point cost."""
+    """For each list, the costs of the hypotheses that are best at a point."""
     for a, b in pairwise(proof.offsets.tolist()):
         values = [scores(proof, row, [point]) for row in range(a, b)]
         yield [proof.worth[0][a + k] for k, value in enumerate(values) if value == max(values)]
@@ -77,18 +77,18 @@ def worths_at(proof: ProofLists, point: list[int]) -> Iterator[list[int]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bound_is_below_the_cost_of_every_choice_inside_and_only_what_is_beaten_is_dropped(kind: str) -> None:
     for seed in range(10, 22):
-        proof, box = lists_and_box(kind, seed)
+        proof, node = lists_and_box(kind, seed)
         rng = np.random.default_rng(seed)
         bounds = proof.offsets.tolist()
         for _ in range(5):
-            assert box.box(proof)[0][0] <= sum(map(min, worths_at(proof, inside(box.shape, rng))))
-        kept, rays = set(box.rows.tolist()), corners(box.shape)
+            assert node.sum_bounds(proof)[0][0] <= sum(map(min, worths_at(proof, inside(node.box, rng))))
+        survivors, rays = set(node.rows.tolist()), corners(node.box)
         for a, b in pairwise(bounds):
             own = {row: scores(proof, row, rays) for row in range(a, b)}
             left = [row for row in own if not any(beats(own[other], own[row]) for other in own if other != row)]
-            if kept & set(own):
-                assert not {*left} - kept
-            else:  # settled: what may win costs the same
+            if survivors & set(own):
+                assert not {*left} - survivors
+            else:  # the list is settled: all that may win cost the same
                 assert len({proof.worth[0][row] for row in left}) == 1
 
 
@@ -97,16 +97,16 @@ def beats(winner: list[Fraction], loser: list[Fraction]) -> bool:
 
 
 def conflict(differences: list[int], multipliers: list[int], spread: int = 0) -> tuple[ProofLists, bool]:
-    """Lists of two whose first features differ by these numbers, and whether the checker takes the differences, times
-    multipliers, for nowhere negative in the positive quadrant; spread: between the two of one more list.
+    """Lists of two whose first features differ by these numbers, and whether the checker accepts the multipliers, so
+    that the sum is nowhere negative in the positive quadrant; spread: the difference of one more list.
     """
     rows = [row for value in (*differences, spread) for row in ([0.0, 1.0], [float(value), 1.0])]
     lists = NBest(np.array(rows), range(0, len(rows) + 1, 2), np.arange(len(rows)) % 2.0)
     proof = claimed(lists, dict.fromkeys(lists.names, 0))
-    part = whole_part(proof)._replace(shape=Box(np.array([[1, 1], [1, -1]], dtype=object)))
+    node = root_node(proof)._replace(box=Box(np.array([[1, 1], [1, -1]], dtype=object)))
     core = [value for k, multiplier in enumerate(multipliers) for value in (k, 1, multiplier)]
     try:
-        _checked(proof, part, [core], {k: 2 * k for k in range(len(differences))})
+        _checked(proof, node, [core], {k: 2 * k for k in range(len(differences))})
     except CertificateError:
         return proof, False
     return proof, True
@@ -137,28 +137,28 @@ def test_the_parts_of_a_box_cover_it(n_features: int) -> None:
     for _ in range(30):
         vector = rng.integers(-9, 10, n_features).tolist()
         faces = Box(np.zeros((0, n_features), dtype=object)).parts({"split": BOXES})
-        shape = next(own for own in faces if holds(own, vector))
+        box = next(face for face in faces if contains(face, vector))
         for _ in range(int(rng.integers(0, 12)) if n_features > 1 else 0):
-            parts = [*shape.parts({"split": [int(rng.integers(1, n_features))]})]
-            assert len(parts) == 2
-            shape = next(own for own in parts if holds(own, vector))
+            halves = [*box.parts({"split": [int(rng.integers(1, n_features))]})]
+            assert len(halves) == 2
+            box = next(half for half in halves if contains(half, vector))
 
 
-def holds(shape: Box, vector: list[int]) -> bool:
-    """Whether a part holds weights: solved in fractions for the multiples of its rays."""
-    shares = solve_integers([list(column) for column in zip(*shape.rays, strict=True)], vector)
+def contains(box: Box, vector: list[int]) -> bool:
+    """Whether weights are in a box: solved in fractions for the multiples of its rays."""
+    shares = solve_integers([list(column) for column in zip(*box.rays, strict=True)], vector)
     assert shares is not None
     return shares[0] >= 0 and all(abs(share) <= shares[0] for share in shares[1:])
 
 
-def test_what_is_nowhere_negative_is_so_at_every_corner_and_nothing_else() -> None:
+def test_a_vector_is_nowhere_negative_exactly_if_it_is_not_at_any_corner() -> None:
     rng = np.random.default_rng(7)
     found = set()
     for seed in range(300):
-        _, box = lists_and_box(sorted(KINDS)[seed % len(KINDS)], seed, 6)
-        vector = rng.integers(-5, 6, len(box.shape.rays)).tolist()
-        products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(box.shape)]
-        assert box.shape.is_nonnegative(np.array(vector, dtype=object)) == (min(products) >= 0)
+        box = lists_and_box(sorted(KINDS)[seed % len(KINDS)], seed, 6)[1].box
+        vector = rng.integers(-5, 6, len(box.rays)).tolist()
+        products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(box)]
+        assert box.is_nonnegative(np.array(vector, dtype=object)) == (min(products) >= 0)
         found.add(min(products) >= 0)
     assert found == {True, False}
 
@@ -175,44 +175,44 @@ def test_scores_are_called_exact_only_where_they_are(bits: int) -> None:
     assert (proof.errors(np.array([ray], dtype=float))[0] == 0) == (bits < 50)
 
 
-def any_pair(proof: ProofLists, box: Part, rng: np.random.Generator) -> list[int]:
-    """Two lists, another hypothesis of each than its cheapest, and small multipliers: a conflict if they balance."""
+def any_pair(proof: ProofLists, node: Node, rng: np.random.Generator) -> list[int]:
+    """Two lists, a hypothesis of each that is not its cheapest, and small multipliers: a conflict if they balance."""
     entry: list[int] = []
-    several = np.flatnonzero(box.sizes > 1)
+    several = np.flatnonzero(node.sizes > 1)
     for a in rng.choice(several, 2, replace=False):
-        row = box.rows[box.starts[a] + rng.integers(1, box.sizes[a])]
+        row = node.rows[node.starts[a] + rng.integers(1, node.sizes[a])]
         entry += [*proof.places[row], int(rng.integers(1, 5))]
     return entry
 
 
-def accepted(proof: ProofLists, box: Part, cores: list[list[int]]) -> float | None:
-    """The bound that the checker gives a box with these cores, `None` if it refuses them."""
-    target = box.box(proof)[0][0]
+def accepted(proof: ProofLists, node: Node, cores: list[list[int]]) -> float | None:
+    """The bound that the checker gives a node with these cores, `None` if it refuses them."""
+    target = node.sum_bounds(proof)[0][0]
     try:
-        return target + closed(proof, box._replace(price=Price([1], target)), {"cores": cores})[0]
+        return target + check_node(proof, node._replace(price=Price([1], target)), {"cores": cores})[0]
     except CertificateError:
         return None
 
 
 def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
-    """Of pairs drawn at random the checker takes those that balance, from whoever they come."""
+    """The checker accepts random pairs exactly if they balance."""
     rng = np.random.default_rng(0)
     taken = refused = 0
     for kind, seed in ((kind, seed) for kind in KINDS for seed in range(700, 720)):
-        proof, box = lists_and_box(kind, seed, 8)
+        proof, node = lists_and_box(kind, seed, 8)
         cores: list[list[int]] = []
-        bound = box.box(proof)[0][0]
-        for _ in range(60 if np.count_nonzero(box.sizes > 1) > 1 else 0):
-            pair = any_pair(proof, box, rng)
-            found = accepted(proof, box, [*cores, pair])
+        bound = node.sum_bounds(proof)[0][0]
+        for _ in range(60 if np.count_nonzero(node.sizes > 1) > 1 else 0):
+            pair = any_pair(proof, node, rng)
+            found = accepted(proof, node, [*cores, pair])
             if found is None or found == float("inf"):
                 refused += 1
                 continue
             taken += 1
             cores.append(pair)
             bound = max(bound, found)
-        for _ in range(10):  # where hypotheses tie, the lemma speaks of none of them
-            assert bound <= sum(map(max, worths_at(proof, inside(box.shape, rng))))
+        for _ in range(10):  # the lemma is about strictly best hypotheses, so ties count at their most
+            assert bound <= sum(map(max, worths_at(proof, inside(node.box, rng))))
     assert min(taken, refused) > 100
 
 
@@ -220,19 +220,19 @@ def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
     nbest, header = base("bleu boxes")[0], document("bleu boxes")
     claim = claim_of(Bleu(), nbest, "first")
     proof = ProofLists(nbest, claim, "first", header["exponents"])
-    claim.take(header["sums"], Fraction(header["bound"]))
+    claim.set_bound(header["sums"], Fraction(header["bound"]))
     proof.weigh()
-    whole = whole_part(proof)
-    first = {own[0] for own in np.split(whole.rows, whole.starts[1:])}
+    root = root_node(proof)
+    first = {own[0] for own in np.split(root.rows, root.starts[1:])}
     moved = 0
-    for box in (narrowed(proof, whole, shape) for shape in whole.shape.parts({"split": BOXES})):
-        points = list(_at_prices(proof, box, box.box(proof)[0]))
+    for node in (narrowed(proof, root, face) for face in root.box.parts({"split": BOXES})):
+        points = list(_at_prices(proof, node, node.sum_bounds(proof)[0]))
         assert len(points) > 1
         for (_, weighed), (later, _) in pairwise(points):
             rows = [min(own, key=lambda row: weighed.price.of(proof.worth[:, row]))
-                    for own in np.split(box.rows, box.starts[1:])]  # fmt: skip
+                    for own in np.split(node.rows, node.starts[1:])]  # fmt: skip
             moved += not {*rows} <= first
-            sums = proof.sums((box.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
+            sums = proof.sums((node.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
             assert later == [max(1, value) for value in sums]
     assert moved
 
@@ -259,10 +259,10 @@ def test_ties_at_the_edge_of_a_box_fall_whether_doubles_are_exact_or_not(spread:
     rows += [[0, 0], [0.5, 0.25], [1, 5]]
     losses = np.array([0.0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 2])
     proof = claimed(Lists(np.array(rows, dtype=float), np.array([0, 4, 6, 8, 11]), losses).nbest, EXPONENTS)
-    box = next(iter(whole_part(proof).shape.parts({"split": BOXES})))
+    box = next(iter(root_node(proof).box.parts({"split": BOXES})))
     if spread in (0, 2**52):  # scores are exact, or rounded
         assert proof.errors(box.points).any() == (spread > 0)
     # 1 + y and (1 + y) / 2 are at least 0: the first and the fourth fall to the second, but not the third. In the other
     # list neither is as good as the other one everywhere, the third is settled, and the first of the last one falls to
     # the second, though not to the third, which is the best at the centre.
-    assert narrowed(proof, whole_part(proof), box).rows.tolist() == [1, 2, 4, 5, 9, 10]
+    assert narrowed(proof, root_node(proof), box).rows.tolist() == [1, 2, 4, 5, 9, 10]

@@ -1,6 +1,6 @@
-"""Lattices and hypergraphs as the N-best lists of all paths that may win, in exact arithmetic and by no search's code.
+"""Lattices and hypergraphs as N-best lists of all paths that may win, found in exact arithmetic without search code.
 
-A proof for these lists is one for all paths: see L1 and L3 in `proofs`.
+A proof for these lists is a proof for all paths: L1 and L3 in proofs/lattices.md.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from lpmert.quoting import quoted
 from lpmert.system.deadline import Pace, checked, checkpoint
 
 _MOST_LABELS = 400
-"""Partial paths of a node beyond which a cone is halved."""
+"""A cone is halved where a node has more partial paths."""
 
 _MOST_CONES = 2000
-"""Of one lattice, beyond which it is too large for exact arithmetic."""
+"""A lattice with more cones is too large for exact arithmetic."""
 
 _NEAR = Fraction(1, 10**9)
-"""By how much a ratio may differ from the exact one."""
+"""The most by which the loss of a ratio in doubles may differ from the exact one."""
 
 _MOST_TIED = 100
-"""Paths of a lattice that may have the best score."""
+"""The most paths of a lattice that may have the best score."""
 
 Way = tuple[int, ...]
+"""The links of a path from the last to the first."""
+
 Label = tuple[tuple[int, ...], Way]
-"""A partial path: its scores at the rays, and its links from the last to the first."""
+"""A partial path: its scores at the rays of a cone, and its links."""
 
 
 def lists_of(
@@ -50,27 +52,29 @@ def lists_of(
     equations: Equations = (),
     on_links: Callable[[int, int], object] = lambda *_: None,
 ) -> NBest:
-    """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D]
-    that fulfil equations [e, D]; the first of those that such weights do not tell apart. on_links: gets the number of
-    links that were looked through, and of all; small lattices come first, so that the pace mostly falls.
+    """Return for each lattice the list of all paths that may be strictly best at weights of the region.
 
-    Raises `CertificateError` where these are too many, and `MetricError` for a metric that paths have none of.
+    These fulfil equations [e, D] and have positive products with limits [k, D]. Of paths that they cannot tell apart,
+    the first is listed. on_links: called with the number of links in the lattices done, and in all.
+
+    Raises `CertificateError` if paths are too many, and `MetricError` for a metric that paths do not have.
     """
-    problem, turned = LatticeProblem(graphs, metric), Turned.of(graphs, equations)
+    problem, coordinates = LatticeProblem(graphs, metric), Coordinates.of(graphs, equations)
     features, statistics, texts, offsets = [], [], [], [0]
     sizes = [len(graphs.graph(number).targets) for number in range(graphs.n_lists)]
-    if 1 << len(turned.free) > _MOST_CONES:
-        raise _too_large(f"a number of {len(turned.free)} features")
-    found: dict[int, list[Way]] = {}
+    if 1 << len(coordinates.free) > _MOST_CONES:
+        raise _too_large(f"a number of {len(coordinates.free)} features")
+    ways: dict[int, list[Way]] = {}
     done, pace = 0, Pace(sum(sizes), "finding the paths that may win, in exact arithmetic,")
+    # Small lattices first: `pace` asks that later links take no less time.
     for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):
-        found[number] = sorted(_ways(graphs, number, limits, turned, partial(on_links, done, sum(sizes))))
-        if not found[number]:
+        ways[number] = sorted(_ways(graphs, number, limits, coordinates, partial(on_links, done, sum(sizes))))
+        if not ways[number]:
             raise CertificateError("the limits and equations leave no weights")
         done += sizes[number]
         pace.check(done)
     for number in range(graphs.n_lists):
-        for way in found[number]:
+        for way in ways[number]:
             links = np.array(way, dtype=np.int64)
             features.append(problem.features_of([(number, links)])[0])
             statistics.append(problem.statistics(number, links))
@@ -81,14 +85,14 @@ def lists_of(
 
 
 def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: Header) -> tuple[NBest, Metric]:
-    """Return the lists of the lattices that a certificate is about, and the metric.
+    """Return the lists and the metric of a certificate about lattices, checking its loss on all paths.
 
-    Raises `CertificateError` unless its weights lose on all paths what it says, without ties, and `DataError` for what
-    are no lattices.
+    Raises `CertificateError` unless its weights have this loss without ties, and `DataError` if `graphs` are no
+    lattices.
     """
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
-    if header.ties != "first":  # the lists have no more than the first of the paths with the same features
+    if header.ties != "first":  # of paths with the same features, the lists have the first only
         raise CertificateError(
             f"rule for ties: {quoted(header.ties)} in the certificate, but on lattices the first counts"
         )
@@ -103,20 +107,21 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
 
 
 def lost_on_paths(problem: LatticeProblem, equations: Equations, weights: Sequence[float]) -> float:
-    """Return the loss of the best paths at weights [D]: of ratios, which are compared exactly on the lists, rounded.
+    """Return the loss of the best paths at weights [D]; that of a ratio is rounded.
 
-    Raises `CertificateError` where paths tie that differ in features and statistics.
+    Raises `CertificateError` if paths that differ in features and statistics tie.
     """
-    turned, exact = Turned.of(problem.lattices, equations), [Fraction(weight) for weight in weights]
-    total = sum(_lost(problem, number, turned, exact) for number in range(problem.lattices.n_lists))
+    coordinates, exact = Coordinates.of(problem.lattices, equations), [Fraction(weight) for weight in weights]
+    total = sum(_statistics_at(problem, number, coordinates, exact) for number in range(problem.lattices.n_lists))
     return float(problem.metric.loss(np.asarray(total)))
 
 
-class Turned(NamedTuple):
-    """Coordinates in which weights that fulfil equations are free.
+class Coordinates(NamedTuple):
+    """Coordinates of the weights that fulfil equations, in which none of them restricts the weights.
 
-    basis [D, d]: spans these weights; whole [D, d]: makes whole numbers of features, as multiples of the units;
-    factors [d]: by which these are larger; free: the features of the coordinates.
+    basis [D, d]: spans these weights; free [d]: the features of the coordinates. whole [D, d]: turns features, as
+    multiples of the lattices' units, into integer features of the coordinates; factors [d]: how much larger these are
+    than the features times the basis.
     """
 
     basis: Whole
@@ -125,33 +130,35 @@ class Turned(NamedTuple):
     free: list[int]
 
     @classmethod
-    def of(cls, graphs: WordGraphs, equations: Equations) -> Turned:
-        """Return the coordinates for lattices; without equations, the features as multiples of their units."""
+    def of(cls, graphs: WordGraphs, equations: Equations) -> Coordinates:
+        """Return the coordinates for lattices; without equations, one for each feature."""
         basis, free = basis_of(equations, len(graphs.names))
         if not free:
             raise CertificateError("the equations leave no weights")
         exact = basis * np.array([[Fraction(unit)] for unit in graphs.units.tolist()], dtype=object)
-        shares = [[value for value in column if value] for column in exact.T.tolist()]
-        factors = [Fraction(lcm(*(x.denominator for x in own)), gcd(*(x.numerator for x in own))) for own in shares]
+        nonzeros = [[value for value in column if value] for column in exact.T.tolist()]
+        factors = [Fraction(lcm(*(x.denominator for x in xs)), gcd(*(x.numerator for x in xs))) for xs in nonzeros]
         return cls(basis, exact * factors // 1, np.array(factors, dtype=object), free)
 
     def rows(self, graph: Graph, units: FloatArray) -> list[list[int]]:
-        """Return the coordinates [L, d] of the links of a lattice."""
+        """Return the integer features [L, d] of the links of a lattice in these coordinates."""
         rows: list[list[int]] = ((graph.features / units).astype(np.int64).astype(object) @ self.whole).tolist()
         return rows
 
 
-def _lost(problem: LatticeProblem, number: int, turned: Turned, weights: list[Fraction]) -> FloatArray:
-    """Return the statistics [K] of what is best in a lattice at weights [D], without those that equations set.
+def _statistics_at(
+    problem: LatticeProblem, number: int, coordinates: Coordinates, weights: list[Fraction]
+) -> FloatArray:
+    """Return the statistics [K] of the best path of a lattice at weights [D]; those that equations set do not matter.
 
-    Raises `CertificateError` where paths tie that differ in features and statistics.
+    Raises `CertificateError` if paths that differ in features and statistics tie.
     """
     graph = problem.lattices.graph(number)
-    rows = turned.rows(graph, problem.lattices.units)
-    free = [weights[d] / factor for d, factor in zip(turned.free, turned.factors, strict=True)]
-    whole = [int(weight * lcm(*(own.denominator for own in free))) for weight in free]
+    rows = coordinates.rows(graph, problem.lattices.units)
+    free = [weights[d] / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
+    whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
-    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # of each node the best score, and the links it comes by
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # node -> its best score, and the links that lead to it
     for k, (source, second, target) in enumerate(links):
         score = best[source][0] + best[second][0] + sum(map(mul, rows[k], whole))
         if target not in best or score > best[target][0]:
@@ -159,44 +166,50 @@ def _lost(problem: LatticeProblem, number: int, turned: Turned, weights: list[Fr
         if score == best[target][0]:
             best[target][1].append(k)
     ways: list[Way] = []
-    waiting: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
-    while waiting and len(ways) <= _MOST_TIED:
-        nodes, way = waiting.pop()
+    # Partial derivations: the nodes that still have to be derived, and the links so far.
+    stack: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
+    while stack and len(ways) <= _MOST_TIED:
+        nodes, way = stack.pop()
         if not nodes:
             ways.append(way)
             continue
         for k in best[nodes[-1]][1]:
             below = [node for node in (links[k][1], links[k][0]) if node]
-            waiting.append(((*nodes[:-1], *below), (*way, k)))
-    found = []
+            stack.append(((*nodes[:-1], *below), (*way, k)))
+    tied = []
     for way in sorted(ways):
-        same = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
-        found.append((problem.statistics(number, np.array(way, dtype=np.int64)), same))
-    if waiting or any((own != found[0][0]).any() and same != found[0][1] for own, same in found):
+        features = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
+        tied.append((problem.statistics(number, np.array(way, dtype=np.int64)), features))
+    first_statistics, first_features = tied[0]
+    if stack or any((own != first_statistics).any() and features != first_features for own, features in tied):
         raise CertificateError(f"at the weights, paths of {quoted(problem.lattices.list_ids[number])} tie")
-    return found[0][0]
+    return first_statistics
 
 
 def _ways(
-    graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], turned: Turned, tell: Callable[[], object]
+    graphs: WordGraphs,
+    number: int,
+    limits: Sequence[Sequence[float]],
+    coordinates: Coordinates,
+    on_cone: Callable[[], object],
 ) -> set[Way]:
-    """Return the paths of a lattice that no other equals or beats at all rays of some of the cones of a cover.
+    """Return the paths of a lattice that may win: in cones that cover the region, all that no other path beats (L1).
 
-    tell: called for each cone.
+    on_cone: called for each cone.
     """
-    graph, width = graphs.graph(number), len(turned.free)
-    rows = turned.rows(graph, graphs.units)
+    graph, width = graphs.graph(number), len(coordinates.free)
+    rows = coordinates.rows(graph, graphs.units)
     sizes = [max(1, sum(abs(row[d]) for row in rows)).bit_length() for d in range(width)]
-    scales = [1 << (max(sizes) - size) for size in sizes]  # at the rays of orthants scores are of about the same size
+    scales = [1 << (max(sizes) - size) for size in sizes]  # make scores at the rays of orthants about equally large
     exact = np.array([list(map(Fraction, row)) for row in limits], dtype=object).reshape(-1, len(graphs.names))
-    inside = (exact @ turned.basis * turned.factors * scales).tolist()
+    inside = (exact @ coordinates.basis * coordinates.factors * scales).tolist()
     found: set[Way] = set()
-    waiting = list(orthants(width))
+    stack = list(orthants(width))
     for _ in range(_MOST_CONES):
-        if not waiting:
+        if not stack:
             return found
-        tell()
-        rays = waiting.pop()
+        on_cone()
+        rays = stack.pop()
         if any(all(sum(a * b for a, b in zip(row, ray, strict=True)) <= 0 for ray in rays) for row in inside):
             continue
         weights = [[s * value for s, value in zip(scales, ray, strict=True)] for ray in rays]
@@ -206,7 +219,7 @@ def _ways(
             continue
         p, q = _longest(rays)
         middle = midpoint(rays[p], rays[q])
-        waiting += [np.array([*rays[:k], middle, *rays[k + 1 :]]) for k in (p, q)]
+        stack += [np.array([*rays[:k], middle, *rays[k + 1 :]]) for k in (p, q)]
     raise _too_large(quoted(graphs.list_ids[number]))
 
 
@@ -221,13 +234,13 @@ def orthants(n_features: int) -> Iterator[Whole]:
 
 
 def midpoint(first: Whole, second: Whole) -> Whole:
-    """Return the sum of two rays, brought to equal sums of absolute values."""
+    """Return the sum of two rays after both are scaled to the same sum of absolute values: K2."""
     ray = np.abs(second).sum() * first + np.abs(first).sum() * second
     return np.asarray(ray // gcd(*ray))
 
 
 def _longest(rays: Whole) -> tuple[int, int]:
-    """Return the longest edge of a cone, its rays scaled to length 1."""
+    """Return the two rays of a cone that are farthest apart, each scaled to a sum of absolute values of 1."""
     if len(rays) == 1:
         raise CertificateError("a lattice with one feature has too many paths that tie")
     unit = [[Fraction(value, sum(map(abs, ray))) for value in ray] for ray in rays]
@@ -236,29 +249,29 @@ def _longest(rays: Whole) -> tuple[int, int]:
 
 
 def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> list[Label] | None:
-    """Return the paths that no other equals or beats at all rays, or `None` where a node has too many of them."""
-    nothing: Label = ((0,) * len(weights), ())
-    at: list[list[Label]] = [[nothing], *([] for _ in range(graph.n_nodes - 1))]
+    """Return the paths that no other equals or beats at all rays, or `None` if a node has too many (L1 a to c)."""
+    empty: Label = ((0,) * len(weights), ())
+    at: list[list[Label]] = [[empty], *([] for _ in range(graph.n_nodes - 1))]
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), rows, strict=True))
     k = 0
     for node in range(1, graph.n_nodes):
         new: list[Label] = []
         while k < len(links) and links[k][2] == node:
             checkpoint()
-            source, second, _, own = links[k]
-            scores = tuple(sum(a * b for a, b in zip(own, ray, strict=True)) for ray in weights)
-            for reached, way in at[source]:
-                for more, beside in at[second]:
-                    total = tuple(a + b + c for a, b, c in zip(scores, reached, more, strict=True))
-                    new.append((total, (k, *way, *beside)))
+            source, second, _, row = links[k]
+            link_scores = tuple(sum(a * b for a, b in zip(row, ray, strict=True)) for ray in weights)
+            for first_scores, first_way in at[source]:
+                for second_scores, second_way in at[second]:
+                    scores = tuple(a + b + c for a, b, c in zip(link_scores, first_scores, second_scores, strict=True))
+                    new.append((scores, (k, *first_way, *second_way)))
             k += 1
-        # What beats another one has a larger sum of scores, or the same features and comes first.
+        # A label that beats another one has a larger sum of scores, or equal scores and comes first.
         new.sort(key=lambda label: (-sum(label[0]), label[1]))
-        kept: list[Label] = []
+        unbeaten: list[Label] = []
         for label in checked(new, 100):
-            if not any(all(map(ge, other[0], label[0])) for other in kept):
-                kept.append(label)
-                if len(kept) > _MOST_LABELS:
+            if not any(all(map(ge, other[0], label[0])) for other in unbeaten):
+                unbeaten.append(label)
+                if len(unbeaten) > _MOST_LABELS:
                     return None
-        at[node] = kept
+        at[node] = unbeaten
     return at[-1]

@@ -1,7 +1,7 @@
 """Check the certificate of a ranking: that weights reach a value, and that no weights reach more.
 
-Leads at rays are decided in whole numbers wherever floating point leaves doubt; positions are filled in rationals that
-enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md; no code of the search is used.
+Leads at rays are decided in integers wherever floating point leaves doubt; values of rankings are rounded outward, from
+rationals that enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md. No code of the search is used.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ from lpmert.quoting import counted
 from lpmert.system.deadline import checkpoint
 
 _ONE = 1 << 80
-"""Factors of terms are multiples of its inverse, rounded up or down."""
+"""The unit: factors of terms are rounded up or down to multiples of 1 / _ONE."""
 
 _MOST_BITS = 1 << 15
-"""Of a ray."""
+"""Bits of the largest entry of a ray."""
 
 _PROVED = Fraction(1, 10**11)
-"""By how much the bound may exceed the score of weights that are called best."""
+"""The most by which the bound may exceed the score of weights that are called best."""
+
+_IN_DOUBT = 2
+"""In place of a sign that floating point does not decide."""
 
 Ray = tuple[int, ...]
+"""A ray, or a row of features, in integers [D]."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class VerifiedRanking(RankingHeader):
     """What a certificate about rankings proves: the weights reach `score`, and no weights reach more than `bound`.
 
     Both are exact. Equal scores count in the worst order. `queries` counts those with a relevant document, `records`
-    the parts of the tree.
+    the records of the tree.
     """
 
     queries: int
@@ -48,7 +52,7 @@ class VerifiedRanking(RankingHeader):
 
     @property
     def proved(self) -> bool:
-        """Whether no weights reach more than the score and 1e-11."""
+        """Whether no weights reach more than 1e-11 above the score."""
         return self.bound - self.score <= _PROVED
 
     def __str__(self) -> str:
@@ -127,7 +131,10 @@ def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> V
 
 
 class Measure:
-    """A metric on documents: what places are worth, enclosed by whole numbers, and what weights reach."""
+    """A metric on documents: bounds in integers on what rankings are worth, and on what weights reach.
+
+    places: the discounts of the positions in units, rounded down and rounded up.
+    """
 
     def __init__(self, lists: Judged, metric: RankingMetric) -> None:
         self.lists, self.k, self.parts = lists, metric.k, metric.parts(lists)
@@ -135,7 +142,7 @@ class Measure:
         self.places = [floor(x * _ONE) for x in low], [ceil(x * _ONE) for x in high]
 
     def reached(self, weights: dict[str, float]) -> Fraction:
-        """Return what weights reach at least, ties in the worst order."""
+        """Return a value that weights reach at least, with ties in the worst order."""
         ratios = [weight.as_integer_ratio() for weight in weights.values()]
         common = lcm(*(whole for _, whole in ratios))
         factors = [part * (common // whole) for part, whole in ratios]
@@ -144,7 +151,7 @@ class Measure:
         for query in self.parts.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
             scores = dict.fromkeys(range(begin, end), 0)
-            if end - begin > self.k:  # those behind the k-th by more than rounding errors are out of reach
+            if end - begin > self.k:  # documents surely behind the k-th need no exact scores
                 with np.errstate(over="ignore", invalid="ignore"):
                     leads = features[begin:end] @ rounded
                     doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[begin:end]) @ np.abs(rounded)).max()
@@ -158,7 +165,10 @@ class Measure:
         return Fraction(total, self.parts.n_queries * _ONE**2)
 
     def worth(self, query: int, found: list[tuple[int, int]], side: int) -> int:
-        """Return what a query is worth with places and levels of its relevant documents, in units, as enclosed."""
+        """Return what a query is worth, in units of 1 / _ONE**2, rounded down (side 0) or up (side 1).
+
+        found: the positions of its relevant documents and their levels of relevance, in order.
+        """
         rounded, factor, total = (floor, ceil)[side], self.parts.factors[query][side], 0
         for (place, level), merit in zip(found, map(int, self.parts.merits), strict=False):
             total += rounded(self.parts.exact_gains[level][side] * factor * _ONE) * self.places[side][place] * merit
@@ -166,25 +176,25 @@ class Measure:
 
 
 def scale_of(features: FloatArray) -> int:
-    """Return a power of two that makes all features whole."""
+    """Return a power of two that makes all features integers."""
     used = features[features != 0]
     return 1 << max(0, 53 - int(np.frexp(used)[1].min())) if used.size else 1
 
 
 def _whole(row: FloatArray, scale: int) -> Ray:
-    """Return a row of features times a power of two that makes them whole."""
+    """Return a row of features times `scale`, a power of two that makes them integers."""
     return tuple(part * (scale // whole) for part, whole in (x.as_integer_ratio() for x in row.tolist()))
 
 
 def difference(features: FloatArray, document: int, rival: int, scale: int) -> Ray:
-    """Return what a rival has more than a document, in whole numbers."""
+    """Return the features of a rival minus those of a document, times `scale`, in integers."""
     return tuple(map(sub, _whole(features[rival], scale), _whole(features[document], scale)))
 
 
 def least_lead(features: FloatArray) -> Fraction:
-    """Return by how much some weights of each cell, absolute values summing to 1, tell all documents apart (O6).
+    """Return l of O6: every cell has weights, with absolute values that sum to 1, at which all leads are at least l.
 
-    0 where features [M, D], at most 2, are no multiples of 2^-52.
+    features [M, D]: at most 2 in size. 0 unless all are multiples of 2^-52.
     """
     whole = features * 2.0**52
     if (whole != np.rint(whole)).any():
@@ -209,11 +219,12 @@ def roots(dimensions: int, nonnegative: bool) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Cone:
-    """A cone, and what is known in it.
+    """A cone, and what is decided in it.
 
-    rays [D]; open pairs of relevant documents and rivals as numbers [P] and rows [P], with the sign of the rival's lead
-    at each ray [P, D]; ahead [R]: how many documents surely lead each relevant one; bounds of queries, and their sum;
-    empty: whether no cell has weights here.
+    rays [D]. ahead [R]: how many documents of other levels lead each relevant one in the whole cone. An open pair is a
+    relevant document and a rival of another level that leads it at some rays and is behind at others: ranked [P],
+    numbers among the relevant documents; rivals [P], rows of features; signs [P, D] of the rival's lead at each ray.
+    bounds: upper bounds by query, in units; total: their sum. empty: whether no cell has weights in the cone (O6 b).
     """
 
     rays: tuple[Ray, ...]
@@ -227,7 +238,11 @@ class Cone:
 
 
 class Cones:
-    """What pairs of documents decide in cones of weights for features divided by powers of two."""
+    """Cones of weights for features divided by powers of two, and their bounds.
+
+    features [M, D]: divided, at most 2 in size; least: the least lead of O6. rows [R]: the relevant documents, those of
+    a query in order of falling relevance; queries [R]: their queries; of_query: their slice by query.
+    """
 
     def __init__(self, lists: Judged, measure: Measure, exponents: list[int]) -> None:
         if max(map(abs, exponents)) > 2000:
@@ -246,11 +261,11 @@ class Cones:
         self.levels = measure.parts.levels
         for query in measure.parts.factors:
             begin, end = lists.offsets[query : query + 2].tolist()
-            own = begin + np.flatnonzero(self.levels[begin:end])
-            self.of_query[query] = slice(len(rows), len(rows) + len(own))
-            rows += own[np.argsort(-self.levels[own], kind="stable")].tolist()
+            relevant = begin + np.flatnonzero(self.levels[begin:end])
+            self.of_query[query] = slice(len(rows), len(rows) + len(relevant))
+            rows += relevant[np.argsort(-self.levels[relevant], kind="stable")].tolist()
         self.rows = np.array(rows, dtype=np.int64)
-        self.queries = np.repeat(list(self.of_query), [own.stop - own.start for own in self.of_query.values()])
+        self.queries = np.repeat(list(self.of_query), [span.stop - span.start for span in self.of_query.values()])
 
     def whole_cone(self, signs: tuple[int, ...]) -> Cone:
         """Return the orthant with these signs."""
@@ -258,9 +273,9 @@ class Cones:
         ahead = np.zeros(len(self.rows), dtype=np.int64)
         none = np.zeros(0, dtype=np.int64)
         pairs: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none.reshape(0, self.dimensions))]
-        for query, own in self.of_query.items():
+        for query, span in self.of_query.items():
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            for ranked in range(own.start, own.stop):
+            for ranked in range(span.start, span.stop):
                 row = int(self.rows[ranked])
                 rivals = begin + np.flatnonzero(self.levels[begin:end] != self.levels[row])
                 others, values = self.features[rivals], self.features[row]
@@ -272,8 +287,8 @@ class Cones:
                 rest = ~leading & ~trailing
                 pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
             checkpoint()
-        open_pairs, open_rivals, signs_of = (np.concatenate(some) for some in zip(*pairs, strict=True))
-        return self._bounded(Cone(rays, open_pairs, open_rivals, signs_of, ahead, {}, 0), list(self.of_query))
+        open_ranked, open_rivals, open_signs = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+        return self._bounded(Cone(rays, open_ranked, open_rivals, open_signs, ahead, {}, 0), list(self.of_query))
 
     def parts(self, cone: Cone, record: Record) -> list[Cone]:
         """Return the two cones into which a record divides one; they cover it (O4)."""
@@ -286,7 +301,7 @@ class Cones:
         first, second = cone.rays[p], cone.rays[q]
         if kind == "split":
             share, rest = share * _length(second), rest * _length(first)
-        elif {share, rest} <= set(range(len(self.features))):  # a document and its rival
+        elif {share, rest} <= set(range(len(self.features))):  # for a tie, these are a document and a rival
             share, rest = -self._lead(share, rest, second), self._lead(share, rest, first)
         else:
             raise CertificateError("there is no such document")
@@ -301,6 +316,7 @@ class Cones:
         return [self._part(cone, replaced, ray, fresh) for replaced in (q, p)]
 
     def _part(self, cone: Cone, replaced: int, ray: Ray, fresh: IntArray) -> Cone:
+        """Return a cone with another ray in the place of one; fresh [P]: the signs of the open pairs there."""
         signs = cone.signs.copy()
         signs[:, replaced] = fresh
         leading, trailing = (signs >= 0).all(axis=1), (signs <= 0).all(axis=1)
@@ -321,25 +337,25 @@ class Cones:
         return self._bounded(part, np.unique(self.queries[led]).tolist())
 
     def _bounded(self, cone: Cone, changed: list[int]) -> Cone:
-        """Return a cone with the bounds of queries whose documents are led by others than before (O1, O2)."""
+        """Return a cone with new bounds of the queries in which `ahead` has changed (O1, O2)."""
         bounds, total = dict(cone.bounds), cone.total
         for query in changed:
-            own = cone.ahead[self.of_query[query]]
-            key = query, own.tobytes()
+            ahead = cone.ahead[self.of_query[query]]
+            key = query, ahead.tobytes()
             if key not in self.known:
-                self.known[key] = self._filled(query, own.tolist())
+                self.known[key] = self._filled(query, ahead.tolist())
             total += self.known[key] - bounds.get(query, 0)
             bounds[query] = self.known[key]
         return replace(cone, bounds=bounds, total=total)
 
     def _filled(self, query: int, ahead: list[int]) -> int:
-        """Return the most that a query is worth where at least so many others lead its relevant documents (O1)."""
+        """Return the most that a query is worth where at least `ahead` others lead each relevant document (O1)."""
         levels = self.levels[self.rows[self.of_query[query]]].tolist()
         releases: dict[int, list[int]] = {level: [] for level in levels}  # the largest gain first
         for level, least in zip(levels, ahead, strict=True):
             releases[level].append(least)
-        for own in releases.values():
-            own[:] = [least + j for j, least in enumerate(sorted(own))][::-1]
+        for of_level in releases.values():
+            of_level[:] = [least + j for j, least in enumerate(sorted(of_level))][::-1]
         found = []
         for place in range(self.measure.k):
             level = next((level for level, own in releases.items() if own and own[-1] <= place), None)
@@ -352,16 +368,19 @@ class Cones:
         return sum(map(mul, ray, difference(self.features, document, rival, self.scale)))
 
     def _signs(self, cone: Cone, ray: Ray) -> IntArray:
-        """Return the sign of the lead of each rival at a ray, 0 where it is less than `least`."""
+        """Return the signs [P] of the rivals' leads at a ray, 0 for leads below `least` (O6).
+
+        Leads that floating point leaves in doubt are computed in integers.
+        """
         rounded = np.array([x / _length(ray) for x in ray])
         found: IntArray = np.empty(len(cone.ranked), dtype=np.int8)
         for begin in range(0, len(found), 1 << 16):
-            some = slice(begin, begin + (1 << 16))
-            differences = self.features[cone.rivals[some]] - self.features[self.rows[cone.ranked[some]]]
+            block = slice(begin, begin + (1 << 16))
+            differences = self.features[cone.rivals[block]] - self.features[self.rows[cone.ranked[block]]]
             leads = differences @ rounded
             doubt = (self.dimensions + 8) * 2.0**-50 * (np.abs(differences) @ np.abs(rounded)) + 1e-300
-            found[some] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), 2)
-        for i in np.flatnonzero(found == 2).tolist():
+            found[block] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), _IN_DOUBT)
+        for i in np.flatnonzero(found == _IN_DOUBT).tolist():
             lead = self._lead(int(self.rows[cone.ranked[i]]), int(cone.rivals[i]), ray)
             found[i] = 0 if abs(lead) < self.least * self.scale * _length(ray) else (lead > 0) - (lead < 0)
         return found
@@ -372,7 +391,7 @@ def _length(ray: Ray) -> int:
 
 
 def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Fraction:
-    """Check a whole tree, and return the largest bound of its leaves."""
+    """Check a whole tree, and return the largest mean bound of its closed cones."""
     largest = 0
 
     def visit(cone: Cone) -> Iterator[Cone]:

@@ -1,6 +1,6 @@
-"""Losses that are ratios of summed counts, in exact arithmetic: what no sums inside a box undercut.
+"""Losses that are ratios of summed counts, in exact arithmetic: their order, and bounds for all sums of a range.
 
-Lemmas R1 to R5 in `proofs`. Logarithms come from `decimal`, which rounds them correctly, as intervals.
+Lemmas R1 to R6 in proofs/ratio.md. Logarithms come from `decimal`, which rounds them correctly, and become intervals.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ _STATED = 1 << 64
 """Losses that are no fractions are stated as multiples of 1 / _STATED."""
 
 _SLOPE_BITS = 48
+"""Slopes are rounded down to multiples of 2**-_SLOPE_BITS."""
 
 
 class Interval(NamedTuple):
-    """Two fractions between which a number lies."""
+    """A number that lies between two fractions."""
 
     low: Fraction
     high: Fraction
 
 
 class RatioClaim(Claim):
-    """That the loss of summed counts is nowhere below that of some; of fractions, it asks for one sum: R5."""
+    """The claim that no selection has a lower loss than the header's sums; for a fraction, one sum proves it: R5."""
 
     stated = True
     sums: Sums
@@ -50,21 +51,22 @@ class RatioClaim(Claim):
     def compared(self, sums: Sums) -> int:
         return self.ratio.compared(sums, self.sums)
 
-    def take(self, sums: Sums, bound: Fraction) -> None:
-        """Claim that nothing undercuts the bound, which is the loss of these sums."""
+    def set_bound(self, sums: Sums, bound: Fraction) -> None:
+        """Set the sums of the header, and check that the bound is their loss."""
         counts = len(sums) == len(self.values[0]) and min(sums) >= 0 and not max(sums) >> 63
         if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
 
-    def reached(self, least: float) -> bool:
-        """Whether a tree that shows this least sum, or of several this excess or that the bound is met, shows no more.
+    def is_tight(self, least: float) -> bool:
+        """Whether a tree that shows this least sum, or least excess of several sums, proves exactly the bound.
 
-        1, the most that they lose or what a denominator of 0 does, may be the bound although the sum is not the goal.
+        A loss of 1 may be the bound although no sum is the goal: BLEU and chrF lose no more, and a denominator of 0
+        loses 1.
         """
         if self.ratio.fraction is None:
             return self.met or least == 0 or self.loss(self.sums) == 1
-        return super().reached(least) or self.ratio.fraction.below @ self.sums == 0
+        return super().is_tight(least) or self.ratio.fraction.below @ self.sums == 0
 
     def closes(self, low: Sums, high: Sums) -> bool:
         best = self.ratio.best(low, high)
@@ -76,9 +78,10 @@ class RatioClaim(Claim):
         return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:
-        """Return what values [m] of lists with these starts are worth [K, m].
+        """Return the worth [K, m] of values [m]; for a fraction, K = 1 and the worth is q above - p below.
 
-        A fraction p / q is undercut where q above - p below is negative, or, above 1, where there is nothing below.
+        Its sum is negative exactly for selections that undercut the bound p / q: R5 (d, e). Raises `CertificateError`
+        for a bound above 1 where a denominator of 0, which loses 1, may occur.
         """
         columns = super().worth(values, starts)
         if self.ratio.fraction is None:
@@ -92,7 +95,7 @@ class RatioClaim(Claim):
 
 
 class Ratio:
-    """A metric of sums; `sums` are those that nothing is to undercut, and `at` a point of sums that a record names."""
+    """A metric of sums, in exact arithmetic."""
 
     def __init__(self, metric: RatioMetric) -> None:
         self.fraction = fraction_of(metric)
@@ -102,7 +105,7 @@ class Ratio:
         self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def loss(self, sums: Sums) -> Fraction:
-        """Return the loss of sums; that of BLEU, if it is no fraction, to the nearest multiple of 2**-64."""
+        """Return the loss of sums: exact, or for BLEU rounded to the nearest multiple of 2**-64."""
         if self.fraction is not None:
             above, below = (_dot(factors.tolist(), sums) for factors in self.fraction)
             return Fraction(above, below) if below else Fraction(1)
@@ -123,9 +126,9 @@ class Ratio:
         return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
 
     def compared(self, sums: Sums, other: Sums) -> int:
-        """Return the sign of the loss of sums less that of others, decided exactly.
+        """Return the sign of the loss of sums minus that of others, decided exactly: R6 (c).
 
-        For BLEU, e to a fraction other than 0 is no fraction, so that some number of digits tells.
+        For BLEU, e to the power of a fraction other than 0 is irrational, so that some number of digits decides.
         """
         if not self._bleu:
             return _sign(self.loss(sums) - self.loss(other))
@@ -143,26 +146,31 @@ class Ratio:
             digits *= 2
 
     def best(self, low: Sums, high: Sums) -> list[int] | None:
-        """Return sums of a box that no others in it undercut, or `None` where that is not known.
+        """Return sums between `low` and `high` that no others there undercut: R6 (a, b).
 
-        More matches are better and more n-grams worse, but for those that brevity asks for. Of no n-grams there is no
-        match: then nothing is worse.
+        More matches are better, and more n-grams worse, except that BLEU asks for as many as the reference has. Sums of
+        0 n-grams lose the most, as they have no matches. `None` for chrF if it is open whether some order occurs.
         """
         if self._bleu:
             length = max(1, low[1], min(high[1], low[8]))
             return [high[0], length, *(max(1, low[k]) if k % 2 else high[k] for k in range(2, 8)), low[8]]
         if any(0 in (low[k], low[k + 1]) and high[k] and high[k + 1] for k in range(0, len(low), 3)):
-            return None  # whether the order counts is open
+            return None
         return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
 
     def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
-        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3."""
+        """Return prices that hold between `low` and `high`, from a plane below the height that touches it near `at`.
+
+        A selection that reaches their target does not undercut `sums`: R1 to R3, R6 (d). The height is -log BLEU or the
+        loss of chrF.
+        """
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
         slopes, target = self._tangent(low, high, at, sums)
         return Price.within(slopes, target, low, high)
 
     def _tangent(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> tuple[list[int], int]:
+        """Return slopes and target of `price`, as integers."""
         if self._bleu:
             slopes, value = _bleu_plane(low, high, at)
             if not prod(sums[0:8:2]):
@@ -172,12 +180,12 @@ class Ratio:
             slopes, value = self._chrf_plane(low, high, at)
             height = self._chrf(sums)
         value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
-        # Sums are at least `low`, so that slopes may be rounded down.
+        # Sums are at least `low`, so that slopes may be rounded down: R6 (d).
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
         return whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
 
     def _height(self, sums: Sums, digits: int) -> Interval:
-        """Return -log BLEU, for sums that have matches of all orders."""
+        """Return -log BLEU of sums with matches of all orders."""
         matches, totals = _log(prod(sums[0:8:2]), digits), _log(prod(sums[1:8:2]), digits)
         brevity = _brevity(sums)
         return Interval((totals.low - matches.high) / 4 - brevity, (totals.high - matches.low) / 4 - brevity)
@@ -190,7 +198,7 @@ class Ratio:
         return 1 - (1 + self._squared) * precision * recall / below if below else Fraction(1)
 
     def _chrf_plane(self, low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
-        """Return slopes and constant of a plane below the loss in the box."""
+        """Return slopes and constant of a plane below the loss of chrF between `low` and `high`: R3."""
         orders = [k for k in range(0, len(low), 3) if high[k] and high[k + 1]]
         if self.best(low, high) is None or not orders:
             raise CertificateError("no prices are known where it is open which orders occur")
@@ -211,7 +219,7 @@ class Ratio:
 
 
 def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
-    """Return slopes and constant of a plane below -log BLEU in the box."""
+    """Return slopes and constant of a plane below -log BLEU between `low` and `high`: R2."""
     slopes, value = [Fraction(0)] * 9, Fraction(0)
     for k in range(0, 8, 2):
         slopes[k] = Fraction(-1, 4 * at[k])
@@ -235,10 +243,10 @@ def _brevity(sums: Sums) -> Fraction:
 
 
 def _log(number: int, digits: int) -> Interval:
-    """Return the logarithm of a whole number of at least 1; the error is half of one in the last of the digits."""
-    found = Fraction(Context(prec=digits).ln(Decimal(number)))
-    error = found / 10 ** (digits - 1)
-    return Interval(found - error, found + error)
+    """Return the logarithm of an integer of at least 1; `decimal` is off by at most half a unit of the last digit."""
+    rounded = Fraction(Context(prec=digits).ln(Decimal(number)))
+    error = rounded / 10 ** (digits - 1)
+    return Interval(rounded - error, rounded + error)
 
 
 def _dot(first: Sequence[int], second: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Regions of weights in whole numbers: the boxes that a tree divides, and equations."""
+"""Regions of weights in integers: the boxes that a tree divides, and equations."""
 
 from __future__ import annotations
 
@@ -15,34 +15,39 @@ from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checked
 
 Whole = NDArray[np.object_]
-"""A vector or matrix of Python's whole numbers."""
+"""A vector or matrix of Python's integers."""
 
 _MOST_BITS = 900
+"""Bits of the largest entry of a ray, well within the range of doubles."""
 
 
 class Box(NamedTuple):
-    """A box of weights by rays [d, d] of whole numbers: its centre and half a side along every axis.
+    """A box of weights, given by rays [d, d] of integers: its centre, then half a side along every axis.
 
-    It consists of the centre plus each of the others times a number of -1 .. 1, and of all non-negative multiples of
-    these sums. No rays stand for all weights.
+    It consists of the centre plus each half side times a number between -1 and 1, and of all non-negative multiples of
+    these sums. A box without rays stands for all weights.
     """
 
     rays: Whole
 
     @property
     def points(self) -> FloatArray:
-        """The rays in doubles. Splits need longer ones: about d _MOST_BITS boxes at most lie within each other."""
+        """The rays in doubles.
+
+        Raises `CertificateError` for rays that are too long. They grow by a bit at least every d splits, so that this
+        also limits how deep boxes are nested, to about d _MOST_BITS.
+        """
         if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
             raise CertificateError("a ray is beyond the range of double precision")
         return self.rays.astype(np.float64)
 
     def is_nonnegative(self, vector: Whole) -> bool:
-        """Whether a vector of whole numbers has no negative product with any weights inside: B1."""
+        """Whether a vector of integers has a negative product with no weights of the box: B1 (a)."""
         products = self.rays @ vector
         return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
 
     def parts(self, record: Record) -> Iterable[Box]:
-        """Return the parts into which a record divides it, which cover it: B2."""
+        """Return the boxes into which a record divides this one; they cover it: B2."""
         if not len(self.rays):
             return _faces(self.rays.shape[1], record)
         if set(record) == {"split"}:
@@ -64,7 +69,7 @@ def axes(n_features: int) -> Whole:
 
 
 def _faces(n_features: int, record: Record) -> list[Box]:
-    """Return the parts into which a record divides all weights, which cover them: the faces of a cube."""
+    """Return the faces of a cube, into which a record divides all weights; they cover all weights but 0: B2 (a)."""
     if not n_features or record != {"split": BOXES}:
         raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
     units = axes(n_features)
@@ -76,28 +81,30 @@ Equations = Sequence[Sequence[Fraction]]
 
 
 def check_equations(equations: Equations, weights: Sequence[float]) -> None:
-    """Raise `CertificateError` unless weights fulfil equations but for rounding."""
+    """Raise `CertificateError` unless weights fulfil equations up to rounding, 1e-9 of the sum of absolute terms."""
     for k, row in enumerate(equations):
         terms = [a * Fraction(w) for a, w in zip(row, weights, strict=True)]
         if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
-            raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
+            raise CertificateError(f"the weights do not fulfil equation {k}, even up to rounding")
 
 
 def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
-    """Return vectors [D, d] of whole numbers that span the weights that fulfil equations, one for each weight that no
-    equation sets, and which these are: rows of features times this have those set added to those that set them (G6).
+    """Return a basis [D, d] of the weights that fulfil equations, in integers, and the features of its coordinates: G6.
+
+    By elimination, each equation sets the last weight that it can; the weights that none sets are free, and each has
+    one column of the basis. Rows of features times the basis are features for the free weights, up to one factor.
     """
     table: list[tuple[int, list[Fraction]]] = []
     for row in equations:
         left = list(row)
         if len(left) != n_features:
             raise CertificateError(f"equations have {n_features} numbers, not {len(left)}")
-        for d, own in checked(table, 1):
-            left = [a - left[d] * b for a, b in zip(left, own, strict=True)]
+        for d, solved in checked(table, 1):
+            left = [a - left[d] * b for a, b in zip(left, solved, strict=True)]
         last = max((d for d, value in enumerate(left) if value), default=None)
         if last is not None:
             left = [value / left[last] for value in left]
-            table = [(d, [a - own[last] * b for a, b in zip(own, left, strict=True)]) for d, own in table]
+            table = [(d, [a - solved[last] * b for a, b in zip(solved, left, strict=True)]) for d, solved in table]
             table.append((last, left))
     free = [k for k in range(n_features) if k not in {d for d, _ in table}]
     common = lcm(*(value.denominator for _, row in table for value in row))

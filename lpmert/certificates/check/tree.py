@@ -1,4 +1,7 @@
-"""The tree of a certificate, depth first: every record closes a part of the weights, or divides it."""
+"""The tree of a certificate, depth first: every record closes a node or divides it (T1).
+
+A node is a box of weights together with choices made.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,26 @@ from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
 _SCORE_BYTES = 32
-"""What a score and its comparisons take."""
+"""Memory that a score and its comparisons take."""
 
 Core = Mapping[int, int]
-"""Choices (list -> row) that no weights make together."""
+"""Choices (list -> row) that no weights of the box make together."""
 
 Charges = list[tuple[int, Core]]
-"""What cores add to a bound."""
+"""Cores, and what each adds to the bound."""
 
 
-class Part(NamedTuple):
-    """What may win at weights inside a box that make some choices.
+class Node(NamedTuple):
+    """What may win at the weights of a box that make some choices.
 
-    For the lists that may still differ in worth: their survivors' rows [n], those of a list in order of cost, equal
-    ones as they are, and the start [L] of each list among them.
-    fixed [K]: the worth of all other lists. price: what counts here as cost. chosen: the choices made (list -> row),
-    those of the limits among them; take: the last of them. cores: those met on the way.
+    The open lists are those without a choice whose survivors differ in worth. rows [n]: their survivors, in order of
+    cost within a list, equal ones in the order of before; starts [L]: where each list begins among these.
+    fixed [K]: the summed worth of all other lists. price: what counts as cost, and the target that closes the node.
+    chosen: the choices made (list -> row), with those of the limits; take: the last choice. cores: those met on the
+    path to this node.
     """
 
-    shape: Box
+    box: Box
     rows: IntArray
     starts: IntArray
     fixed: IntArray
@@ -47,138 +51,146 @@ class Part(NamedTuple):
 
     @property
     def sizes(self) -> IntArray:
-        """How many survivors the lists [L] have."""
+        """The number of survivors of each open list [L]."""
         return np.asarray(np.append(self.starts[1:], len(self.rows)) - self.starts)
 
     def scores(self, lists: ProofLists) -> FloatArray:
-        """Return what the survivors [d, n] score at the rays of the box."""
-        return np.asarray(self.shape.points @ lists.features.take(self.rows, axis=0).T)
+        """Return the scores [d, n] of the survivors at the rays of the box."""
+        return np.asarray(self.box.points @ lists.features.take(self.rows, axis=0).T)
 
-    def only(self, kept: BoolArray) -> Part:
-        """Return what is left with some of the rows [n], and the lists of which any are."""
-        if kept.all():
+    def only(self, mask: BoolArray) -> Node:
+        """Return the node with the rows that the mask [n] selects; lists without such rows are left out."""
+        if mask.all():
             return self
-        sizes = np.add.reduceat(kept, self.starts, dtype=np.int64)
+        sizes = np.add.reduceat(mask, self.starts, dtype=np.int64)
         sizes = sizes[sizes > 0]
-        return self._replace(rows=self.rows[kept], starts=np.cumsum(sizes) - sizes)
+        return self._replace(rows=self.rows[mask], starts=np.cumsum(sizes) - sizes)
 
     def worth(self, lists: ProofLists) -> tuple[IntArray, IntArray]:
-        """Return the least and the most [K, L] that survivors of the lists are worth."""
+        """Return the least and the largest worth [K, L] of the survivors of each open list."""
         worth = lists.worth.take(self.rows, axis=1)
         return np.minimum.reduceat(worth, self.starts, axis=1), np.maximum.reduceat(worth, self.starts, axis=1)
 
-    def box(self, lists: ProofLists) -> tuple[list[int], list[int]]:
-        """Return between what the worth [K] of all selections lies."""
+    def sum_bounds(self, lists: ProofLists) -> tuple[list[int], list[int]]:
+        """Return bounds on the summed worth [K] of every selection of the node."""
         low, high = ((self.fixed + ends.sum(axis=1)).tolist() for ends in self.worth(lists))
         return low, high
 
     def costs(self, lists: ProofLists) -> IntArray:
+        """Return the costs [n] of the survivors at the price of the node."""
         return np.asarray(np.array(self.price.slopes) @ lists.worth[:, self.rows])
 
     def least(self, costs: IntArray) -> int:
-        """Return what all selections cost at least, from what the rows [n] do: the cheapest of a list come first."""
+        """Return the least cost of a selection; costs [n]: those of the rows, of which the first of a list is least."""
         return self.price.of(self.fixed.tolist()) + int(costs[self.starts].sum())
 
-    def ordered(self, lists: ProofLists, price: Price) -> Part:
-        part = self._replace(price=price)
-        order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
-        return part._replace(rows=self.rows[order])
+    def ordered(self, lists: ProofLists, price: Price) -> Node:
+        """Return the node at another price, its survivors in order of their new costs."""
+        node = self._replace(price=price)
+        order = np.lexsort((node.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
+        return node._replace(rows=self.rows[order])
 
 
-def whole_part(lists: ProofLists) -> Part:
-    """Return all weights that are within the limits."""
+def root_node(lists: ProofLists) -> Node:
+    """Return the node of all weights within the limits."""
     nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
-    # Of several sums, only that of broken limits has a price everywhere.
+    # Of several sums, only the number of broken limits has a price before a record names prices.
     price = Price([0] * (len(lists.worth) - 1) + [1], 1 if lists.claim.several else lists.target)
-    shape = Box(np.zeros((0, lists.features.shape[1]), dtype=object))
-    part = Part(shape, np.arange(len(lists.features)), lists.offsets[:-1], nothing, price, lists.limit_rows)
-    return narrowed(lists, part.ordered(lists, price), shape)
+    everything = Box(np.zeros((0, lists.features.shape[1]), dtype=object))
+    node = Node(everything, np.arange(len(lists.features)), lists.offsets[:-1], nothing, price, lists.limit_rows)
+    return narrowed(lists, node.ordered(lists, price), everything)
 
 
-def narrowed(lists: ProofLists, part: Part, shape: Box) -> Part:
-    """Return what is left of a part inside a box that lies in its own.
+def narrowed(lists: ProofLists, node: Node, box: Box) -> Node:
+    """Return a node restricted to a box inside its own, without the hypotheses that cannot win there (B1 b).
 
-    Hypotheses fall that the best of their list at the centre, the first of equals, is as good as everywhere inside, and
-    then the first of a list if any other one is; lists of which all others are worth the same are settled. What falls
-    is decided exactly: the outcome does not depend on how scores are rounded.
+    The best hypothesis of a list at the centre, the first of equal ones, drops all that score no more anywhere in the
+    box; then the first one left falls if any other scores at least as much everywhere in it. Lists whose survivors are
+    all worth the same are settled. All this is decided exactly, whatever the rounding of scores.
     """
-    checkpoint(len(part.rows) * _SCORE_BYTES * len(shape.rays))
-    part = part._replace(shape=shape)
-    part = part.only(_survivors(lists, part)) if len(shape.rays) else part
-    least, most = part.worth(lists)
+    checkpoint(len(node.rows) * _SCORE_BYTES * len(box.rays))
+    node = node._replace(box=box)
+    node = node.only(_survivors(lists, node)) if len(box.rays) else node
+    least, most = node.worth(lists)
     differs: BoolArray = (least != most).any(axis=0)
     if differs.all():
-        return part
-    fixed = part.fixed + least[:, ~differs].sum(axis=1)
-    return part.only(np.repeat(differs, part.sizes))._replace(fixed=fixed)
+        return node
+    fixed = node.fixed + least[:, ~differs].sum(axis=1)
+    return node.only(np.repeat(differs, node.sizes))._replace(fixed=fixed)
 
 
-def _survivors(lists: ProofLists, part: Part) -> BoolArray:
-    """Return which of the rows [n] of a part are left inside its box."""
-    scores, errors = part.scores(lists), lists.errors(part.shape.points)
-    rows, sizes, doubt = np.arange(len(part.rows)), part.sizes, float(errors.sum())
-    best = np.repeat(_winners(lists, part, scores[0], float(errors[0])), sizes)
-    beaten = _beaten(lists, part, doubt, scores.take(best, axis=1) - scores, best, rows)
+def _survivors(lists: ProofLists, node: Node) -> BoolArray:
+    """Return which of the rows [n] of a node survive in its box."""
+    scores, errors = node.scores(lists), lists.errors(node.box.points)
+    rows, sizes, doubt = np.arange(len(node.rows)), node.sizes, float(errors.sum())
+    best = np.repeat(_winners(lists, node, scores[0], float(errors[0])), sizes)
+    beaten = _beaten(lists, node, doubt, scores.take(best, axis=1) - scores, best, rows)
     left = np.flatnonzero(~beaten)
-    firsts = left[np.searchsorted(left, part.starts)]
+    firsts = left[np.searchsorted(left, node.starts)]
     first = np.repeat(firsts, sizes)
     beaten[firsts] = np.logical_or.reduceat(
-        _beaten(lists, part, doubt, scores - scores.take(first, axis=1), rows, first), part.starts
+        _beaten(lists, node, doubt, scores - scores.take(first, axis=1), rows, first), node.starts
     )
     return ~beaten
 
 
-def _winners(lists: ProofLists, part: Part, scores: FloatArray, error: float) -> IntArray:
-    """Return the best of each list [L] at the centre, the first of equals."""
-    top = np.maximum.reduceat(scores, part.starts)
-    close = np.flatnonzero(scores >= np.repeat(top - error, part.sizes))
-    begins = np.searchsorted(close, part.starts)
+def _winners(lists: ProofLists, node: Node, scores: FloatArray, error: float) -> IntArray:
+    """Return the best hypothesis of each list [L] at the centre, the first of equal ones.
+
+    scores [n]: those at the centre; error: the rounding error of their differences. Closer ones are decided exactly.
+    """
+    top = np.maximum.reduceat(scores, node.starts)
+    close = np.flatnonzero(scores >= np.repeat(top - error, node.sizes))
+    begins = np.searchsorted(close, node.starts)
     winners: IntArray = close[begins]
     if error:
-        centre = Box(part.shape.rays[:1])
+        centre = Box(node.box.rays[:1])
         ends = np.append(begins[1:], len(close))
         for a in checked(np.flatnonzero(ends - begins > 1).tolist(), 10):
             for other in close[begins[a] + 1 : ends[a]].tolist():
-                if not centre.is_nonnegative(_lead(lists, part, winners[a], other)):
+                if not centre.is_nonnegative(_lead(lists, node, winners[a], other)):
                     winners[a] = other
     return winners
 
 
 def _beaten(
-    lists: ProofLists, part: Part, doubt: float, leads: FloatArray, winners: IntArray, losers: IntArray
+    lists: ProofLists, node: Node, doubt: float, leads: FloatArray, winners: IntArray, losers: IntArray
 ) -> BoolArray:
-    """Return for pairs of hypotheses [p] whether the first, another one, is as good as the second everywhere inside.
+    """Return for pairs [p] of hypotheses whether the winner scores at least as much as the loser in the whole box (B1).
 
-    leads [d, p]: of the first ones at the rays; doubt: how far the least inside may be from the true one.
+    A hypothesis does not beat itself. leads [d, p]: of the winners at the rays, overwritten; doubt: the rounding error
+    of the least lead in the box. Leads within it are decided exactly.
     """
     leads[0, winners == losers] = -np.inf
     margins = leads[0] - np.abs(leads[1:]).sum(axis=0)
     beaten: BoolArray = margins >= doubt
     for k in checked(np.flatnonzero(~beaten & ~(margins < -doubt)).tolist(), 10):
-        beaten[k] = part.shape.is_nonnegative(_lead(lists, part, winners[k], losers[k]))
+        beaten[k] = node.box.is_nonnegative(_lead(lists, node, winners[k], losers[k]))
     return beaten
 
 
-def _lead(lists: ProofLists, part: Part, winner: int, loser: int) -> Whole:
-    return np.asarray(lists.whole[part.rows[winner]] - lists.whole[part.rows[loser]])
+def _lead(lists: ProofLists, node: Node, winner: int, loser: int) -> Whole:
+    return np.asarray(lists.whole[node.rows[winner]] - lists.whole[node.rows[loser]])
 
 
-_WORDS = {"take", "out", "at", "known", "cores", "branch"}
+_KEYS = {"take", "out", "at", "known", "cores", "branch"}
 
 
-def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, Iterator[Part]]:
-    """Return by how much the least bound of what a record closes of a part exceeds the target, infinite if that is
-    nothing, and the parts left open, each made when it is asked for.
+def check_node(lists: ProofLists, node: Node, record: Record) -> tuple[float, Iterator[Node]]:
+    """Check the record of a node; return by how much the bounds of what it closes exceed the target, and the children.
 
-    Raises `CertificateError` if the record does not show this.
+    The excess is that of the least bound, infinite if nothing is closed or nothing closed can be attained. Children are
+    the choices of a list that stay open, each created when it is asked for.
+
+    Raises `CertificateError` if the record neither closes the node nor branches.
     """
-    expected = None if part.take is None else list(lists.places[part.take[1]])
-    if ("take" in record) != (part.take is not None) or record.get("take") != expected or not set(record) <= _WORDS:
+    expected = None if node.take is None else list(lists.places[node.take[1]])
+    if ("take" in record) != (node.take is not None) or record.get("take") != expected or not set(record) <= _KEYS:
         raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
-    met = list(part.cores)
-    left = _without(lists, part, met, typed(record["out"], list)) if "out" in record else part
-    attainable = len(left.starts) == len(part.starts)
-    attainable = attainable and (not lists.claim.several or may_undercut(lists, *left.box(lists)))
+    met = list(node.cores)
+    left = _without(lists, node, met, typed(record["out"], list)) if "out" in record else node
+    attainable = len(left.starts) == len(node.starts)
+    attainable = attainable and (not lists.claim.several or may_undercut(lists, *left.sum_bounds(lists)))
     if attainable and "at" in record:
         left = priced(lists, left, record["at"])
     costs = left.costs(lists)
@@ -193,80 +205,84 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, Iterat
     if "branch" not in record:
         raise CertificateError(f"the bound of this part is {bound} steps of the loss, and {target} are needed")
     branch = typed(record["branch"], int)
-    concerned = lists.numbers[left.rows] == branch
-    if not concerned.any():
+    of_branch = lists.numbers[left.rows] == branch
+    if not of_branch.any():
         raise CertificateError(f"list {branch} is not open")
-    own = list(zip(left.rows[concerned].tolist(), costs[concerned].tolist(), strict=True))
-    others += sum(amount for amount, core in charges if branch not in core) - own[0][1]
-    rest = left.only(~concerned)._replace(cores=tuple(met))
-    closed_by = [others + cost - target for _, cost in own if others + cost >= target]
-    # all at once, they would hold what is chosen as often as there are parts
-    return min(closed_by, default=inf), (
+    choices = list(zip(left.rows[of_branch].tolist(), costs[of_branch].tolist(), strict=True))
+    others += sum(amount for amount, core in charges if branch not in core) - choices[0][1]
+    rest = left.only(~of_branch)._replace(cores=tuple(met))
+    excesses = [others + cost - target for _, cost in choices if others + cost >= target]
+    # Made all at once, every child would hold its own copy of the choices.
+    return min(excesses, default=inf), (
         rest._replace(fixed=rest.fixed + lists.worth[:, row], chosen={**rest.chosen, branch: row}, take=(branch, row))
-        for row in [row for row, cost in own if others + cost < target]
+        for row in [row for row, cost in choices if others + cost < target]
     )
 
 
-def priced(lists: ProofLists, part: Part, at: object) -> Part:
-    """Return a part at the prices taken at some sums, which hold in the box of its own sums."""
-    low, high = map(lists.sums, part.box(lists))
+def priced(lists: ProofLists, node: Node, at: object) -> Node:
+    """Return a node at the prices taken at the sums `at`, which hold between the bounds of the node's sums (R4)."""
+    low, high = map(lists.sums, node.sum_bounds(lists))
     price = lists.claim.price(low, high, integers(at, len(lists.constant)))
-    return part.ordered(lists, Price([*price.slopes, price.forbidden], price.target - price.of(lists.constant)))
+    return node.ordered(lists, Price([*price.slopes, price.forbidden], price.target - price.of(lists.constant)))
 
 
 def may_undercut(lists: ProofLists, low: Sequence[int], high: Sequence[int]) -> bool:
-    """Whether the best corner of a box of worth undercuts a claim of several sums."""
+    """Whether the best corner of summed worth between `low` and `high` undercuts a claim of several sums (R6, R7)."""
     return low[-1] == 0 and not lists.claim.closes(lists.sums(low), lists.sums(high))
 
 
-def _without(lists: ProofLists, part: Part, met: list[Core], entries: list[Any]) -> Part:
-    """Return a part without hypotheses that cannot be combined with the choices made."""
-    rows = set(part.rows.tolist())
+def _without(lists: ProofLists, node: Node, met: list[Core], entries: list[Any]) -> Node:
+    """Return a node without the hypotheses that entries exclude, each by a core of it and of choices made.
+
+    Adds these cores to `met`.
+    """
+    rows = set(node.rows.tolist())
     for entry in entries:
         number, hypothesis = integers(typed(entry, list)[:2], 2)
         (row,) = lists.rows([(number, hypothesis)])
         if row not in rows:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} is not open")
-        met += _checked(lists, part, [entry[2:]], {**part.chosen, number: row})
+        met += _checked(lists, node, [entry[2:]], {**node.chosen, number: row})
         rows.remove(row)
-    return part.only(np.isin(part.rows, [*rows]))
+    return node.only(np.isin(node.rows, [*rows]))
 
 
-def _charges(lists: ProofLists, part: Part, met: list[Core], costs: IntArray, record: Record) -> Charges | None:
-    """Return what each core of a record adds to the bound; `None` if nothing in the part can be attained.
+def _charges(lists: ProofLists, node: Node, met: list[Core], costs: IntArray, record: Record) -> Charges | None:
+    """Return what each core of a record adds to the bound, or `None` if nothing in the node can be attained (C5).
 
-    The cores consist of choices made and of the cheapest ones: one of its open lists leaves its cheapest, and pays at
-    least the step to the next. No list pays more than its step in all: C5.
+    A core consists of choices made and of the cheapest hypotheses of open lists. One of these lists has to leave its
+    cheapest, and then pays at least the step to its next one. In all, no list pays more than its step. Adds new cores
+    to `met`.
     """
-    numbers = lists.numbers[part.rows[part.starts]].tolist()
-    assumed = {**part.chosen, **dict(zip(numbers, part.rows[part.starts].tolist(), strict=True))}
-    first = part.starts[part.sizes > 1]
+    numbers = lists.numbers[node.rows[node.starts]].tolist()
+    assumed = {**node.chosen, **dict(zip(numbers, node.rows[node.starts].tolist(), strict=True))}
+    first = node.starts[node.sizes > 1]
     steps = (costs[first + 1] - costs[first]).tolist()
-    left = dict(zip(lists.numbers[part.rows[first]].tolist(), steps, strict=True))
+    residuals = dict(zip(lists.numbers[node.rows[first]].tolist(), steps, strict=True))
     known = typed(record.get("known", []), list)
     if not all(type(k) is int and 0 <= k < len(met) and met[k].items() <= assumed.items() for k in known):
         raise CertificateError(f"not all of {known!r:.60} are cores on the way to this node, and of choices made here")
-    new = _checked(lists, part, typed(record.get("cores", []), list), assumed)
+    new = _checked(lists, node, typed(record.get("cores", []), list), assumed)
     cores = [met[k] for k in known] + new
     met += new
     charges = []
     for core in cores:
-        payers = [number for number in core if number in left]
+        payers = [number for number in core if number in residuals]
         if not payers:
             return None
-        amount = min([left[number] for number in payers])
+        amount = min([residuals[number] for number in payers])
         for number in payers:
-            left[number] -= amount
+            residuals[number] -= amount
         charges.append((amount, core))
     return charges
 
 
-def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
-    """Return the assumed choices that entries [list, other hypothesis, multiplier, list, ...] compare with others,
-    after checking that none leaves weights: C1 and B4.
+def _checked(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
+    """Check cores, each an entry [list, other hypothesis, multiplier, list, ...], and return them (C1, B4).
 
-    The differences other - chosen, times positive multipliers, add up to a vector that has no negative product with
-    weights inside. Weights inside that make all the choices would give it a negative one.
+    Each list of an entry must have a choice among those assumed, and no weights of the box make all of these choices:
+    the differences other - chosen, times positive multipliers, add up to a vector whose product with no weights of the
+    box is negative. Weights that made all the choices would have a negative product with each difference.
     """
     sizes = [len(typed(entry, list)) // 3 for entry in entries]
     flat = integers([value for entry in entries for value in entry], 3 * sum(sizes))
@@ -278,28 +294,27 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
     ends = [0, *accumulate(sizes)]
     differences = np.array(multipliers, dtype=object)[:, None] * (lists.whole[others] - lists.whole[chosen])
     sums = np.add.reduceat(differences, ends[:-1]) if entries else ()
-    if not all(part.shape.is_nonnegative(own) for own in checked(sums, 10)):
+    if not all(node.box.is_nonnegative(balance) for balance in checked(sums, 10)):
         raise CertificateError("the multipliers of a core do not balance its differences")
     return [dict(zip(numbers[start:end], chosen[start:end], strict=True)) for start, end in pairwise(ends)]
 
 
 def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
-    """Check a whole tree about a claim whose bound is known, and return the least excess over the target, infinite if
-    nothing can be attained at all.
+    """Check a whole tree; return by how much its least bound exceeds the target, infinite if nothing can be attained.
 
-    Raises `CertificateError` where something is not shown.
+    The claim of the lists must have its bound. Raises `CertificateError` if the tree does not prove it (T1).
     """
     least = inf
     lists.weigh()
 
-    def visit(part: Part) -> Iterator[Part]:
+    def visit(node: Node) -> Iterator[Node]:
         nonlocal least
         record = reader.record()
-        if part.take is None and "split" in record:
-            return map(partial(narrowed, lists, part), part.shape.parts(record))
-        excess, open_parts = closed(lists, part, record)
+        if node.take is None and "split" in record:
+            return map(partial(narrowed, lists, node), node.box.parts(record))
+        excess, children = check_node(lists, node, record)
         least = min(least, excess)
-        return open_parts
+        return children
 
-    depth_first(iter([whole_part(lists)]), visit)
+    depth_first(iter([root_node(lists)]), visit)
     return least

@@ -1,4 +1,4 @@
-"""Check a certificate against the lists it is about, independently of every search engine.
+"""Check a certificate against the lists it is about, independently of every search.
 
 Only the lists, the metric and exact arithmetic are used.
 """
@@ -33,21 +33,23 @@ if TYPE_CHECKING:
 
 
 MOST_SETS = 50_000
-"""Sets of features that a certificate of at most so many can be about."""
+"""How many sets of features a certificate about at most k features can have trees for."""
 
 
 @dataclass(frozen=True)
 class Verified(Header):
     """What a certificate proves.
 
-    Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits` and the product 0 with every one of the `equations`, if
-    there are any. Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64.
-    Weights are those near the ones given that fulfil the equations: each of these sets the last weight that it can.
-    With `at_most`, weights count that have no more entries other than 0, and products with limits may be 0; hypotheses
-    that such weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum
-    that it names to its number. `records` counts the parts of the tree. Limits and equations have a number for each of
-    the weights, in their order; what there is not is empty or 0.
+    Decoding with `weights` gives `loss`, without ties between different losses. No weights of the region decode without
+    ties to a loss below `bound`. Both numbers are exact; BLEU is compared exactly and given to the nearest multiple of
+    2**-64. `records` counts the records of the tree.
+
+    Weights are in the region if their product with each of the `limits` is positive and their product with each of the
+    `equations` is 0; both have a number for each weight, in order. `weights` themselves fulfil the equations up to
+    rounding: they stand for the exact weights in which each equation sets the last weight that it can.
+    With `at_most`, the region has the weights with at most so many entries other than 0, and their products with limits
+    may be 0; hypotheses that such weights cannot tell apart count as the worst of them. With a `budget`, it has the
+    weights whose selection keeps the named sum within the number. Whatever a certificate does not have is empty or 0.
     """
 
     records: int = 0
@@ -59,10 +61,10 @@ class Verified(Header):
 
     def __str__(self) -> str:
         """Return one sentence."""
-        parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
-        named = [f"{count} {what if count > 1 else what[:-1]}" for count, what in parts if count]
-        named += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
-        within = f" within {' and '.join(named)}" if named else ""
+        counts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
+        conditions = [f"{count} {noun if count > 1 else noun[:-1]}" for count, noun in counts if count]
+        conditions += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
+        within = f" within {' and '.join(conditions)}" if conditions else ""
         within = f" with at most {self.at_most} features{within}" if self.at_most else within
         least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
         return (
@@ -89,17 +91,18 @@ def verify(
     certificate : str or Path
         The file that `certify` wrote, plain or compressed.
     nbest : NBest, Lattices or Hypergraphs
-        The lists it is about; or the lattices, whose paths that may win are found anew, in exact arithmetic.
+        The lists it is about; or the lattices, in which the checker finds all paths that may win, in exact arithmetic.
     metric, ties
-        Those it is about, as for `minimize`. Of at most so many features, ties always count at their worst.
+        Those it is about, as for `minimize`. With at most k features, ties always count at their worst.
     second : array [M], optional
-        For a budget, the number of each hypothesis; by default the feature or statistic that the certificate names.
+        For a budget, the second number of each hypothesis; by default the feature or statistic that the certificate
+        names.
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional
         Bytes that the process may hold; by default what it holds at the beginning and nine tenths of what is free.
     on_line : callable, optional
-        Gets the number of each line that is checked, the first one being 1.
+        Called with the number of each line that is read, from 1.
 
     Returns
     -------
@@ -140,7 +143,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if not isinstance(nbest, NBest):
         if header.at_most or header.budget:
             raise CertificateError("it is about N-best lists, not about lattices")
-        from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
+        from lpmert.certificates.check.lattices import claimed_lists  # lists do without its imports
 
         nbest, metric = claimed_lists(nbest, metric, header)
     measure = metric_of(metric, nbest.statistic_names)
@@ -153,65 +156,68 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         ("features", list(header.weights), list(nbest.names)),
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
     )
+    # The weights are in the region, and decode to the loss without ties.
     unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
     limits, equations = with_zeros(header, unused)
-    zeros = zeros_of(header, nbest)[1] if header.at_most else None
+    _, zeros = zeros_of(header, nbest) if header.at_most else (0, iter(()))
     lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
     check_equations(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
         raise CertificateError(f"the weights lose {loss}, not {header.loss}")
-    claim.take(header.sums, header.bound)
+    # The bound is at most the loss, and equal to it exactly if the claim compares them as equal.
+    claim.set_bound(header.sums, header.bound)
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     if (header.at_most or header.budget) and header.bound != loss:
-        raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
-    for zero in zeros or ():
+        raise CertificateError(f"with a limit on features, or a budget, the bound is the loss, not {header.bound}")
+    # No weights undercut the bound: by one tree, or by one for each set of features (G9).
+    for zero in zeros:
         opening = reader.record()
         exponents = typed(opening.get("exponents"), dict)
         if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
             raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
         check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
-    if zeros is None:
+    if not header.at_most:
         least = check_tree(reader, lists)
-        reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
-        if not header.budget and not claim.reached(reached):
+        least_sum = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+        if not header.budget and not claim.is_tight(least_sum):
             raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     reader.end()
     return Verified(**vars(header), records=reader.line - 2)
 
 
 def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
-    """Return how many trees a claim about at most so many features needs, and which weights are 0 in each: G9.
+    """Return the number of trees of a claim about at most k features, and for each the features with weight 0: G9.
 
-    There is one for each set of so many of the features that vary within lists, in the order of `combinations`. Raises
+    There is one tree for each set of k of the features that vary within lists, in the order of `combinations`. Raises
     `CertificateError` for a claim that has no such proof.
     """
     if header.ties != "worst" or header.budget or header.at_most < 1:
-        raise CertificateError("of at most so many features, there is no proof with a budget or other ties")
+        raise CertificateError("a limit on features has no proof with a budget or another rule for ties")
     limits = [[*map(Fraction, row)] for row in header.limits]
-    places = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
-    if any(len(own) != 1 for own in places):
-        raise CertificateError("of at most so many features, there is a proof with signs and zeros of weights alone")
-    signs = {(own[0], row[own[0]] > 0) for row, own in zip(limits, places, strict=False)}
+    nonzeros = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
+    if any(len(nonzero) != 1 for nonzero in nonzeros):
+        raise CertificateError("a limit on features has a proof only with signs and zeros of weights as the region")
+    signs = {(nonzero[0], row[nonzero[0]] > 0) for row, nonzero in zip(limits, nonzeros, strict=False)}
     if len({d for d, _ in signs}) < len(signs):
         raise CertificateError("limits of both signs of a feature leave no weights")
-    used = sum(weight != 0.0 for weight in header.weights.values())
-    if used > header.at_most:
-        raise CertificateError(f"{used} weights are other than 0, and {header.at_most} may be")
+    n_used = sum(weight != 0.0 for weight in header.weights.values())
+    if n_used > header.at_most:
+        raise CertificateError(f"{n_used} weights are other than 0, and {header.at_most} may be")
     names = [nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets).tolist()]
     size = min(header.at_most, len(names))
     n_sets = comb(len(names), size)
     if n_sets > MOST_SETS:
         raise CertificateError(f"{len(names)} features have more than {MOST_SETS:,} sets of {size}, one tree each")
-    return n_sets, ([name for name in names if name not in own] for own in combinations(names, size))
+    return n_sets, ([name for name in names if name not in used] for used in combinations(names, size))
 
 
 def with_zeros(header: Header, zero: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
-    """Return limits and equations with these weights at 0, where limits that they leave nothing of hold."""
+    """Return the limits and equations of a header with these weights at 0; limits that become 0 are left out."""
     names = list(header.weights)
-    equations = [*header.equations, *([Fraction(int(name == own)) for name in names] for own in zero)]
+    equations = [*header.equations, *([Fraction(int(name == fixed)) for name in names] for fixed in zero)]
     if not zero:
         return header.limits, equations
     basis, free = basis_of(equations, len(names))
@@ -226,7 +232,7 @@ def with_zeros(header: Header, zero: Sequence[str]) -> tuple[list[list[float]], 
 def claim_of(
     metric: Metric, nbest: NBest, ties: str, budget: Mapping[str, Fraction] | None = None, second: Any = None
 ) -> Claim:
-    """Return the claim about lists, within a budget if there is one; second: the numbers of that.
+    """Return the claim about the loss of lists; second: the numbers of the budget, if no column has its name.
 
     Raises `CertificateError` for a metric without proofs.
     """
@@ -242,6 +248,6 @@ def claim_of(
         raise CertificateError(f"certificates need a sum or ratio of statistics; {metric.name!r:.40} is neither")
     if ties != "first":
         raise CertificateError(f"ties {ties!r:.20} need a loss a hypothesis; {metric.name!r:.40} has none")
-    from lpmert.certificates.check.ratio import RatioClaim  # with the formulas, which sums do without
+    from lpmert.certificates.check.ratio import RatioClaim  # sums do without its formulas
 
     return RatioClaim(metric, nbest.statistics)

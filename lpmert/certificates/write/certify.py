@@ -1,4 +1,4 @@
-"""Write the certificate of a result: a second pass that knows the optimum and puts down why nothing undercuts it."""
+"""Write the certificate of a result: a second pass that knows the optimum and records why nothing undercuts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 from lpmert.certificates.check.lattices import lists_of, lost_on_paths
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of
-from lpmert.certificates.check.tree import whole_part
+from lpmert.certificates.check.tree import root_node
 from lpmert.certificates.check.verify import claim_of, with_zeros, zeros_of
 from lpmert.certificates.format import (
     BOXES,
@@ -48,16 +48,19 @@ from lpmert.system.files import atomic_writer
 from lpmert.system.memory import room_for
 
 OnStage = Callable[[str, int, int | None], object]
+"""Gets a stage, how much of it is done, and of how much in all, `None` if unknown."""
 
 logger = logging.getLogger(__name__)
 
 SELECTIONS = "selections"
-"""Kind of a tree that divides no weights, besides those over boxes."""
+"""A tree that divides no weights but selections; the other kind is a tree over boxes."""
 
 _FEW_LISTS = 12
+"""Problems with no more open lists get a tree over selections."""
+
 _MOST_BOX_FEATURES = 7
 _MOST_PAIR_FEATURES = 4
-"""Beyond these, selections are searched rather than boxes; lists of two are easier for selections."""
+"""So do problems with more features than the first number or, if no list has more than two hypotheses, the second."""
 
 
 def write_certificate(
@@ -77,10 +80,9 @@ def write_certificate(
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES or SELECTIONS, by default what suits the shape of the
-    problem. at_most: how many weights may be other than 0, if that is limited; budget, second: what a second sum is at
-    most, by its name, and the numbers of that. on_stage: gets a stage, and how much of it is done, of how much where
-    that is known. Where the run rounded losses, or the best weights are too fine for double precision, the certificate
-    states a bound below the loss.
+    problem. at_most: how many weights may be other than 0; 0 if that is not limited. budget: the name of a second sum,
+    and the most that it may be; second: its numbers. If the run rounded losses, or if the best weights are too fine for
+    doubles, the certificate states a bound below the loss.
 
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
@@ -110,10 +112,10 @@ def write_certificate(
     )
 
     def spanned(zero: Sequence[str] = ()) -> tuple[dict[str, int], ProofLists]:
-        """Return the exponents and lists of weights of which some are 0."""
-        own, equal = with_zeros(header, zero)
-        exponents = _exponents(nbest, own, equal)
-        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal)
+        """Return the exponents and the lists of a proof in which the weights of these features are 0."""
+        region = with_zeros(header, zero)
+        exponents = _exponents(nbest, *region)
+        return exponents, ProofLists(nbest, claim, ties, exponents, *region)
 
     try:
         n_sets, zeros = zeros_of(header, nbest) if at_most else (0, iter(()))
@@ -123,41 +125,33 @@ def write_certificate(
         raise MethodError(f"there are no weights to certify: {error}") from error
     loss = claim.loss(sums)
     header = replace(header, loss=loss, bound=loss, exponents=exponents, sums=sums if claim.stated else [])
-    claim.take(header.sums, loss)
-    if at_most:
-        with certificate_writer(path, header) as write:
-            for number, zero in enumerate(zeros, 1):
-                on_stage("sets of features certified", number, n_sets)
-                exponents, lists = spanned(zero)
-                lists.weigh()
-                write({"exponents": exponents})
-                try:
-                    _grow(lists, _suitable_kind(lists), write)
-                except Undercut as found:
-                    raise MethodError(_CHEAPER) from found
-        return
+    claim.set_bound(header.sums, loss)
     lists.weigh()
     kind = (kind or _suitable_kind(lists)) if exponents else SELECTIONS
-    told = partial(on_stage, "records of the certificate")
+    on_record = partial(on_stage, "records of the certificate")
     while True:
         try:
-            with certificate_writer(path, header, told) as write:
-                _grow(lists, kind, write)
+            with certificate_writer(path, header, (lambda *_: None) if at_most else on_record) as write:
+                for number, zero in enumerate(zeros, 1):
+                    on_stage("sets of features certified", number, n_sets)
+                    exponents, lists = spanned(zero)
+                    lists.weigh()
+                    write({"exponents": exponents})
+                    _grow(lists, _suitable_kind(lists), write)
+                if not at_most:
+                    _grow(lists, kind, write)
             return
         except Undercut as found:
-            if budget:
-                raise MethodError(_CHEAPER) from found
+            if at_most or budget:
+                raise MethodError("nothing to certify: in exact arithmetic, other weights lose less") from found
             header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
-            claim.take(header.sums, header.bound)
+            claim.set_bound(header.sums, header.bound)
             lists.weigh()
 
 
-_CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
-
-
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
-    """Return bound and sums of a selection that undercuts what was claimed."""
+    """Return the header's bound and sums for a selection that undercuts the claim."""
     if not lists.claim.stated:
         return {"bound": lists.claim.loss(lists.sums([found.cost]))}
     weights = rational.to_integers([found.weights])[0] if isinstance(found.weights[0], float) else found.weights
@@ -176,9 +170,9 @@ def write_certificate_of_graphs(
     *,
     on_stage: OnStage = lambda *_: None,
 ) -> None:
-    """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
+    """Write a certificate of the optimum over all paths: that of the N-best lists of all paths that may win.
 
-    Raises `CertificateError` where these are too many for exact arithmetic, and else as `write_certificate`.
+    Raises `CertificateError` if paths are too many for exact arithmetic, and otherwise as `write_certificate`.
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
@@ -187,14 +181,14 @@ def write_certificate_of_graphs(
         lost_on_paths(problem, equations, result.weights.tolist())
     except CertificateError as error:
         raise MethodError(f"there are no weights to certify: {error}") from error
-    told = partial(on_stage, "links of lattices looked through for paths that may win")
-    lists = lists_of(graphs, problem.given_metric, limits, equations, told)
-    own = replace(result, fingerprint=lists.fingerprint)
-    write_certificate(path, lists, own, metric=problem.metric, region=problem.region, on_stage=on_stage)
+    on_links = partial(on_stage, "links of lattices looked through for paths that may win")
+    lists = lists_of(graphs, problem.given_metric, limits, equations, on_links)
+    result = replace(result, fingerprint=lists.fingerprint)
+    write_certificate(path, lists, result, metric=problem.metric, region=problem.region, on_stage=on_stage)
 
 
 def _check_result(result: Result, fingerprint: str) -> None:
-    """Raise `DataError` for what is no result, `MethodError` for one that is no optimum of these lists or lattices."""
+    """Raise `DataError` unless this is a result, and `MethodError` unless it is an optimum of the data."""
     if not isinstance(result, Result):
         raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
     if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
@@ -204,14 +198,15 @@ def _check_result(result: Result, fingerprint: str) -> None:
 
 
 def refuse_cosine(region: Region | None) -> None:
-    """Raise `MethodError` for a region with a cosine; one of 0 is a linear limit."""
+    """Raise `MethodError` for a region with a cosine other than 0, which is a linear limit."""
     if region is not None and region.cosine:
         raise MethodError("certificates cover no cosine; search a region of bounds or linear limits instead")
 
 
 def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
-    """Return the limits [k, D] and the equations [e, D] of a region; raises `MethodError` for one that certificates do
-    not know.
+    """Return the limits [k, D] and the equations [e, D] of a region.
+
+    Raises `MethodError` for a region that certificates do not cover.
     """
     if region is None:
         return [], []
@@ -221,7 +216,7 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[
     used = [k for k, row in enumerate(limits.exact_rows) if (np.array(row, dtype=object) @ basis).any()]
     rows: list[list[float]] = limits.rows[used].tolist()
     exact = [limits.exact_rows[k] for k in used]
-    if any(tuple(map(Fraction, row)) != own for row, own in zip(rows, exact, strict=True)):
+    if any(tuple(map(Fraction, row)) != exact_row for row, exact_row in zip(rows, exact, strict=True)):
         raise MethodError(
             "certificates hold limits in double precision, and these need more, relative to the weight or sum that is "
             "fixed; give numbers with fewer digits, such as 0.25 for 0.3"
@@ -230,22 +225,22 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[
 
 
 def _grow(lists: ProofLists, kind: str, add: Callable[[Record], None]) -> None:
-    """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
+    """Add the records of a whole tree; raises `Undercut` if an attainable selection undercuts the claim."""
     if kind == SELECTIONS:
-        grow_selections(lists, whole_part(lists), Anywhere(lists), add)
+        grow_selections(lists, root_node(lists), Anywhere(lists), add)
     else:
         grow_boxes(lists, add)
 
 
 def _exponents(nbest: NBest, limits: list[list[float]], equations: list[list[Fraction]]) -> dict[str, int]:
-    """Return for features that span all others the power of two that brings their spread within lists to about 1."""
+    """Return the features that span all others, each with the power of two that scales it to about 1 within lists."""
     try:
         whole, offsets, free = rows_with_limits(nbest, limits, equations)
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)
     columns = varying_columns(rows, offsets)
-    if not equations:  # else rows are rounded
+    if not equations:  # with equations, rows are rounded
         columns = columns[independent_columns(rows[:, columns], offsets)]
     scales = column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()
@@ -268,19 +263,18 @@ def certificate_writer(
 ) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
-    The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
-    .zst. The same records always give the same bytes. on_record: gets how many there are. Raises `DataError` if the
-    place cannot be written.
+    The file appears when the block ends, and not at all if the block raises. It is compressed if its name ends in .gz,
+    .xz or .zst. The same records always give the same bytes. on_record: called with the number of records so far.
+    Raises `DataError` if the file cannot be written.
     """
     with atomic_writer(path) as file:
-        stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
-        claims = _plain(stated)
+        claims = {key: _plain(value) for key, value in asdict(header).items() if value or key not in OPTIONAL}
         file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
         count = 0
 
         def add(record: Record) -> None:
             nonlocal count
-            file.write((",\n" if count else "\n") + compact(record))
+            file.write((",\n" if count else "\n") + json.dumps(record, separators=(",", ":")))
             count += 1
             on_record(count, None)
 
@@ -288,12 +282,8 @@ def certificate_writer(
         file.write(f"\n{END}\n")
 
 
-def compact(record: Record) -> str:
-    return json.dumps(record, separators=(",", ":"))
-
-
 def _plain(value: Any) -> Any:
-    """Return nested values as JSON holds them here: exact fractions and hexadecimal floats as text."""
+    """Return nested values as certificates hold them: fractions and hexadecimal floats as text."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list):
