@@ -252,9 +252,7 @@ def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: 
     assert codes[0] == 1
 
 
-def test_reading_an_archive_without_memory_for_it_does_not_call_it_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_without_memory_for_it_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(lists_of(3), tmp_path / "lists.npz")
 
     def fail(*_: object, **__: object) -> None:

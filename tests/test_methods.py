@@ -466,9 +466,7 @@ def test_threads_give_the_same_search_and_pieces_the_same_optimum(
     [case for case in THREADED if case[2] != "f1"],  # a fraction in fixed point is off by less than a unit
     ids=described,
 )
-def test_bounds_never_fall_and_close_on_the_optimum(
-    name: str, options: dict[str, str], metric: str, unit: int | None
-) -> None:
+def test_bounds_never_fall_and_reach_optima(name: str, options: dict[str, str], metric: str, unit: int | None) -> None:
     """After each slice, of whole searches and of those in units of work."""
     nbest = larger(3, metric, 6)
     optimum = lpmert.minimize(nbest, metric=metric or "loss", method="choices" if name == "cells" else "cells")
@@ -564,9 +562,7 @@ SEARCHES = [
 
 @seeds(range(1), range(9000, 9010))
 @pytest.mark.parametrize(("name", "options"), SEARCHES, ids=described)
-def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
-    name: str, options: dict[str, str], seeds: range
-) -> None:
+def test_heuristics_tell_what_weights_lose_and_prove_nothing(name: str, options: dict[str, str], seeds: range) -> None:
     """Their loss is what decoding gives, no less than the least unless by a tie, and inside the region."""
     method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
     solved = 0

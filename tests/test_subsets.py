@@ -285,7 +285,7 @@ def test_decimals_are_what_they_print_as(seed: int) -> None:
         assert lpmert.whole_weights(tenths, result) == lpmert.whole_weights(lists.nbest, result)
 
 
-def test_where_small_weights_tie_nearly_everywhere_the_search_for_whole_ones_gives_up(
+def test_where_small_weights_tie_nearly_everywhere_the_search_gives_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Features of words are coarse: thousands of candidates, each with ties to settle exactly, took minutes."""

@@ -41,9 +41,7 @@ def ratio(worth: str) -> tuple[Ratio, Any]:
 class TestProves:
     @pytest.mark.parametrize("tree", TREES)
     @pytest.mark.parametrize("worth", ["small", "f1", "bleu", "chrf"])
-    def test_a_wrong_claim_of_an_engine_ends_in_a_certificate_that_tells_the_gap(
-        self, path: Path, worth: str, tree: str
-    ) -> None:
+    def test_a_wrong_claim_of_an_engine_gives_a_certificate_with_a_gap(self, path: Path, worth: str, tree: str) -> None:
         told = 0
         for seed in range(40, 46):
             given = problem("floats", worth, seed)
@@ -172,9 +170,7 @@ def test_a_cosine_of_0_is_a_limit(path: Path) -> None:
         (Region(nonnegative=True), [1.0, 0.0], "the weights break limit 1"),
     ],
 )
-def test_a_tie_and_the_edge_of_a_limit_prove_nothing(
-    path: Path, region: Region | None, weights: list[float], why: str
-) -> None:
+def test_ties_and_limit_edges_prove_nothing(path: Path, region: Region | None, weights: list[float], why: str) -> None:
     """The first of those that tie loses as little as the header says."""
     nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
     lpmert.certify(nbest, lpmert.minimize(nbest, region=region), path, region=region)

@@ -89,9 +89,7 @@ def written(folder: Path, kind: str, nbest: NBest, packing: str = "") -> Path:
 @WRITTEN
 @examples(60)
 @given(data=st.data())
-def test_written_lists_read_back_exactly(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
-) -> None:
+def test_lists_are_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject) -> None:
     way = FORMATS[kind]
     ids = data.draw(st.lists(way.ids, min_size=1, max_size=4, unique=True))
     offsets = np.cumsum([0, *(data.draw(st.integers(1, 3)) for _ in ids)])
@@ -204,9 +202,7 @@ def test_a_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path,
 
 @pytest.mark.parametrize("kind", ["tsv", "jsonl", "json", "moses", "npz", "parquet", "best-of-n"])
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_standard_input_is_told_by_content_and_left_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str
-) -> None:
+def test_stdin_is_told_and_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str) -> None:
     write(of_kind(kind), tmp_path / "x", kind)
     receiver, sender = os.pipe()
     os.write(sender, PACKINGS[packing]((tmp_path / "x").read_bytes()))

@@ -143,9 +143,7 @@ def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
 
 @needs_shared
 @pytest.mark.parametrize(("lists", "optimum"), [(train_choices, 858), many_more(librispeech, 1767)])
-def test_on_real_lists_annealing_comes_within_one_percent_of_the_proved_optimum(
-    lists: Callable[[], NBest], optimum: float
-) -> None:
+def test_annealing_comes_within_one_percent_of_real_optima(lists: Callable[[], NBest], optimum: float) -> None:
     problem = Problem(lists())
     losses = [solve(method, problem).loss for method in (Annealing(), Annealing(schedule="gamma", variance=inf))]
     assert optimum <= min(losses)

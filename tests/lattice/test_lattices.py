@@ -233,9 +233,7 @@ def ladder(width: int) -> Lattices:
     return Lattices(features, [0, len(nodes)], nodes, nodes + 1, ["a"] * len(nodes), ["a b"])
 
 
-def test_putting_lattices_together_takes_no_more_than_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joining_lattices_takes_no_more_than_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     links = [(k, k // PARALLEL, k // PARALLEL + 1) for k in range(NODES * PARALLEL)]
     lines = [f"J={k} S={u} E={v} W=w{k % 7} a=-{k % 11}.5 l=-{k % 5}" for k, u, v in links]
     nodes = [f"I={v}" for v in range(NODES + 1)]

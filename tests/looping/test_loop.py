@@ -294,9 +294,7 @@ def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], o
     return count[0] > fatal
 
 
-def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_killed_at_any_write_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Toy()
     whole = plain(looped(toy))
     for fatal in range(200):
@@ -325,9 +323,7 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
         looped(time_limit=0)
 
 
-def test_stabilised_tuning_that_is_killed_remembers_its_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_stabilised_tuning_remembers_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     method = Stabilised(stopping="fixed", restarts=2, regularised=True)
     settings: dict[str, Any] = {"iterations": 4, "patience": 9, "method": method}
     whole = plain(looped(Toy(2), **settings))
@@ -453,9 +449,7 @@ EXPLORING = Stabilised(selection=(10.9, 9.9, 3))  # nearly by distance alone
 
 
 @pytest.mark.parametrize("method", [*sorted(CHOOSING - {"stabilised"}), EXPLORING, "average"])
-def test_what_a_method_selects_is_decoded_next(
-    searched: list[np.ndarray], averaged: list[np.ndarray], method: Any
-) -> None:
+def test_what_is_selected_is_decoded_next(searched: list[np.ndarray], averaged: list[np.ndarray], method: Any) -> None:
     """Also where it costs more on the pool than the weights before, as from the optimum of all hypotheses on."""
     best = lpmert.minimize(nbest_of(*universe()))
     assert best.status is lpmert.Status.OPTIMAL

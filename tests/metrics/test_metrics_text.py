@@ -65,9 +65,7 @@ def transposed(pairs: list[tuple[str, list[str]]]) -> tuple[list[str], list[list
 @pytest.mark.parametrize(
     ("references", "closest"), [((4, 1), [1, 1, 4, 4, 4]), ((1, 4), [1, 1, 4, 4, 4]), ((4, 3), [3, 3, 3, 4, 4])]
 )
-def test_the_closest_reference_length_counts_the_shorter_on_ties(
-    references: tuple[int, ...], closest: list[int]
-) -> None:
+def test_the_closest_reference_length_is_the_shorter_on_ties(references: tuple[int, ...], closest: list[int]) -> None:
     texts = ["x " * length for length in references]
     found = [statistics_of(BleuTexts(), "y " * length, *texts)[8] for length in range(1, 6)]
     assert found == closest

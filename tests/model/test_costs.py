@@ -94,9 +94,7 @@ def test_counts_with_a_common_divisor_need_no_more_room() -> None:
     st.integers(0, 40),
 )
 @settings(max_examples=200, deadline=None)
-def test_whole_fractions_are_those_of_the_statistics(
-    counts: list[tuple[int, int]], factor: int, common_bits: int
-) -> None:
+def test_whole_fractions_are_those_of_statistics(counts: list[tuple[int, int]], factor: int, common_bits: int) -> None:
     """Also where counts times factors do not fit into 64 bits, as long as their differences within lists are small."""
     counts = [(a >> common_bits, (b >> common_bits) + 1) for a, b in counts]
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])

@@ -133,9 +133,7 @@ LIMITED = Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)})
         (Region(cosine=0.5, around=[1.0, 0.0, 0.0]), [1.0, 2.0, 0.0], False, False),
     ],
 )
-def test_the_edge_of_a_limit_is_inside_but_not_strictly_and_that_of_the_scale_is_not(
-    region: Region, weights: list[float], inside: bool, strictly: bool
-) -> None:
+def test_edges_are_inside_but_not_strictly(region: Region, weights: list[float], inside: bool, strictly: bool) -> None:
     problem = Problem(LISTS, region=region)
     given = CallerWeights(np.array(weights))
     assert problem.inside(given) is inside

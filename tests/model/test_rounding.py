@@ -25,9 +25,7 @@ pytestmark = pytest.mark.usefixtures("poor_start")
     ("features", "seed", "method"),
     [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
 )
-def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(
-    features: str, seed: int, method: str
-) -> None:
+def test_in_cells_thinner_than_rounding_equations_set_the_last_weights(features: str, seed: int, method: str) -> None:
     """Other weights nearby fulfil the equations, too, and may lie outside the cell: what is meant is a convention."""
     given = problem(features, "small", seed, kind="decimals")
     result = lpmert.minimize(given.nbest, region=given.region, method=method)

@@ -295,9 +295,7 @@ class TestTime:
         assert self.LACKING in parts(page).all_text
 
     @pytest.mark.parametrize("pairs", [0, 1, 4])
-    def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
-    ) -> None:
+    def test_ctrl_c_keeps_the_surfaces_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
 
         def press(_: object, stage: str, done: int, parts: int) -> None:
@@ -315,9 +313,7 @@ class TestTime:
         assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
         assert len(found.pictures) == 2 * pairs + 1
 
-    def test_lists_that_take_too_long_to_read_are_left_out(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_lists_that_take_long_to_read_are_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         lines = "a\t1\t0\n" * 200_000  # several blocks
         (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
@@ -352,9 +348,7 @@ class TestOwnPage:
         assert pages[0].read_bytes() == pages[1].read_bytes()
 
     @OF_COMMANDS
-    def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-    ) -> None:
+    def test_ctrl_c_keeps_outcomes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
 
         def press(_: object, stage: str, *__: int) -> None:
@@ -371,9 +365,7 @@ class TestOwnPage:
         assert optimum.get("optimum", optimum)["status"] == "optimal"
 
     @OF_COMMANDS
-    def test_what_cannot_be_written_is_told_before_the_search(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-    ) -> None:
+    def test_a_page_must_be_writable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         call = [command[0], tmp_path / "x.npz", *command[1:], "--report"]
         for path, message in (("no/r.html", "cannot be written"), ("x.npz", "would overwrite")):

@@ -77,9 +77,7 @@ def test_weights_on_lattices_hold_only_where_no_tie_decides() -> None:
     assert not _holds(problem, tied, losses[0])
 
 
-def test_a_search_that_stops_before_its_first_unit_leaves_what_is_open_in_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "SLICE", 500)
     nbest, path = noise_of(1, 9), tmp_path / "kept"
     with short_descent(one=True):

@@ -389,9 +389,7 @@ def questions(method: object, monkeypatch: pytest.MonkeyPatch, most: int | None)
 
 @pytest.mark.parametrize("stops", [8, many_more(40)])
 @pytest.mark.parametrize("method", [*SUMS, "beam", "och"])
-def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(
-    method: str, stops: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_given_up_leaves_valid_weights_and_bound(method: str, stops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     optimum = lpmert.minimize(SMALL.nbest, method="exhaustive")
     assert optimum.status.proved
     whole, asked = questions(method, monkeypatch, None)

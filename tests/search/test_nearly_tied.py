@@ -86,9 +86,7 @@ def test_what_is_called_proved_is_the_least_loss(method: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "size", "width"), CASES)
-def test_the_certificate_states_the_least_loss_whatever_the_status(
-    family: str, size: float, width: int, tmp_path: Path
-) -> None:
+def test_certificates_state_the_least_loss_in_any_case(family: str, size: float, width: int, tmp_path: Path) -> None:
     one, result = problem(family, size, width), solved(family, size, width, "choices")
     try:
         write_certificate(tmp_path / "c.json", one.nbest, result)

@@ -128,9 +128,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: Path
     ],
     ids=str,
 )
-def test_a_wrong_option_is_wrong_usage_and_names_the_remedy(
-    table: Path, method: str, sets: list[str], words: str
-) -> None:
+def test_a_wrong_option_is_wrong_usage_with_the_remedy(table: Path, method: str, sets: list[str], words: str) -> None:
     said = refusal(
         "solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)), code=2
     )
@@ -370,9 +368,7 @@ class TestAnotherPackage:
         assert code == 0, log
         assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
-    def test_what_is_not_registered_is_reached_by_its_place_in_the_current_folder(
-        self, plugin: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_unregistered_is_reached_by_its_place(self, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (plugin / "mine.py").write_text(PACKAGE)
         monkeypatch.setenv("PYTHONPATH", str(ROOT))
         chosen = ["--method", "mine:OneFeature", "--metric", "mine:Doubled"]
@@ -424,9 +420,7 @@ class TestAnotherPackage:
     ],
     ids=str,
 )
-def test_a_name_that_leads_nowhere_is_refused_with_the_remedy(
-    registry: Registry, name: str, error: type[LpmertError], words: str
-) -> None:
+def test_a_name_of_nothing_is_refused(registry: Registry, name: str, error: type[LpmertError], words: str) -> None:
     with pytest.raises(error, match=words):
         registry.build(name)
 
