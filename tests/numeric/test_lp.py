@@ -1,13 +1,12 @@
 """Linear and small cone programs: every verdict is that of exact arithmetic, also where HiGHS would be wrong."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from commands import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -242,15 +241,13 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
 
 @pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])
 def test_highs_prints_nothing_to_standard_output(module: str) -> None:
-    code = f"import {module}, highspy; print('first'); highspy.Highs(); print('last')"
-    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    end = python("-c", f"import {module}, highspy; print('first'); highspy.Highs(); print('last')")
     assert (end.stdout, end.stderr) == ("first\nlast\n", "")
 
 
 def test_a_standard_output_that_was_closed_stays_closed() -> None:
     code = "import os, sys; os.close(1); import lpmert.numeric.lp, highspy; highspy.Highs(); os.fstat(1)"
-    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert end.returncode == 1
+    end = python("-c", code, code=1)
     assert "Bad file descriptor" in end.stderr
     assert end.stdout == ""
 

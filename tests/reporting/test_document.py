@@ -3,13 +3,11 @@
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from glob import glob
 from pathlib import Path
 
 import pytest
-from commands import environment, succeeded
+from commands import python, succeeded
 from pages import parts
 from shared import ROOT
 
@@ -27,9 +25,7 @@ def commands_of_the_page_run(page: str, here: Path, monkeypatch: pytest.MonkeyPa
         if program == "cp":
             shutil.copy(*arguments)
         elif program == "python3":
-            python = [sys.executable, *arguments]
-            said = subprocess.run(python, check=True, env=environment(), timeout=280, capture_output=True, text=True)
-            output = said.stdout
+            output = python(*arguments, cwd=here).stdout
         else:
             assert program == "lpmert"
             output = succeeded(*[name for word in arguments for name in sorted(glob(word)) or [word]]).output

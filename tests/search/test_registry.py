@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import COLUMNS, finished, json_of, refusal, run, succeeded
+from commands import COLUMNS, finished, json_of, python, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -377,15 +376,7 @@ class TestAnotherPackage:
         )
         lpmert.write(lpmert.read(plugin / "lists.words"), plugin / "lists.tsv", segment="list")
         for folder, code in ((plugin, 0), (plugin / "site", 1)):
-            run = subprocess.run(
-                [sys.executable, "-c", program, "solve", str(plugin / LISTS[0]), *LISTS[1:], *chosen],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=280,
-                check=False,
-            )
-            assert run.returncode == code, run.stderr
+            run = python("-c", program, "solve", plugin / LISTS[0], *LISTS[1:], *chosen, code=code, cwd=folder)
             assert ("mine" in run.stderr) == bool(code)
         monkeypatch.syspath_prepend(plugin)
         assert lpmert.minimize(lpmert.read("lists.words", "mine:WORDS"), method="mine:OneFeature").loss == 3.0
