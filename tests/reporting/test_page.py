@@ -184,22 +184,21 @@ class TestOtherData:
         with pytest.raises(lpmert.DataError, match=rf"x\.json: .*{message}"):
             lpmert.report(tmp_path / "x.json", tmp_path / "r.html")
 
-    def test_features_that_there_are_not_are_refused(self, tmp_path: Path) -> None:
-        result = lpmert.minimize(LISTS)
-        for pair, message in ((("am", "x"), "no feature 'x'"), (("am", "am"), "not twice 'am'")):
-            with pytest.raises(lpmert.DataError, match=message):
-                lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
-
-    @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
-    def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
-        with pytest.raises(lpmert.DataError, match="need the lists: pass data"):
-            lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html", **more)
-        assert not (tmp_path / "r.html").exists()
-
-    def test_no_weights_take_the_name_of_others(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ({"data": LISTS, "pairs": [("am", "x")]}, "no feature 'x'"),
+            ({"data": LISTS, "pairs": [("am", "am")]}, "not twice 'am'"),
+            ({"pairs": [("am", "lm")]}, "need the lists: pass data"),
+            ({"weights": {"a": [1, 0, 0]}}, "need the lists: pass data"),
+            ({"data": LISTS, "weights": {"start": [1, 2, 3]}}, "weights 'start': the results have others of this name"),
+        ],
+    )
+    def test_options_that_do_not_fit_are_refused(self, tmp_path: Path, more: dict[str, Any], message: str) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
-        with pytest.raises(lpmert.DataError, match="weights 'start': the results have others of this name"):
-            lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"start": [1, 2, 3]})
+        with pytest.raises(lpmert.DataError, match=message):
+            lpmert.report(result, tmp_path / "r.html", **more)
+        assert not (tmp_path / "r.html").exists()
 
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
