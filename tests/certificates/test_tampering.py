@@ -397,7 +397,7 @@ class TestRefuses:
 
     @pytest.mark.parametrize("change", [lambda entry: (0, (entry[0] + 1) % 14), lambda entry: (2, entry[2] << 80)])
     def test_a_changed_core_proves_no_more(self, path: Path, change: Callable[[list[int]], tuple[int, int]]) -> None:
-        """What is said then may be true nevertheless, and close the box."""
+        """Some of these cores are true by chance, and still close their box."""
         nbest, refused = base(CORES)[0], 0
         for at in range(5):
             found = document(CORES)

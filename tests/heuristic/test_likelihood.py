@@ -295,7 +295,7 @@ some_lists = partial(random_nbest, lists=20, size=6)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_metric_will_do(name):
-    """Whose formula nobody knows."""
+    """Also one without a known formula."""
     problem = Problem(some_lists(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
     result = solve(SMALL[name], problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
