@@ -87,7 +87,9 @@ def test_certificates_of_lists_prove_the_least_loss(kind: str, seeds: range, tmp
 
 @pytest.mark.parametrize("seeds", [range(6), many_more(range(6, 60))])
 @pytest.mark.parametrize("kind", ["integers", "dyadic", "ternary", "duplicates"])
-def test_certificates_of_graphs_prove_the_least_loss_of_all_paths(kind: str, seeds: range, tmp_path: Path) -> None:
+def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_paths(
+    kind: str, seeds: range, tmp_path: Path
+) -> None:
     """With at most three features: a certificate has a cone for each orthant."""
     ended: Counter[str] = Counter()
     for seed in seeds:

@@ -175,7 +175,9 @@ def test_rows_that_differ_in_their_last_bits_are_settled_exactly(seed: int, widt
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(-12, 12), st.integers(0, 3))
-def test_certificates_hold_for_small_integers_in_scaled_columns(seed: int, width: int, scale: int, lists: int) -> None:
+def test_certificates_hold_for_lists_of_small_integers_with_scaled_columns(
+    seed: int, width: int, scale: int, lists: int
+) -> None:
     rng = np.random.default_rng(seed)
     blocks = [np.unique(rng.integers(-2, 3, size=(5, width)), axis=0) for _ in range(lists + 1)]
     features = np.concatenate(blocks) * 10.0 ** (scale * np.arange(width))
