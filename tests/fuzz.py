@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 from graph_problems import GraphCase, graph_problem, with_ties
 from long_searches import after, long_searches, same
-from problems import FEATURES, LOSSES, METRICS, Case, feature_names, problem
+from problems import FEATURES, WORTHS, Case, feature_names, problem
 from searches import short_descent, two_processes
 
 import lpmert
@@ -42,7 +42,6 @@ SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
 TEXT_METRICS = ("wer", "cer", "bleu")
 """Metrics of lists that are made of lattices."""
 RATIOS = ("choices", "cells", "auto", "groups")
-WORTHS = (*LOSSES, *METRICS)
 STOPPED = {
     Status.TIME_LIMIT, Status.NODE_LIMIT, Status.GAP, Status.TARGET, Status.MEMORY_LIMIT, Status.CALLBACK
 }  # fmt: skip

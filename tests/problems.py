@@ -460,6 +460,9 @@ METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = 
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
 }
 
+WORTHS = (*LOSSES, *METRICS)
+"""What hypotheses can be worth: every kind of loss, and every metric."""
+
 
 def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
     """Return possible summed statistics [count, K], many of them with zeros."""

@@ -25,7 +25,19 @@ from hypothesis import strategies as st
 from long_searches import after, counted, long_searches, noise_of, open_lattices, same
 from long_searches import in_pieces as pieces_in
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
-from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Case, case_of, gaussian_lists, problem, small_lists
+from problems import (
+    FEATURES,
+    LOSSES,
+    METRICS,
+    REGIONS,
+    THIN,
+    WORTHS,
+    Case,
+    case_of,
+    gaussian_lists,
+    problem,
+    small_lists,
+)
 from searches import assert_closes_on, many_more
 
 import lpmert
@@ -43,7 +55,6 @@ HEURISTICS = tuple(name for name in METHODS.own if name not in PROVING)
 RATIOS = tuple(name for name in PROVING if METHODS.find(name).takes_ratios)
 FRACTIONS = tuple(name for name in PROVING if METHODS.find(name).takes_fractions)
 TIES = ("first", "best", "worst")
-WORTHS = (*LOSSES, *METRICS)
 EASY = ("0 or 1", "decimals", "floats", "negative", "powers of two", "small")
 """Losses of few magnitudes, which a solver with a tolerance tells apart."""
 

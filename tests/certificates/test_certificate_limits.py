@@ -111,9 +111,7 @@ def test_hopeless_work_is_ended(seconds_left: float | None, hopeless: bool, monk
 
 
 @pytest.mark.parametrize("given", [None, 1000])
-def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
-    given: int | None, table: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proofs_get_the_time_left(given: int | None, table: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float | None] = []
 
     def certify(*_: object, time_limit: float | None, **__: object) -> None:

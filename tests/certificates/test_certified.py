@@ -18,7 +18,7 @@ from commands import COLUMNS, json_of, python, refusal, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import Drawn, graph_problem, with_ties
 from oracle import best_loss
-from problems import FEATURES, LOSSES, METRICS, REGIONS, Case, problem, random_lists
+from problems import FEATURES, REGIONS, WORTHS, Case, problem, random_lists
 from searches import many_more, peak_of
 from shared import librispeech, needs_shared, swahili, train_choices
 
@@ -29,7 +29,6 @@ from lpmert.certificates.write.certify import certificate_writer, write_certific
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
-WORTHS = (*LOSSES, *METRICS)
 TREES = ("boxes", "selections", None)
 WHERE = ["", *(region for region in REGIONS if region != "many")]  # whose cones take exact arithmetic minutes
 TIES = ("first", "best", "worst")

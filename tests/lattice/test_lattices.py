@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz import WORTHS, check_n_best
-from problems import FEATURES
+from fuzz import check_n_best
+from problems import FEATURES, WORTHS
 from searches import many_more, peak_of
 
 import lpmert
