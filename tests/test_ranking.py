@@ -416,18 +416,27 @@ def test_queries_without_a_relevant_document_do_not_count() -> None:
             evaluate(Judged([[1.0]], [0, 1], [grade]), [1.0], metric)
 
 
-def test_other_metrics_limits_and_seeds_are_refused() -> None:
-    lists = Judged([[1.0, 2.0]], [0, 1], [1])
-    metrics: list[Any] = ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", None, b"mrr@3"]
-    for metric in (*metrics, "mrr@" + "9" * 5000):
-        with pytest.raises(MetricError, match="must be"):
-            maximize(lists, metric)
-    for k in (2.5, True, "10"):
-        with pytest.raises(MetricError, match="k must be a whole number"):
-            RankingMetric("ndcg", k)  # type: ignore[arg-type]
-    for name, given in (("time_limit", "1"), ("time_limit", float("nan")), ("time_limit", -1), ("seed", -1)):
-        with pytest.raises(MethodError, match=f"{name} must be a"):
-            maximize(lists, "mrr@1", **{name: given})
+@pytest.mark.parametrize(
+    "metric",
+    ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", "mrr@" + "9" * 5000, None, b"mrr@3"],
+)
+def test_other_metrics_are_refused(metric: Any) -> None:
+    with pytest.raises(MetricError, match="must be"):
+        maximize(Judged([[1.0]], [0, 1], [1]), metric)
+
+
+@pytest.mark.parametrize("k", [2.5, True, "10"])
+def test_places_are_a_whole_number(k: Any) -> None:
+    with pytest.raises(MetricError, match="k must be a whole number"):
+        RankingMetric("ndcg", k)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"time_limit": "1"}, {"time_limit": float("nan")}, {"time_limit": -1}, {"seed": -1}]
+)
+def test_limits_and_seeds_that_are_none_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(MethodError, match=f"{next(iter(setting))} must be a"):
+        maximize(Judged([[1.0, 2.0]], [0, 1], [1]), "mrr@1", **setting)
 
 
 def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:

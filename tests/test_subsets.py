@@ -12,7 +12,8 @@ import oracle
 import pytest
 from fuzz import ROUNDING
 from oracle import Lists
-from problems import Case, at_odds, feature_names, problem
+from problems import Case as Given
+from problems import at_odds, feature_names, problem
 from shared import ROOT
 
 import lpmert
@@ -58,25 +59,25 @@ def _assert_used(one: Subset) -> None:
     assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
 
 
-def _least(case: Case, size: int) -> Fraction | float | None:
+def _least(given: Given, size: int) -> Fraction | float | None:
     """The least loss of weights in the region with at most so many features."""
     every = [
-        _on(case, kept) for k in range(1, size + 1) for kept in combinations(feature_names(case.features.shape[1]), k)
+        _on(given, kept) for k in range(1, size + 1) for kept in combinations(feature_names(given.features.shape[1]), k)
     ]
     return min((one.least for one in every if one is not None and one.least is not None), default=None)
 
 
-def _on(case: Case, kept: Sequence[str]) -> Case | None:
+def _on(given: Given, kept: Sequence[str]) -> Given | None:
     """The problem with all other weights at 0, `None` where one of them is fixed; limits of these hold then."""
-    width = case.features.shape[1]
+    width = given.features.shape[1]
     names = feature_names(width)
     zero = [[Fraction(int(k == d)) for k in range(width)] for d, name in enumerate(names) if name not in kept]
-    if case.region is not None and any(value and name not in kept for name, value in case.region.fixed.items()):
+    if given.region is not None and any(value and name not in kept for name, value in given.region.fixed.items()):
         return None
-    equations = [*case.equations, *zero]
+    equations = [*given.equations, *zero]
     basis = oracle.null_space(equations, width)
-    rows = [row for row in case.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
-    return replace(case, equations=equations, rows=rows)
+    rows = [row for row in given.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
+    return replace(given, equations=equations, rows=rows)
 
 
 @pytest.mark.parametrize("kind", ["", "nonnegative", "signs", "fixed", "simplex", "linear", "equation"])
@@ -84,27 +85,27 @@ def _on(case: Case, kept: Sequence[str]) -> Case | None:
 def test_regions_and_metrics(worth: str, kind: str) -> None:
     searched = 0
     for features, seed in (("integers", 1), ("ternary", 2), ("decimals", 5), ("collinear", 4), ("dyadic", 6)):
-        case = problem(features, worth, seed, kind=kind)
-        if case.features.shape[1] > 4:
+        given = problem(features, worth, seed, kind=kind)
+        if given.features.shape[1] > 4:
             continue
-        begins = np.repeat(case.offsets[:-1], np.diff(case.offsets))
-        if (case.features == case.features[begins]).all():
+        begins = np.repeat(given.offsets[:-1], np.diff(given.offsets))
+        if (given.features == given.features[begins]).all():
             continue
         try:
-            found = lpmert.best_subsets(case.nbest, metric=case.metric, region=case.region, ties="first")
+            found = lpmert.best_subsets(given.nbest, metric=given.metric, region=given.region, ties="first")
         except RegionError:
-            assert _least(case, case.features.shape[1]) is None
+            assert _least(given, given.features.shape[1]) is None
             continue
         for one in found.subsets:
-            least = _least(case, one.size)
-            slack = 0.0 if case.exact else ROUNDING * abs(float(least))
-            about = f"{case.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
+            least = _least(given, one.size)
+            slack = 0.0 if given.exact else ROUNDING * abs(float(least))
+            about = f"{given.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
             assert abs(one.result.loss - float(least)) <= slack, about
             assert one.result.lower_bound <= float(least) + slack, about
             assert one.result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE), about
             searched += 1
         sizes = [one.size for one in found.subsets]
-        assert all(_least(case, size) is None for size in range(1, sizes[0]))
+        assert all(_least(given, size) is None for size in range(1, sizes[0]))
     assert searched
 
 
@@ -285,7 +286,7 @@ def test_decimals_are_what_they_print_as(seed: int) -> None:
         assert lpmert.whole_weights(tenths, result) == lpmert.whole_weights(lists.nbest, result)
 
 
-def test_where_small_weights_tie_nearly_everywhere_the_search_gives_up(
+def test_where_small_weights_tie_nearly_everywhere_the_search_for_whole_ones_gives_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Features of words are coarse: thousands of candidates, each with ties to settle exactly, took minutes."""

@@ -449,7 +449,9 @@ EXPLORING = Stabilised(selection=(10.9, 9.9, 3))  # nearly by distance alone
 
 
 @pytest.mark.parametrize("method", [*sorted(CHOOSING - {"stabilised"}), EXPLORING, "average"])
-def test_what_is_selected_is_decoded_next(searched: list[np.ndarray], averaged: list[np.ndarray], method: Any) -> None:
+def test_what_a_method_selects_is_decoded_next(
+    searched: list[np.ndarray], averaged: list[np.ndarray], method: Any
+) -> None:
     """Also where it costs more on the pool than the weights before, as from the optimum of all hypotheses on."""
     best = lpmert.minimize(nbest_of(*universe()))
     assert best.status is lpmert.Status.OPTIMAL

@@ -41,7 +41,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "named"), REFUSED)
-def test_unusable_arguments_are_refused_and_leave_no_folder(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+def test_what_cannot_be_used_is_refused_first_and_leaves_no_folder(
+    tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
     toy = Toy()
     arguments = {"decoder": toy, "references": toy.references, "n": 3, "folder": tmp_path / "loop", **change}
     if "held_out" in change:
