@@ -95,7 +95,7 @@ def rewrite(path: Path, **changes: object) -> None:
 def assert_refused(
     path: Path, data: Any, words: str = "", *, content: Document | str | bytes | None = None, **settings: Any
 ) -> str:
-    """The certificate, or one with this content, must be refused in these words; return the message."""
+    """Assert that the certificate, or one with this content, is refused in these words; return the message."""
     if content is not None:
         text = layout(content) if isinstance(content, dict) else content
         path.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -23,24 +23,24 @@ PATIENCE = 250.0
 
 
 def run(*arguments: object) -> Result:
-    """Call the command line here, where tests can replace its parts."""
+    """Run the command line in this process, so that tests can patch its parts."""
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 def ended(code: int, *arguments: object) -> Result:
-    """Call a command, which must end with this exit code."""
+    """Run a command and assert its exit code."""
     outcome = run(*arguments)
     assert outcome.exit_code == code, outcome.output
     return outcome
 
 
 def succeeded(*arguments: object) -> Result:
-    """Call a command, which must do what it is asked."""
+    """Run a command and assert that it succeeds."""
     return ended(0, *arguments)
 
 
 def json_of(*arguments: object) -> Any:
-    """Call a command, which must do what it is asked; return what it prints as JSON."""
+    """Run a command that must succeed; return the JSON that it prints."""
     return json.loads(succeeded(*arguments, "--json", "-q").stdout)
 
 
@@ -49,18 +49,18 @@ def loss_of(*arguments: object) -> float:
 
 
 def refusal(*arguments: object, code: int = 1) -> str:
-    """Call a command, which must end with this exit code; return what it says, with single spaces."""
+    """Run a command that must end with this exit code; return its stderr, with single spaces."""
     return " ".join(ended(code, *arguments).stderr.split())
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment in which a process finds the package and what tests share."""
+    """Return the environment of a process that can import the package and the helpers of tests."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     return os.environ | {"PYTHONPATH": path} | more
 
 
 def python(*arguments: object, code: int | None = 0, cwd: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, which finds the package, with more in its environment; it must end with this code, unless `None`."""
+    """Run Python with the package on its path; assert the exit code, unless it is `None`. more: of the environment."""
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(
         command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False, timeout=1700
@@ -70,7 +70,7 @@ def python(*arguments: object, code: int | None = 0, cwd: Path = ROOT, **more: s
 
 
 def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[], object] = int, **options: Any) -> Any:
-    """Start a process, with these options of Python and of `Popen`; `before` runs in it first."""
+    """Start lpmert as a process. python, options: of Python and of `Popen`; before: runs first in the process."""
 
     def prepare() -> None:
         # a shell may have started the tests with signals ignored, which children inherit
@@ -84,7 +84,7 @@ def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[],
 
 
 def until(true: Callable[[], object], process: Any) -> bool:
-    """Wait until something is true; return whether it is, or the process has ended before."""
+    """Wait until a condition holds; return `False` if the process ended before it did."""
     deadline = time.monotonic() + PATIENCE
     while not true():
         if process.poll() is not None:
@@ -95,7 +95,7 @@ def until(true: Callable[[], object], process: Any) -> bool:
 
 
 def finished(*arguments: object, timeout: float = 300, **options: Any) -> tuple[int, str, str]:
-    """Run a process to its end; return its exit code and what it wrote to stdout and stderr."""
+    """Run lpmert as a process to its end; return exit code, stdout and stderr."""
     process = start(*arguments, **options)
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out or "", err or ""

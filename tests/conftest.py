@@ -38,7 +38,7 @@ def poor_start() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def poorest_start() -> Iterator[None]:
-    """The same for ratios, too."""
+    """The same, also for ratios."""
     with short_descent(one=True):
         yield
 
@@ -72,7 +72,7 @@ def cluster(local: Any) -> Iterator[Cluster]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C as in a terminal; what runs in the background ignores it."""
+    """Handle Ctrl-C as in a terminal; a process in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -80,7 +80,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let what is held be 100 MiB and what it grows by from now on, whatever earlier tests left, and return that.
+    """Count the memory of the process from 100 MiB on, whatever earlier tests left; return this base.
 
     A share of the limit is kept free: near what a large process holds, nothing would be left.
     """
@@ -96,7 +96,7 @@ LONG = ("test_methods", "test_faults", "test_workers", "test_documents", "test_l
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None]:
-    """Collect without looking for garbage among thousands of tests, none of which is any."""
+    """Switch garbage collection off while tests are collected: these are thousands of objects, and no garbage."""
     gc.disable()
     found = yield
     gc.freeze()

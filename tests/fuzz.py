@@ -24,9 +24,9 @@ from typing import Any
 import graph_problems
 import numpy as np
 import pytest
-from graph_problems import GivenGraphs, graph_problem, with_ties
+from graph_problems import GraphCase, graph_problem, with_ties
 from long_searches import after, long_searches, same
-from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
+from problems import FEATURES, WORTHS, Case, feature_names, problem
 from searches import short_descent, two_processes
 
 import lpmert
@@ -42,7 +42,6 @@ SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
 TEXT_METRICS = ("wer", "cer", "bleu")
 """Metrics of lists that are made of lattices."""
 RATIOS = ("choices", "cells", "auto", "groups")
-WORTHS = (*LOSSES, *METRICS)
 STOPPED = {
     Status.TIME_LIMIT, Status.NODE_LIMIT, Status.GAP, Status.TARGET, Status.MEMORY_LIMIT, Status.CALLBACK
 }  # fmt: skip
@@ -57,35 +56,35 @@ _SECONDS = 10.0
 Outcome = tuple[str, Status]
 
 
-def methods(given: Given) -> tuple[str, ...]:
+def methods(case: Case) -> tuple[str, ...]:
     """The exact methods that take a problem."""
-    if isinstance(given, GivenGraphs):
+    if isinstance(case, GraphCase):
         return ("auto", "cells")
-    width = given.features.shape[1]
-    fraction = isinstance(given.metric, LinearFraction)
-    if given.region is not None and given.region.cosine is not None:
-        return ("choices", "auto") if given.loss is not None and not fraction else (*SUMS[:3], "auto")
-    if given.loss is None or fraction:
+    width = case.features.shape[1]
+    fraction = isinstance(case.metric, LinearFraction)
+    if case.region is not None and case.region.cosine is not None:
+        return ("choices", "auto") if case.loss is not None and not fraction else (*SUMS[:3], "auto")
+    if case.loss is None or fraction:
         return (*SUMS, *(("sweep",) if width <= 2 else ()))
     return RATIOS
 
 
-def choose(given: Given, seed: int, number: int) -> list[str]:
+def choose(case: Case, seed: int, number: int) -> list[str]:
     """So many of the methods for a problem, in turns."""
-    own = methods(given)
+    own = methods(case)
     return [own[(seed + k * 2) % len(own)] for k in range(min(number, len(own)))]
 
 
-def check_result(given: Given, result: Result, least: Fraction | float | None) -> None:
+def check_result(case: Case, result: Result, least: Fraction | float | None) -> None:
     """The loss is that of the weights; it is the least where it is called optimal; no bound is above the least.
 
     least: `None` where it is not known; the bound must be below what the weights attain then.
     """
-    about = f"{given.name}: {result.method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
-    attained, strict = given.attained(result.weights.tolist())
-    assert _fulfils(result.weights.tolist(), given.equations), f"{about}, but off the equations"
+    about = f"{case.name}: {result.method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
+    attained, strict = case.attained(result.weights.tolist())
+    assert _fulfils(result.weights.tolist(), case.equations), f"{about}, but off the equations"
     slack = (
-        0.0 if given.exact else ROUNDING * max(abs(float(attained)), abs(float(attained if least is None else least)))
+        0.0 if case.exact else ROUNDING * max(abs(float(attained)), abs(float(attained if least is None else least)))
     )
     assert abs(result.loss - float(attained)) <= slack, f"{about}, but the weights have {float(attained)!r}"
     if result.lower_bound is None:
@@ -98,26 +97,26 @@ def check_result(given: Given, result: Result, least: Fraction | float | None) -
         assert strict, f"{about}, but by a tie"
         assert result.lower_bound == result.loss, about
         assert abs(result.loss - float(best)) <= slack, f"{about}, but the least is {float(best)!r}"
-        if given.equations:
-            near, strict = given.attained(given.on_equations(result.weights.tolist()))
+        if case.equations:
+            near, strict = case.attained(case.on_equations(result.weights.tolist()))
             assert strict, f"{about}, but by a tie on the equations"
             assert abs(result.loss - float(near)) <= slack, f"{about}, but {float(near)!r} on the equations"
     elif result.status is Status.OPTIMAL_TO_TOLERANCE:
         # The order of directions that `sweep` goes through is that of rounded features, where equations round these.
-        region = given.region
+        region = case.region
         doubtful = region is not None and (result.method == "sweep" or region.cosine is not None)
-        assert given.thin or not given.exact or doubtful, f"{about}, on plain data"
+        assert case.thin or not case.exact or doubtful, f"{about}, on plain data"
     else:
         assert result.status in STOPPED, about
 
 
-def run(given: Given, method: str | Method, **settings: object) -> Outcome:
+def run(case: Case, method: str | Method, **settings: object) -> Outcome:
     """Solve a problem and check the result; settings: those of `lpmert.minimize`."""
     settings = {"time_limit": _SECONDS, **settings}
     try:
-        result = lpmert.minimize(given.data, metric=given.metric, method=method, region=given.region, **settings)
+        result = lpmert.minimize(case.data, metric=case.metric, method=method, region=case.region, **settings)
     except RegionError as error:
-        if given.least is not None and "digits" not in str(error):
+        if case.least is not None and "digits" not in str(error):
             raise
         return str(method), Status.HEURISTIC
     except MethodError as error:
@@ -125,14 +124,14 @@ def run(given: Given, method: str | Method, **settings: object) -> Outcome:
             raise
         return str(method), Status.HEURISTIC
     method = result.method
-    assert given.least is not None, f"{given.name}: {method} does not see that the region is empty"
-    check_result(given, result, given.least)
+    assert case.least is not None, f"{case.name}: {method} does not see that the region is empty"
+    check_result(case, result, case.least)
     return method, result.status
 
 
 def check_problem(features: str, worth: str, seed: int, *, in_region: bool, number: int) -> list[Outcome]:
-    given = problem(features, worth, seed, in_region=in_region)
-    return [run(given, method, seed=seed % 3) for method in choose(given, seed, number)]
+    case = problem(features, worth, seed, in_region=in_region)
+    return [run(case, method, seed=seed % 3) for method in choose(case, seed, number)]
 
 
 LIMITS: tuple[dict[str, Any], ...] = (
@@ -143,16 +142,16 @@ LIMITS: tuple[dict[str, Any], ...] = (
 
 def check_limits(features: str, worth: str, seed: int) -> list[Outcome]:
     """Stop searches early in every way: they never raise, and what they say holds."""
-    given = problem(features, worth, seed)
-    early = [*LIMITS, {"target": float(given.least) + 1.0}]
-    own = choose(given, seed, 2)
-    return [run(given, method, **early[(seed + k) % len(early)]) for k in range(3) for method in own]
+    case = problem(features, worth, seed)
+    early = [*LIMITS, {"target": float(case.least) + 1.0}]
+    own = choose(case, seed, 2)
+    return [run(case, method, **early[(seed + k) % len(early)]) for k in range(3) for method in own]
 
 
-def relatives(given: Given, seed: int) -> list[tuple[str, Given]]:
+def relatives(case: Case, seed: int) -> list[tuple[str, Case]]:
     """Problems with the same least loss, and how they came about."""
     rng = np.random.default_rng([seed, 7])
-    rows, offsets = given.features, given.offsets
+    rows, offsets = case.features, case.offsets
     width, count_of_lists = rows.shape[1], len(offsets) - 1
     order = rng.permutation(count_of_lists)
     moved = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in order])
@@ -164,36 +163,34 @@ def relatives(given: Given, seed: int) -> list[tuple[str, Given]]:
     signs = rng.choice([-1.0, 1.0], width)
     constant = np.repeat(rng.integers(-9, 10, count_of_lists).astype(float), np.diff(offsets))
     return [
-        ("scaled", replace(given, features=rows * 2.0 ** rng.integers(-20, 21, width))),
-        ("all scaled", replace(given, features=rows * 8.0)),
-        ("lists permuted", with_rows(given, moved, ends)),
-        ("a hypothesis twice", with_rows(given, twice, longer)),
-        ("a constant feature", replace(given, features=np.column_stack([rows, constant]))),
-        ("features negated", replace(given, features=rows * signs)),
+        ("scaled", replace(case, features=rows * 2.0 ** rng.integers(-20, 21, width))),
+        ("all scaled", replace(case, features=rows * 8.0)),
+        ("lists permuted", with_rows(case, moved, ends)),
+        ("a hypothesis twice", with_rows(case, twice, longer)),
+        ("a constant feature", replace(case, features=np.column_stack([rows, constant]))),
+        ("features negated", replace(case, features=rows * signs)),
     ]
 
 
-def with_rows(given: Given, rows: np.ndarray, offsets: list[int]) -> Given:
-    values = [given.values[row] for row in rows.tolist()]
-    return replace(
-        given, features=given.features[rows], offsets=offsets, statistics=given.statistics[rows], values=values
-    )
+def with_rows(case: Case, rows: np.ndarray, offsets: list[int]) -> Case:
+    values = [case.values[row] for row in rows.tolist()]
+    return replace(case, features=case.features[rows], offsets=offsets, statistics=case.statistics[rows], values=values)
 
 
 def check_relatives(features: str, worth: str, seed: int) -> list[Outcome]:
     """Changes that do not matter do not change the least loss."""
-    given = problem(features, worth, seed)
-    method = choose(given, seed, 1)[0]
-    base = given.least
+    case = problem(features, worth, seed)
+    method = choose(case, seed, 1)[0]
+    base = case.least
     assert base is not None
-    outcomes = [run(given, method)]
-    changed = relatives(given, seed)
+    outcomes = [run(case, method)]
+    changed = relatives(case, seed)
     for how, other in (changed[seed % 6], changed[(seed + 1) % 6]):
         # The relation gives what is expected: the oracle does not look at the changed problem.
         result = lpmert.minimize(
             other.nbest, metric=other.metric, method=method if method != "sweep" else "choices", time_limit=_SECONDS
         )
-        check_result(replace(other, name=f"{given.name}, {how}"), result, base)
+        check_result(replace(other, name=f"{case.name}, {how}"), result, base)
         outcomes.append((method, result.status))
     return outcomes
 
@@ -201,27 +198,25 @@ def check_relatives(features: str, worth: str, seed: int) -> list[Outcome]:
 def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
     """Inside a cap the weights have the cosine asked for, and nothing that is seen there is below the bound."""
     rng = np.random.default_rng([seed, 3])
-    given = problem(features, worth, seed)
-    width = given.features.shape[1]
+    case = problem(features, worth, seed)
+    width = case.features.shape[1]
     centre = rng.integers(-4, 5, width).astype(float)
     centre[0] += not centre.any()
     cosine = float(rng.choice([0.2, 0.5, 0.8, 0.95]))
     around = dict(zip(feature_names(width), centre.tolist(), strict=True))
-    given = replace(given, name=f"{given.name}, cosine", region=Region(cosine=cosine, around=around))
+    case = replace(case, name=f"{case.name}, cosine", region=Region(cosine=cosine, around=around))
     seen: list[Fraction | float] = []
     for near in rng.uniform(0.0, 1.0, 40):
         weights = (centre / np.linalg.norm(centre) + near * rng.normal(size=width)).tolist()
         if _cosine_reaches(weights, centre.tolist(), cosine):
-            attained, strict = given.attained(weights)
+            attained, strict = case.attained(weights)
             seen += [attained] if strict else []
     outcomes, losses = [], []
-    for method in choose(given, seed, 2):
-        result = lpmert.minimize(
-            given.nbest, metric=given.metric, method=method, region=given.region, time_limit=_SECONDS
-        )
-        check_result(given, result, None)
-        about = f"{given.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
-        slack = 0.0 if given.exact else ROUNDING * max((abs(float(value)) for value in seen), default=0.0)
+    for method in choose(case, seed, 2):
+        result = lpmert.minimize(case.nbest, metric=case.metric, method=method, region=case.region, time_limit=_SECONDS)
+        check_result(case, result, None)
+        about = f"{case.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
+        slack = 0.0 if case.exact else ROUNDING * max((abs(float(value)) for value in seen), default=0.0)
         assert _cosine_reaches(result.weights.tolist(), centre.tolist(), cosine - 1e-12), about
         assert all(result.lower_bound <= float(value) + slack for value in seen), (
             f"{about}, but {min(seen)} is attained"
@@ -229,12 +224,12 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
         losses += [result.loss] if result.status is Status.OPTIMAL else []
         outcomes.append((method, result.status))
     if losses:
-        slack = 0.0 if given.exact else ROUNDING * max(map(abs, losses))
-        assert max(losses) - min(losses) <= slack, f"{given.name}: methods prove different losses, {losses}"
+        slack = 0.0 if case.exact else ROUNDING * max(map(abs, losses))
+        assert max(losses) - min(losses) <= slack, f"{case.name}: methods prove different losses, {losses}"
     return outcomes
 
 
-def graph_of(features: str, worth: str, seed: int, *, in_region: bool) -> GivenGraphs:
+def graph_of(features: str, worth: str, seed: int, *, in_region: bool) -> GraphCase:
     """Lattices or hypergraphs with a metric that the kind of loss stands for."""
     metric = graph_problems.METRICS[sum(worth.encode()) % len(graph_problems.METRICS)]
     return graph_problem(features, metric, seed, in_region=in_region)
@@ -242,12 +237,12 @@ def graph_of(features: str, worth: str, seed: int, *, in_region: bool) -> GivenG
 
 def check_graphs(features: str, worth: str, seed: int) -> list[Outcome]:
     """Lattices and hypergraphs, in regions and without: the bound holds for all paths, and so do early ends."""
-    given = graph_of(features, worth, seed, in_region=seed % 2 == 0)
+    case = graph_of(features, worth, seed, in_region=seed % 2 == 0)
     early = [{}, {"node_limit": 1}, {"gap": 0.5}, {"time_limit": 0.0}]
-    method = methods(given)[seed % 2]
-    outcomes = [run(given, method, seed=seed % 3)]
-    if given.least is not None and seed % 4 == 1:
-        outcomes.append(run(given, method, **early[1 + seed % 3]))
+    method = methods(case)[seed % 2]
+    outcomes = [run(case, method, seed=seed % 3)]
+    if case.least is not None and seed % 4 == 1:
+        outcomes.append(run(case, method, **early[1 + seed % 3]))
     return outcomes
 
 
@@ -279,27 +274,27 @@ def with_options(method: str, rng: np.random.Generator) -> Method:
 def check_options(features: str, worth: str, seed: int) -> list[Outcome]:
     """No option, rule for ties, number of jobs or way of long searches changes what holds of results."""
     rng = np.random.default_rng([seed, 5])
-    given = problem(features, worth, seed, in_region=seed % 3 == 0)
+    case = problem(features, worth, seed, in_region=seed % 3 == 0)
     ties = "first"
-    if given.loss is None and rng.random() < 0.3:
+    if case.loss is None and rng.random() < 0.3:
         ties = str(rng.choice(["best", "worst"]))
-        given = with_ties(given, ties)
+        case = with_ties(case, ties)
     outcomes = []
-    for name in choose(given, seed, 2):
+    for name in choose(case, seed, 2):
         method = with_options(name, rng)
         long, jobs = bool(rng.random() < 0.4), int(rng.choice([1, 1, 2]))
-        given = replace(given, name=f"{given.name}, {method.settings()}, long={long}, jobs={jobs}")
+        case = replace(case, name=f"{case.name}, {method.settings()}, long={long}, jobs={jobs}")
         with long_searches(int(rng.choice([50, 500, 2000]))) if long else nullcontext():
-            outcomes.append(run(given, method, ties=ties, jobs=jobs, seed=seed % 3))
+            outcomes.append(run(case, method, ties=ties, jobs=jobs, seed=seed % 3))
     return outcomes
 
 
 def check_resumed(features: str, worth: str, seed: int) -> list[Outcome]:
     """A search that is resumed ends as truly; the checkpoint of another problem is refused."""
     rng = np.random.default_rng([seed, 6])
-    given = problem(features, worth, seed, in_region=seed % 3 == 0)
-    least = given.least
-    taken = [name for name in methods(given) if name not in ("sweep", "exhaustive")]
+    case = problem(features, worth, seed, in_region=seed % 3 == 0)
+    least = case.least
+    taken = [name for name in methods(case) if name not in ("sweep", "exhaustive")]
     if least is None:
         return []
     method = with_options(taken[seed % len(taken)], rng)
@@ -307,7 +302,7 @@ def check_resumed(features: str, worth: str, seed: int) -> list[Outcome]:
     with TemporaryDirectory() as folder, long_searches(int(rng.choice([50, 500]))):
         path = Path(folder) / "checkpoint.npz"
         try:
-            outcomes.append(run(given, method, checkpoint=path, callback=after(int(rng.integers(1, 6)))))
+            outcomes.append(run(case, method, checkpoint=path, callback=after(int(rng.integers(1, 6)))))
         except MethodError as error:
             if "checkpoint" not in str(error):
                 raise
@@ -315,17 +310,17 @@ def check_resumed(features: str, worth: str, seed: int) -> list[Outcome]:
         if not path.exists():
             return outcomes
         written = path.read_bytes()
-        outcomes.append(run(given, method, checkpoint=path, resume=True))
+        outcomes.append(run(case, method, checkpoint=path, resume=True))
         changed = bytearray(written)
         changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         with suppress(DataError):  # a bit that nothing depends on may change; what the search then says must hold
-            outcomes.append(run(given, method, checkpoint=path, resume=True))
+            outcomes.append(run(case, method, checkpoint=path, resume=True))
         path.write_bytes(written)
-        features = given.features * 3.0
+        features = case.features * 3.0
         features[0] += 1.0
-        other = replace(given, features=features)
-        assert other.nbest.fingerprint != given.nbest.fingerprint
+        other = replace(case, features=features)
+        assert other.nbest.fingerprint != case.nbest.fingerprint
         with pytest.raises(LpmertError):
             run(other, method, checkpoint=path, resume=True)
     return outcomes
@@ -359,10 +354,10 @@ def _changed(value: Any, rng: np.random.Generator) -> Any:
 def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
     """What was changed and has the right checksum is refused, or taken: the loss is that of the weights then."""
     rng = np.random.default_rng([seed, 9])
-    given = (graph_of if seed % 4 == 0 else problem)(features, worth, seed, in_region=seed % 3 == 0)
-    if given.least is None:
+    case = (graph_of if seed % 4 == 0 else problem)(features, worth, seed, in_region=seed % 3 == 0)
+    if case.least is None:
         return []
-    taken = [name for name in methods(given) if name != "sweep"]
+    taken = [name for name in methods(case) if name != "sweep"]
     method = taken[seed % len(taken)]
     outcomes: list[Outcome] = []
     with TemporaryDirectory() as folder, long_searches(int(rng.choice([50, 200]))):
@@ -370,7 +365,7 @@ def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
 
         def search(**settings: Any) -> Result:
             return lpmert.minimize(
-                given.data, metric=given.metric, method=method, region=given.region, checkpoint=path, **settings
+                case.data, metric=case.metric, method=method, region=case.region, checkpoint=path, **settings
             )
 
         try:
@@ -387,9 +382,9 @@ def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
                 outcomes.append((method, Status.HEURISTIC))
                 continue
             assert result.resumed
-            attained = float(given.attained(result.weights.tolist())[0])
-            slack = 0.0 if given.exact else ROUNDING * abs(attained)
-            assert abs(result.loss - attained) <= slack, f"{given.name}: {method} says {result.loss}, not {attained}"
+            attained = float(case.attained(result.weights.tolist())[0])
+            slack = 0.0 if case.exact else ROUNDING * abs(attained)
+            assert abs(result.loss - attained) <= slack, f"{case.name}: {method} says {result.loss}, not {attained}"
             outcomes.append((method, result.status))
     return outcomes
 
@@ -397,26 +392,26 @@ def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
 def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
     """`check` and `compare` tell losses that weights have, and call nothing optimal that is not."""
     rng = np.random.default_rng([seed, 8])
-    given = problem(features, worth, seed, in_region=seed % 3 == 0)
-    least = given.least
+    case = problem(features, worth, seed, in_region=seed % 3 == 0)
+    least = case.least
     if least is None:
         return []
-    anywhere = replace(given, region=None, rows=[], equations=[])
-    width = given.features.shape[1]
+    anywhere = replace(case, region=None, rows=[], equations=[])
+    width = case.features.shape[1]
     weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(width)]
-    slack = 0.0 if given.exact else ROUNDING * max(1.0, abs(float(least)))
+    slack = 0.0 if case.exact else ROUNDING * max(1.0, abs(float(least)))
 
     def holds(loss: float, at: Sequence[float], what: str) -> None:
         attained = float(anywhere.attained(at)[0])
-        assert abs(loss - attained) <= slack, f"{given.name}: {what} says {loss!r} of weights with {attained!r}"
+        assert abs(loss - attained) <= slack, f"{case.name}: {what} says {loss!r} of weights with {attained!r}"
 
-    holds(lpmert.evaluate(given.nbest, weights, metric=given.metric).loss, weights, "evaluate")
+    holds(lpmert.evaluate(case.nbest, weights, metric=case.metric).loss, weights, "evaluate")
     compared = lpmert.compare(
-        given.nbest,
+        case.nbest,
         ["och", "random"],
         seeds=2,
-        metric=given.metric,
-        region=given.region,
+        metric=case.metric,
+        region=case.region,
         optimum="auto",
     )
     for entry in compared.methods:
@@ -425,7 +420,7 @@ def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
     optimum = compared.optimum
     if optimum is None:
         return []
-    check_result(given, optimum, least)
+    check_result(case, optimum, least)
     return [(optimum.method, optimum.status)]
 
 
@@ -433,37 +428,37 @@ def check_n_best(features: str, worth: str, seed: int) -> list[Outcome]:
     """N-best lists of graphs are the best of all their paths by text, in order, and are solved as truly."""
     rng = np.random.default_rng([seed, 12])
     metric = TEXT_METRICS[sum(worth.encode()) % len(TEXT_METRICS)]
-    given = graph_problem(features, metric, seed, in_region=seed % 3 == 0)
-    weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(given.features.shape[1])]
+    case = graph_problem(features, metric, seed, in_region=seed % 3 == 0)
+    weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(case.features.shape[1])]
     n = int(rng.choice([1, 2, 3, 5, 1000]))
-    lists = lpmert.n_best(given.data, weights, n=n, metric=metric)
-    about = f"{given.name}: the {n} best at {weights}"
+    lists = lpmert.n_best(case.data, weights, n=n, metric=metric)
+    about = f"{case.name}: the {n} best at {weights}"
     exact = [Fraction(weight) for weight in weights]
-    scores = [sum((a * b for a, b in zip(row, exact, strict=True)), Fraction(0)) for row in given.sums]
+    scores = [sum((a * b for a, b in zip(row, exact, strict=True)), Fraction(0)) for row in case.sums]
     values = []
-    assert lists.n_lists == len(given.offsets) - 1, about
+    assert lists.n_lists == len(case.offsets) - 1, about
     assert lists.texts is not None
-    for (begin, end), (first, last) in zip(pairwise(given.offsets), pairwise(lists.offsets.tolist()), strict=True):
+    for (begin, end), (first, last) in zip(pairwise(case.offsets), pairwise(lists.offsets.tolist()), strict=True):
         best: dict[str, tuple[Fraction, int]] = {}
         for path in range(begin, end):
             own = -scores[path], path
-            best[given.texts[path]] = min(own, best.get(given.texts[path], own))
+            best[case.texts[path]] = min(own, best.get(case.texts[path], own))
         paths = sorted(best.values())[:n]
-        assert list(lists.texts[first:last]) == [given.texts[path] for _, path in paths], about
+        assert list(lists.texts[first:last]) == [case.texts[path] for _, path in paths], about
         for row, (_, path) in zip(range(first, last), paths, strict=True):
-            assert list(map(Fraction, lists.dense_features()[row].tolist())) == given.sums[path], about
-            values.append(given.values[path])
+            assert list(map(Fraction, lists.dense_features()[row].tolist())) == case.sums[path], about
+            values.append(case.values[path])
             assert tuple(map(Fraction, lists.statistics[row].tolist())) == values[-1], about
-    listed = Given(
-        f"{given.name}, {n} best", lists.dense_features(), lists.offsets.tolist(), lists.statistics, values,
-        metric_of(None, lists.statistic_names), given.loss, given.region, given.rows, given.equations, given.exact,
-        given.thin,
+    listed = Case(
+        f"{case.name}, {n} best", lists.dense_features(), lists.offsets.tolist(), lists.statistics, values,
+        metric_of(None, lists.statistic_names), case.loss, case.region, case.rows, case.equations, case.exact,
+        case.thin,
     )  # fmt: skip
     return [run(listed, method, seed=seed % 3) for method in choose(listed, seed, 2)]
 
 
 @dataclass(frozen=True)
-class GivenFile(Given):
+class FileCase(Case):
     """A problem whose lists have been written to a file and read again."""
 
     read: lpmert.NBest | None = None
@@ -482,8 +477,8 @@ PACKED = ("", ".gz", ".xz", ".zst")
 
 def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
     """Every format gives back every number, and what is read is solved as what was written."""
-    given = problem(features, worth, seed, in_region=seed % 2 == 0)
-    nbest, kind = given.nbest, FILES[seed % len(FILES)]
+    case = problem(features, worth, seed, in_region=seed % 2 == 0)
+    nbest, kind = case.nbest, FILES[seed % len(FILES)]
     packed = PACKED[seed // len(FILES) % len(PACKED)] if kind in ("tsv", "csv", "jsonl", "moses") else ""
     with TemporaryDirectory() as folder:
         path = Path(folder) / ("run1.features.dat" if kind == "mert" else f"lists{packed}")
@@ -495,13 +490,13 @@ def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
         elif kind == "mert":
             (options["scores"],) = (one for one in path.parent.iterdir() if one != path)
         found = lpmert.read(path, kind, **options)
-    about = f"{given.name}, {kind}{packed}"
+    about = f"{case.name}, {kind}{packed}"
     assert (found.names, len(found.statistic_names)) == (nbest.names, len(nbest.statistic_names)), about
-    for written, read in ((given.features, found.dense_features()), (nbest.statistics, found.statistics)):
+    for written, read in ((case.features, found.dense_features()), (nbest.statistics, found.statistics)):
         assert written.tolist() == read.tolist(), about
-    assert found.offsets.tolist() == given.offsets, about
-    fields = {one.name: getattr(given, one.name) for one in dataclass_fields(given)}
-    again = GivenFile(**{**fields, "name": about, "read": found})
+    assert found.offsets.tolist() == case.offsets, about
+    fields = {one.name: getattr(case, one.name) for one in dataclass_fields(case)}
+    again = FileCase(**{**fields, "name": about, "read": found})
     return [run(again, method, seed=seed % 3) for method in choose(again, seed, 1)]
 
 
@@ -521,24 +516,24 @@ clock ends a search here: one that is late leaves weights where they are, which 
 
 def check_workers(features: str, worth: str, seed: int) -> list[Outcome]:
     """Threads and a Dask cluster find what one thread finds, and that holds."""
-    found: list[tuple[Given, dict[str, Any], Result]] = []
+    found: list[tuple[Case, dict[str, Any], Result]] = []
     with long_searches(50):
         for k in range(_DRAWN * seed, _DRAWN * (seed + 1)):
-            given = (graph_of if seed % 4 == 0 else problem)(features, worth, k, in_region=k % 3 == 0)
-            taken = [name for name in methods(given) if name not in ("sweep", "exhaustive")]
-            settings = {"metric": given.metric, "region": given.region, "method": taken[seed % len(taken)]}
+            case = (graph_of if seed % 4 == 0 else problem)(features, worth, k, in_region=k % 3 == 0)
+            taken = [name for name in methods(case) if name not in ("sweep", "exhaustive")]
+            settings = {"metric": case.metric, "region": case.region, "method": taken[seed % len(taken)]}
             with suppress(RegionError, MethodError):  # what `run` looks at
-                alone = lpmert.minimize(given.data, **settings, node_limit=_MOST_NODES)
+                alone = lpmert.minimize(case.data, **settings, node_limit=_MOST_NODES)
                 if alone.status is not Status.NODE_LIMIT:
-                    found.append((given, settings, alone))
+                    found.append((case, settings, alone))
         if not found:
             return []
-        given, settings, alone = max(found, key=lambda one: one[2].counters.get("nodes", 0))
+        case, settings, alone = max(found, key=lambda one: one[2].counters.get("nodes", 0))
         backend, jobs = (_cluster(), 1) if seed % 2 else ("threads", 2)
-        result = lpmert.minimize(given.data, **settings, backend=backend, jobs=jobs)
+        result = lpmert.minimize(case.data, **settings, backend=backend, jobs=jobs)
     for one in (alone, result):
-        check_result(given, one, given.least)
-    assert same(alone, result), f"{given.name}: {result.method} differs with {backend.partition(':')[0]}"
+        check_result(case, one, case.least)
+    assert same(alone, result), f"{case.name}: {result.method} differs with {backend.partition(':')[0]}"
     return [(result.method, one.status) for one in (alone, result)]
 
 

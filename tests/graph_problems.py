@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_names, region
+from problems import FEATURES, THIN, Case, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
 from lpmert.metrics import Metric, measure_texts
@@ -264,7 +264,7 @@ METRICS = ("wer", "cer", "loss", "bleu", "chrf")
 
 
 @dataclass(frozen=True)
-class GivenGraphs(Given):
+class GraphCase(Case):
     """Lattices or hypergraphs, and the lists of all their paths; sums, texts: the exact features of the paths, and what
     they say.
     """
@@ -282,7 +282,7 @@ class GivenGraphs(Given):
         return self.sums
 
 
-def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = False, kind: str = "") -> GivenGraphs:
+def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = False, kind: str = "") -> GraphCase:
     """Lattices, or for every third seed hypergraphs, whose links have features of this kind; kind: of region."""
     in_region = in_region or bool(kind)
     drawn, paths, width, rng = _drawn(features, metric, seed, in_region=in_region)
@@ -300,7 +300,7 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
             values.append(_value(metric, way, words, reference.split(), losses))
         offsets.append(len(sums))
     loss: Loss | None = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
-    return GivenGraphs(
+    return GraphCase(
         name=f"{'lattices' if isinstance(drawn, Drawn) else 'hypergraphs'}, {features}, {metric}, {seed}"
         + (f", {kind}" if kind else ""),
         features=np.array([[float(value) for value in row] for row in sums]),
@@ -395,15 +395,15 @@ def chrf_counts(text: str, reference: str) -> list[int]:
     return counts
 
 
-def with_ties(given: Given, ties: str) -> Given:
+def with_ties(case: Case, ties: str) -> Case:
     """The problem whose identical hypotheses all have the least, or the most, of their losses: what `ties` promises."""
-    values = list(given.values)
+    values = list(case.values)
     pick = min if ties == "best" else max
-    for one, rows in zip(*given._lists, strict=True):
+    for one, rows in zip(*case._lists, strict=True):
         groups: dict[tuple[Fraction, ...], list[int]] = {}
         for vector, row in zip(one, rows, strict=True):
             groups.setdefault(tuple(vector), []).append(row)
         for group in groups.values():
             for row in group:
-                values[row] = pick(given.values[other] for other in group)
-    return replace(given, name=f"{given.name}, ties {ties}", values=values)
+                values[row] = pick(case.values[other] for other in group)
+    return replace(case, name=f"{case.name}, ties {ties}", values=values)

@@ -1,4 +1,4 @@
-"""Searches over small problems that go the way of long ones: in many units of work."""
+"""Small problems that are searched as if they took long: in many units of work."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -28,7 +28,7 @@ SLICE = 2000
 
 @contextmanager
 def long_searches(unit: int = SLICE) -> Iterator[None]:
-    """Small problems in units from the beginning, in short slices, from weights that leave much to be found."""
+    """Search small problems in units of work from the beginning, in short slices, from poor first weights."""
     with short_descent(one=True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.choices.SLICE", SLICE)
@@ -93,7 +93,7 @@ def lattices_of(seed: int) -> Lattices:
 
 
 def search_lattices(seed: int, metric: str, **more: Any) -> Result:
-    """Search in many cones, with the workers of the call."""
+    """Search such lattices in many cones; more: arguments of `solve`."""
     problem = LatticeProblem(lattices_of(seed), metric)
     with open_lattices(comparisons=1):
         return solve(Auto(), problem, **more)
@@ -108,14 +108,14 @@ def open_lattices(*, comparisons: int) -> Iterator[None]:
 
 
 def kept_search(kind: str, path: Path | None = None) -> Result:
-    """Search lists by a method, or lattices for a metric; with a path, go on from there as far as somebody has come."""
+    """Search lists by a method, or lattices for a metric; with a path, resume from the checkpoint there."""
     if kind in ("wer", "bleu"):
         return search_lattices(5, kind, checkpoint=None if path is None else CheckpointFile(path, resume=True))
     return lpmert.minimize(noise_of(5, 10), method=kind, checkpoint=path, resume=path is not None)
 
 
 def after(calls: int) -> Callable[[Progress], bool]:
-    """Return a callback that stops a search when it has been called so often."""
+    """Return a callback that stops a search at this number of calls."""
     left = [calls]
 
     def stop(_: Progress) -> bool:
@@ -147,7 +147,7 @@ def same(first: Result, second: Result) -> bool:
 
 @contextmanager
 def with_workers(workers: Workers) -> Iterator[None]:
-    """Have whoever asks for workers within the block get these."""
+    """Let all searches within the block use these workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lpmert.workers.workers_of", lambda *_: nullcontext(workers))
         yield

@@ -44,7 +44,7 @@ def damaged(
 
 
 def read_or_refused(path: Path, read: Callable[[], Read], *, unless: str | None = None) -> Read | None:
-    """What is read, or `None` where it is refused by an error that names the path, or says what `unless` matches."""
+    """Return what is read, or `None` if it is refused; the error must name the path, or match `unless`."""
     try:
         return read()
     except DataError as error:
@@ -72,7 +72,7 @@ WRONG = (
     float("inf"),
     "\x1b[31m",
 )
-"""What may stand in JSON where something else should."""
+"""Wrong values for any place of a JSON document."""
 
 
 def places(value: object, most: int = 2) -> list[tuple[str | int, ...]]:
@@ -112,7 +112,7 @@ def without(value: Any, place: tuple[str | int, ...]) -> Any:
 
 
 def nested(value: Any, depth: int = 100_000) -> str:
-    """JSON that is so deep that no reader follows."""
+    """JSON that is nested too deep for any reader."""
     return "[" * depth + json.dumps(value) + "]" * depth
 
 

@@ -36,8 +36,8 @@ def height_of_loss(kind: int, loss: float) -> float:
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a problem is: arrays for `NBest`, metric, region, and what is expected of its results.
+class Case:
+    """A small problem: arrays for `NBest`, metric and region, and its exact answer.
 
     values: what each hypothesis adds, exactly: its loss, or its counts with a `loss` of their sums. rows, equations:
     the region without a cosine. exact: whether sums of losses are exact. thin: whether cones may be too thin for
@@ -164,10 +164,10 @@ class Given:
         return [sum(column, Fraction(0)) for column in zip(*parts, strict=True)]
 
 
-def given_of(name: str, lists: Lists, **more: Any) -> Given:
+def case_of(name: str, lists: Lists, **more: Any) -> Case:
     """Lists with losses as a problem; more: its other fields."""
     values = [(Fraction(loss),) for loss in lists.losses.tolist()]
-    return Given(name, lists.features, lists.offsets.tolist(), lists.losses, values, **more)
+    return Case(name, lists.features, lists.offsets.tolist(), lists.losses, values, **more)
 
 
 def feature_names(width: int) -> list[str]:
@@ -460,6 +460,9 @@ METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = 
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
 }
 
+WORTHS = (*LOSSES, *METRICS)
+"""What hypotheses can be worth: every kind of loss, and every metric."""
+
 
 def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
     """Return possible summed statistics [count, K], many of them with zeros."""
@@ -595,7 +598,7 @@ def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
     return [0, *np.cumsum(lengths).tolist()], width
 
 
-def problem(features: str, worth: str, seed: int, *, in_region: bool = False, kind: str = "") -> Given:
+def problem(features: str, worth: str, seed: int, *, in_region: bool = False, kind: str = "") -> Case:
     """A problem with features of this kind; worth: a kind of loss, or a metric; kind: of region."""
     in_region = in_region or bool(kind)
     rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
@@ -617,10 +620,10 @@ def problem(features: str, worth: str, seed: int, *, in_region: bool = False, ki
         statistics = counts(rng, offsets)
         values = [tuple(Fraction(value) for value in row) for row in statistics.tolist()]
         exact = isinstance(metric, LinearFraction)
-        return Given(**common, statistics=statistics, values=values, metric=metric, loss=loss, exact=exact)
+        return Case(**common, statistics=statistics, values=values, metric=metric, loss=loss, exact=exact)
     losses = LOSSES[worth](rng, offsets[-1])
     values = [(Fraction(value),) for value in losses.tolist()]
-    return Given(**common, statistics=losses, values=values, exact=worth not in ROUNDED)
+    return Case(**common, statistics=losses, values=values, exact=worth not in ROUNDED)
 
 
 # Plain lists with a loss for each hypothesis.

@@ -1,4 +1,4 @@
-"""How searches are begun and watched in tests."""
+"""Helpers that start searches and watch them."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -15,19 +15,19 @@ from lpmert.registry import METHODS
 FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
 RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)
-"""Those of them that take any metric."""
+"""The same for any metric."""
 SUMS = (*FRACTIONS, "mip")
-"""All that find the least sum and a bound."""
+"""All methods that find the least sum and a bound."""
 
 
 def many_more(*values: object) -> Any:
-    """Parameters of a test for the slow tier."""
+    """Parameters of a test that only the slow tier runs."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @contextmanager
 def short_descent(*, one: bool = False) -> Iterator[None]:
-    """Make the exact methods start from weights that are nothing special, so that they have to search; and fast.
+    """Cut short the descents that find first weights, so that exact methods have to search.
 
     one: a single descent, also for metrics that are not additive.
     """
@@ -39,7 +39,7 @@ def short_descent(*, one: bool = False) -> Iterator[None]:
 
 
 def peak_of(work: Callable[[], object]) -> int:
-    """The bytes that Python and numpy took at most for some work, beyond what they held before."""
+    """Return the peak memory of some work beyond what was held before, in bytes of Python and numpy."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -58,14 +58,14 @@ def two_processes() -> Any:
 
 
 def timeless(found: Any) -> Any:
-    """A dictionary of results without what no two runs share."""
+    """Return results without times and trace, which differ from run to run."""
     if isinstance(found, dict):
         return {key: timeless(own) for key, own in found.items() if not key.startswith("seconds") and key != "trace"}
     return [timeless(own) for own in found] if isinstance(found, list) else found
 
 
 def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:
-    """Run a search to its end: bounds never fall, losses never rise, and both end at the optimum, which none passes."""
+    """Run a search to its end; assert that bounds never fall, losses never rise, and both end at the optimum."""
     bounds, losses = [], []
     while not search.finished:
         search.advance()

@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from fuzz import CHECKS, WORTHS, methods
-from problems import FEATURES, LOSSES, METRICS, THIN, problem
+from fuzz import CHECKS, methods
+from problems import FEATURES, LOSSES, METRICS, THIN, WORTHS, problem
 
 from lpmert import Status
 

@@ -53,7 +53,7 @@ def test_names_in_messages_command_no_terminal(tmp_path: Path, name: str) -> Non
 
 
 def test_a_name_is_what_it_was_in_python(tmp_path: Path) -> None:
-    """Only messages escape."""
+    """Only messages escape what commands a terminal."""
     names = [BARRED, "a\nb", "\t", "\U0001f600", "\u202e\u05d0"]
     nbest = lpmert.NBest(np.eye(5), [0, 3, 5], [0, 1, 2, 1, 0], names=names)
     lpmert.write(nbest, tmp_path / "x.jsonl", "best-of-n")
@@ -252,9 +252,7 @@ def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: 
     assert codes[0] == 1
 
 
-def test_reading_an_archive_without_memory_for_it_does_not_call_it_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_without_memory_for_it_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(lists_of(3), tmp_path / "lists.npz")
 
     def fail(*_: object, **__: object) -> None:

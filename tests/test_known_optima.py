@@ -208,7 +208,7 @@ CASES = dict(cases())
 @pytest.mark.parametrize("name", CASES)
 @short_descent(one=True)
 def test_every_method_proves_what_is_known(name: str) -> None:
-    """From any initial weights, and not by a tie; a solver with a tolerance finds it."""
+    """Not by a tie. Lists that cancel each other also start from equal weights; mip may end to its tolerance."""
     one = CASES[name]
     for method in one.methods():
         for initial in (None, np.ones(one.lists.n_features)) if "cancel" in name else (None,):

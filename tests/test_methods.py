@@ -25,7 +25,19 @@ from hypothesis import strategies as st
 from long_searches import after, counted, long_searches, noise_of, open_lattices, same
 from long_searches import in_pieces as pieces_in
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
-from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, given_of, problem, small_lists
+from problems import (
+    FEATURES,
+    LOSSES,
+    METRICS,
+    REGIONS,
+    THIN,
+    WORTHS,
+    Case,
+    case_of,
+    gaussian_lists,
+    problem,
+    small_lists,
+)
 from searches import assert_closes_on, many_more
 
 import lpmert
@@ -43,7 +55,6 @@ HEURISTICS = tuple(name for name in METHODS.own if name not in PROVING)
 RATIOS = tuple(name for name in PROVING if METHODS.find(name).takes_ratios)
 FRACTIONS = tuple(name for name in PROVING if METHODS.find(name).takes_fractions)
 TIES = ("first", "best", "worst")
-WORTHS = (*LOSSES, *METRICS)
 EASY = ("0 or 1", "decimals", "floats", "negative", "powers of two", "small")
 """Losses of few magnitudes, which a solver with a tolerance tells apart."""
 
@@ -61,27 +72,27 @@ def in_turn(seeds: range, k: int) -> range:
 
 
 @cache
-def given(features: str, worth: str, seed: int, kind: str = "", ties: str = "first") -> Given:
-    """A problem, whose exact answer all methods share."""
+def case(features: str, worth: str, seed: int, kind: str = "", ties: str = "first") -> Case:
+    """A problem whose exact answer is computed once for all methods."""
     one = problem(features, worth, seed, kind=kind)
     return one if ties == "first" else with_ties(one, ties)
 
 
-def takes(method: str, one: Given) -> bool:
+def takes(method: str, one: Case) -> bool:
     plane = method != "sweep" or one.features.shape[1] - len(one.equations) <= 2
     if one.loss is None:
         return plane
     return plane and method in (FRACTIONS if isinstance(one.metric, LinearFraction) else RATIOS)
 
 
-def ended(one: Given, method: str | Method, **settings: Any) -> Status:
+def ended(one: Case, method: str | Method, **settings: Any) -> Status:
     """Solve a problem and hold the result to exact arithmetic."""
     if "mip" in str(method):
         return ended_by_program(one, method, **settings)
     return run(one, method, **{"time_limit": None, **settings})[1]
 
 
-def ended_by_program(one: Given, method: str | Method, **settings: Any) -> Status:
+def ended_by_program(one: Case, method: str | Method, **settings: Any) -> Status:
     """The same for a solver that works to a tolerance, and whose word is no proof."""
     if one.thin or one.least is None or not one.exact:
         return Status.HEURISTIC
@@ -106,7 +117,7 @@ def assert_mostly_proved(statuses: Counter[Status], thin: bool) -> None:
     assert statuses[Status.OPTIMAL] >= (0.5 if thin else 0.95) * done, statuses
 
 
-def assert_reported(one: Given, result: Result, ties: str) -> None:
+def assert_reported(one: Case, result: Result, ties: str) -> None:
     """What a result says of its weights is what decoding gives, in fractions and in floating point.
 
     Where it says "to tolerance", better selections need weights that are hardly told from a tie.
@@ -143,7 +154,7 @@ def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, see
     losses = tuple(LOSSES) if method != "mip" else EASY
     for seed in seeds:
         ties = TIES[seed % 3]
-        one = given(kind, losses[seed % len(losses)], seed, ties=ties)
+        one = case(kind, losses[seed % len(losses)], seed, ties=ties)
         if takes(method, one):
             statuses[ended(one, method, ties=ties)] += 1
     if method != "mip" or kind not in THIN:
@@ -153,15 +164,15 @@ def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, see
 @hypothesis.given(small_lists(), st.sampled_from(TIES))
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ties: str) -> None:
-    """Some of which are an ulp from others."""
-    one = given_of("small", lists, exact=False, thin=True)
+    """Some numbers are an ulp apart."""
+    one = case_of("small", lists, exact=False, thin=True)
     one = one if ties == "first" else with_ties(one, ties)
     for method in PROVING:
         if method != "mip" and takes(method, one):
             ended(one, method, ties=ties)
 
 
-def nearly_parallel_pairs(seed: int, n_lists: int = 13, n_features: int = 6) -> Given:
+def nearly_parallel_pairs(seed: int, n_lists: int = 13, n_features: int = 6) -> Case:
     """Pairs whose differences are one of four directions, but for 1e-9."""
     rng = np.random.default_rng(seed)
     directions = rng.integers(-3, 4, (4, n_features)).astype(float)
@@ -169,7 +180,7 @@ def nearly_parallel_pairs(seed: int, n_lists: int = 13, n_features: int = 6) -> 
     features[1::2] = directions[rng.integers(0, 4, n_lists)] * rng.choice([-1.0, 1.0], (n_lists, 1))
     features[1::2] += 1e-9 * rng.normal(size=(n_lists, n_features))
     losses = rng.integers(0, 9, 2 * n_lists).astype(float)
-    return given_of("pairs", Lists(features, np.arange(0, 2 * n_lists + 1, 2), losses), thin=True)
+    return case_of("pairs", Lists(features, np.arange(0, 2 * n_lists + 1, 2), losses), thin=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -241,7 +252,7 @@ def test_methods_agree_beyond_the_reach_of_brute_force(wide: bool, seeds: range)
 @pytest.mark.parametrize("kind", FEATURES)
 def test_a_result_says_what_its_weights_do(kind: str, seeds: range) -> None:
     for seed in seeds:
-        one = given(kind, EASY[(seed + len(kind)) % len(EASY)], seed)
+        one = case(kind, EASY[(seed + len(kind)) % len(EASY)], seed)
         for method in PROVING:
             if takes(method, one) and (method != "mip" or not one.thin):
                 first, again = (lpmert.minimize(one.data, method=method) for _ in range(2))
@@ -254,14 +265,14 @@ def test_a_result_says_what_its_weights_do(kind: str, seeds: range) -> None:
 @pytest.mark.parametrize("method", FRACTIONS)
 def test_every_method_finds_and_proves_the_least_ratio(method: str, metric: str, seeds: range) -> None:
     statuses: Counter[Status] = Counter()
-    if not takes(method, replace(given("floats", metric, 0), features=np.zeros((1, 1)))):
-        refused = given("floats", metric, 0)
+    if not takes(method, replace(case("floats", metric, 0), features=np.zeros((1, 1)))):
+        refused = case("floats", metric, 0)
         with pytest.raises(MethodError, match=r"additive|two features"):
             lpmert.minimize(refused.data, metric=refused.metric, method=method)
         return
     for k, kind in enumerate(FEATURES):
         for seed in in_turn(seeds, k):
-            one = given(kind, metric, seed)
+            one = case(kind, metric, seed)
             if takes(method, one):
                 statuses[ended(one, method)] += 1
     assert_mostly_proved(statuses, thin=True)
@@ -279,7 +290,7 @@ def test_every_method_keeps_to_every_region(method: str, region: str, seeds: ran
     limits = {"time_limit": 2.0} if region == "many" else {}
     worths = WORTHS if method != "mip" else EASY
     for seed in seeds[:: 3 if region == "many" and len(seeds) < 100 else 1]:
-        one = given(tuple(FEATURES)[seed % len(FEATURES)], worths[seed % len(worths)], seed, region)
+        one = case(tuple(FEATURES)[seed % len(FEATURES)], worths[seed % len(worths)], seed, region)
         if takes(method, one):
             statuses[ended(one, method, **limits)] += 1
     if method not in ("mip", "sweep"):  # their sums are not exact on equations
@@ -345,7 +356,7 @@ def test_no_option_changes_an_optimum(name: str, options: dict[str, str], seeds:
         for seed in seeds:
             turn = k + seed
             region = REGIONS[turn % len(REGIONS)] if turn % 3 == 0 else ""
-            one = given(kind, WORTHS[turn % len(WORTHS)], 100 + seed, region)
+            one = case(kind, WORTHS[turn % len(WORTHS)], 100 + seed, region)
             if takes(name, one):
                 limit = 2.0 if narrow or region == "many" else 60.0
                 statuses[ended(one, method, time_limit=limit)] += 1
@@ -358,9 +369,9 @@ def test_bounds_hold_wherever_a_search_stops(method: str, seeds: range) -> None:
     statuses: Counter[Status] = Counter()
     for k, kind in enumerate(FEATURES):
         for seed in in_turn(seeds, k // 2):
-            one = given(kind, WORTHS[(k + seed) % len(WORTHS)], seed)
+            one = case(kind, WORTHS[(k + seed) % len(WORTHS)], seed)
             if method == "mip" or not takes(method, one):
-                one = given(kind, "small", seed)
+                one = case(kind, "small", seed)
             if not takes(method, one):
                 continue
             for limits in (*LIMITS[k % 2 :: 2], {"target": float(one.least) + 1.0}):
@@ -372,7 +383,7 @@ def test_bounds_hold_wherever_a_search_stops(method: str, seeds: range) -> None:
 
 
 @long_searches(50)
-def in_pieces(one: Given, method: Method, path: Path) -> Status:
+def in_pieces(one: Case, method: Method, path: Path) -> Status:
     """Stopped after every slice or so, and resumed from its checkpoint.
 
     Later after more: the closing of one leaf begins anew each time, and may take several; so does lp-mert's proof.
@@ -386,7 +397,7 @@ def in_pieces(one: Given, method: Method, path: Path) -> Status:
     raise AssertionError(f"{one.name}: {method} never ends")
 
 
-WAYS: dict[str, Callable[[Given, Method, Path], Status]] = {
+WAYS: dict[str, Callable[[Case, Method, Path], Status]] = {
     "units": long_searches(50)(lambda one, method, _: ended(one, method, jobs=2)),
     "pieces": in_pieces,
     "slices": long_searches(500)(lambda one, method, _: ended(one, method)),
@@ -398,25 +409,25 @@ WAYS: dict[str, Callable[[Given, Method, Path], Status]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("method", [name for name in PROVING if name not in ("mip", "sweep", "exhaustive")])
 def test_no_way_of_working_changes_an_optimum(method: str, way: str, seeds: range, tmp_path: Path) -> None:
-    """With options as they are, and as they are drawn."""
+    """With default options, and with random ones."""
     statuses: Counter[Status] = Counter()
     for k, kind in enumerate(FEATURES):
         for seed in in_turn(seeds, k // 2):
             region = REGIONS[k % len(REGIONS)] if seed % 2 else ""
-            one = given(kind, WORTHS[(2 * k + seed) % len(WORTHS)], seed, region)
+            one = case(kind, WORTHS[(2 * k + seed) % len(WORTHS)], seed, region)
             if takes(method, one):
                 drawn = with_options(method, np.random.default_rng([seed, k])) if k % 2 else METHODS.build(method)
                 statuses[WAYS[way](one, drawn, tmp_path / "kept")] += 1
     assert_mostly_proved(statuses, thin=True)
 
 
-def shuffled(one: Given, rng: np.random.Generator) -> Given:
+def shuffled(one: Case, rng: np.random.Generator) -> Case:
     """With another order of the hypotheses of each list."""
     rows = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(one.offsets)])
     return with_rows(one, rows, one.offsets)
 
 
-def shifted(one: Given, rng: np.random.Generator) -> Given:
+def shifted(one: Case, rng: np.random.Generator) -> Case:
     """With a vector added to each whole list; sums of whole numbers are exact."""
     shifts = rng.integers(-1000, 1000, (len(one.offsets) - 1, one.features.shape[1]))
     return replace(one, features=one.features + np.repeat(shifts, np.diff(one.offsets), axis=0))
@@ -466,9 +477,7 @@ def test_threads_give_the_same_search_and_pieces_the_same_optimum(
     [case for case in THREADED if case[2] != "f1"],  # a fraction in fixed point is off by less than a unit
     ids=described,
 )
-def test_bounds_never_fall_and_close_on_the_optimum(
-    name: str, options: dict[str, str], metric: str, unit: int | None
-) -> None:
+def test_bounds_never_fall_and_reach_optima(name: str, options: dict[str, str], metric: str, unit: int | None) -> None:
     """After each slice, of whole searches and of those in units of work."""
     nbest = larger(3, metric, 6)
     optimum = lpmert.minimize(nbest, metric=metric or "loss", method="choices" if name == "cells" else "cells")
@@ -480,7 +489,7 @@ def test_bounds_never_fall_and_close_on_the_optimum(
         assert_closes_on(optimum.loss, search, task.canonical)
 
 
-def rotated(one: Given, rng: np.random.Generator) -> Given:
+def rotated(one: Case, rng: np.random.Generator) -> Case:
     width = one.features.shape[1]
     return replace(one, features=one.features @ np.linalg.qr(rng.normal(size=(width, width)))[0])
 
@@ -491,7 +500,7 @@ def test_changes_that_do_not_matter_change_no_optimum(method: str, seeds: range)
     """Units, signs, order, repetitions, shifts of whole lists, rotations; the relation gives what is expected."""
     for seed, worth in product(seeds, ("small", "f1", "bleu")):
         rng = np.random.default_rng(seed)
-        whole, floats = given("integers", worth, seed), given("floats", worth, seed)
+        whole, floats = case("integers", worth, seed), case("floats", worth, seed)
         if not takes(method, whole):
             continue
         changed = [*relatives(whole, seed), ("shuffled", shuffled(floats, rng)), ("rotated", rotated(floats, rng))]
@@ -506,7 +515,7 @@ def test_changes_that_do_not_matter_change_no_optimum(method: str, seeds: range)
 @pytest.mark.parametrize("method", [name for name in FRACTIONS if name != "sweep"])
 def test_what_changes_every_loss_changes_the_optimum_alike(method: str, seeds: range) -> None:
     for seed in seeds:
-        one = given("integers", "small", seed)
+        one = case("integers", "small", seed)
         rng = np.random.default_rng(seed)
 
         def least(features: Any, offsets: Any, losses: Any) -> float:
@@ -564,9 +573,7 @@ SEARCHES = [
 
 @seeds(range(1), range(9000, 9010))
 @pytest.mark.parametrize(("name", "options"), SEARCHES, ids=described)
-def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
-    name: str, options: dict[str, str], seeds: range
-) -> None:
+def test_heuristics_tell_what_weights_lose_and_prove_nothing(name: str, options: dict[str, str], seeds: range) -> None:
     """Their loss is what decoding gives, no less than the least unless by a tie, and inside the region."""
     method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
     solved = 0
@@ -575,7 +582,7 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
         for seed, region in product(seeds, ("", REGIONS[k % len(REGIONS)])):
             worths = (*EASY, *(METRICS if method.takes_ratios else ()))
             worth = worths[(k + seed) % len(worths)]
-            one = given(kind, worth, seed, region)
+            one = case(kind, worth, seed, region)
             if one.least is None or one.statistics.size == 0:
                 continue
             solve = partial(lpmert.minimize, one.data, metric=one.metric, method=method, region=one.region, seed=3)
@@ -597,7 +604,7 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
 
 def test_a_heuristic_that_ends_at_0_returns_weights_of_the_region() -> None:
     """Features that differ in their last bits lead likelihood nowhere: equal weights would be off the equation."""
-    one = given("ulps", "f2", 9001, "equation")
+    one = case("ulps", "f2", 9001, "equation")
     result = lpmert.minimize(one.data, metric=one.metric, method="likelihood", region=one.region, seed=3)
     assert result.weights[3] == 2.0 * result.weights[0]
     assert result.weights.any()
@@ -635,7 +642,7 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
 @seeds(range(8500, 8501), range(8500, 8520))
 @pytest.mark.parametrize("directions", DESCENTS)
 def test_line_searches_of_lattices_end_no_lower_than_the_least_loss(directions: str, seeds: range) -> None:
-    """Nor worse than they began, unless by a tie."""
+    """And no worse than the weights they start from, unless by a tie."""
     for k, kind in [*enumerate(FEATURES)][:: 3 if len(seeds) == 1 else 1]:
         for seed in seeds:
             one = graph_problem(kind, GRAPH_METRICS[(k + seed) % len(GRAPH_METRICS)], seed + k)

@@ -273,7 +273,7 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
     assert near > 30
 
 
-def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_bound(
+def test_a_cone_closed_within_the_tolerance_counts_in_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)

@@ -179,9 +179,7 @@ def test_identical_hypotheses_count_as_the_ties_say() -> None:
 
 
 @pytest.mark.parametrize("region", [Region(fixed={"a": 2.0}), Region(total=1.0)])
-def test_weights_that_a_thin_cell_keeps_out_of_scale_count_in_scale(
-    region: Region, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_a_thin_cell_keeps_out_of_scale_count_in_scale(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = _sure(7, 3)
     wanted = lpmert.near_optimal(lists, slack=1.0, region=region, precision=0.1)
 
@@ -389,9 +387,7 @@ def test_cones_of_ranges_fill_their_box_and_no_more_than_its_rounding(seed: int)
     ("n_features", "slack", "fixed"),
     [(1, 2.0, None), (2, 2.0, 0.3), (3, 2.0, None), (3, 2.0, 0.3), (4, 1.0, 0.3), many_more(5, 0.0, None)],
 )
-def test_the_cones_in_the_ranges_hold_all_near_optimal_weights_of_up_to_five_features(
-    n_features: int, slack: float, fixed: float | None
-) -> None:
+def test_cones_within_ranges_hold_all_near_optimal_weights(n_features: int, slack: float, fixed: float | None) -> None:
     lists = _of_sure_sign(0, n_features)
     scale: dict[str, Any] = {"relative_to": "a"} if fixed is None else {"region": Region(fixed={"a": fixed})}
     near = lpmert.near_optimal(lists, slack=slack, cones=True, precision=0.05, **scale)

@@ -347,9 +347,7 @@ BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.u
         ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
     ],
 )
-def test_what_would_have_to_be_guessed_or_rounded_is_refused(
-    features: Any, losses: Any, groups: list[Any], message: str
-) -> None:
+def test_nothing_is_guessed_or_rounded(features: Any, losses: Any, groups: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lpmert.Reranker().fit(features, losses, np.array(groups, dtype=object))
 

@@ -12,7 +12,8 @@ import oracle
 import pytest
 from fuzz import ROUNDING
 from oracle import Lists
-from problems import Given, at_odds, feature_names, problem
+from problems import Case as Given
+from problems import at_odds, feature_names, problem
 from shared import ROOT
 
 import lpmert

@@ -21,11 +21,11 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 Content = str | bytes | Callable[[], bytes]
-"""What a file holds, or what tells it when it is written."""
+"""The content of a file, or a function that makes it."""
 
 
 def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
-    """Write files below a folder, which is returned; those of `None` go."""
+    """Write files below a folder and return it; `None` deletes a file."""
     for name, content in files.items():
         path = folder / name
         path.unlink(missing_ok=True)
@@ -36,14 +36,14 @@ def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
 
 
 def content_of(content: Content) -> bytes:
-    """What a file holds."""
+    """Return the content of a file in bytes."""
     if isinstance(content, str):
         return content.encode()
     return content if isinstance(content, bytes) else content()
 
 
 def frame(kind: str, columns: Mapping[str, Any]) -> Any:
-    """A table in memory: a mapping, or what a library of this name makes of it."""
+    """Return a table in memory: a mapping, or the table of the library with this name."""
     if kind == "mapping":
         return columns
     library = pytest.importorskip(kind)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import Document, assert_refused, base, document, layout
-from problems import METRICS, Given
+from problems import METRICS, Case
 from searches import many_more
 
 import lpmert
@@ -153,8 +153,8 @@ def exact_losses(nbest: NBest, weights: list[float]) -> Fraction:
     counts = nbest.statistics.tolist()
     loss = {1: None, 9: METRICS["bleu"][1]}.get(len(counts[0]), METRICS["f1"][1])
     values = [tuple(map(Fraction, row)) for row in counts]
-    given = Given("", nbest.dense_features(), nbest.offsets.tolist(), nbest.statistics, values, loss=loss)
-    found, clear = given.attained(weights)
+    case = Case("", nbest.dense_features(), nbest.offsets.tolist(), nbest.statistics, values, loss=loss)
+    found, clear = case.attained(weights)
     assert clear
     return Fraction(found)
 

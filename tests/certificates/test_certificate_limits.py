@@ -78,9 +78,7 @@ def test_stages_are_told_small_lattices_first_then_records(path: Path) -> None:
     assert records == [(k, None) for k in range(1, n_lines - 1)]  # without the first line and the last
 
 
-def test_more_orthants_than_cones_that_a_lattice_may_take_are_refused_at_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_orthants_than_a_lattice_may_have_cones_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lattices = Drawn(3, "integers", 2, 2).lattices()
     result = lpmert.minimize(lattices)
     monkeypatch.setattr(check, "_MOST_CONES", 3)
@@ -99,9 +97,7 @@ def test_more_orthants_than_cones_that_a_lattice_may_take_are_refused_at_once(
         (0, True),
     ],
 )
-def test_work_is_given_up_where_ten_times_the_time_would_not_do(
-    seconds_left: float | None, hopeless: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hopeless_work_is_ended(seconds_left: float | None, hopeless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     now: list[float | None] = [100.0]
     monkeypatch.setattr(deadline, "time_left", lambda: now[0])
     pace = Pace(100, "work")
@@ -115,9 +111,7 @@ def test_work_is_given_up_where_ten_times_the_time_would_not_do(
 
 
 @pytest.mark.parametrize("given", [None, 1000])
-def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
-    given: int | None, table: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proofs_get_the_time_left(given: int | None, table: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float | None] = []
 
     def certify(*_: object, time_limit: float | None, **__: object) -> None:
@@ -163,9 +157,7 @@ def test_a_limit_is_no_refusal_and_names_itself(path: Path, limits: dict[str, An
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_wherever_a_limit_comes_the_check_is_as_without_or_says_that_it_did_not_end(
-    path: Path, name: str, left: list[float]
-) -> None:
+def test_a_check_that_a_limit_cuts_anywhere_says_that_it_did_not_end(path: Path, name: str, left: list[float]) -> None:
     nbest, text = base(name)
     path.write_text(text)
     left[0] = 1_000_000

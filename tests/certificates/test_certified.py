@@ -18,7 +18,7 @@ from commands import COLUMNS, json_of, python, refusal, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import Drawn, graph_problem, with_ties
 from oracle import best_loss
-from problems import FEATURES, LOSSES, METRICS, REGIONS, Given, problem, random_lists
+from problems import FEATURES, REGIONS, WORTHS, Case, problem, random_lists
 from searches import many_more, peak_of
 from shared import librispeech, needs_shared, swahili, train_choices
 
@@ -29,7 +29,6 @@ from lpmert.certificates.write.certify import certificate_writer, write_certific
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
-WORTHS = (*LOSSES, *METRICS)
 TREES = ("boxes", "selections", None)
 WHERE = ["", *(region for region in REGIONS if region != "many")]  # whose cones take exact arithmetic minutes
 TIES = ("first", "best", "worst")
@@ -43,28 +42,28 @@ REFUSALS = (
 """What is refused: regions in decimals, weights that doubles do not have, graphs, and some fractions."""
 
 
-def certified(given: Given, path: Path, tree: str | None = None, ties: str = "first") -> str:
+def certified(case: Case, path: Path, tree: str | None = None, ties: str = "first") -> str:
     """Hold the certificate of the optimum to the least loss; return how it ended."""
-    settings = {"metric": given.metric, "region": given.region, "ties": ties}
+    settings = {"metric": case.metric, "region": case.region, "ties": ties}
     try:
-        result = lpmert.minimize(given.data, **settings)
+        result = lpmert.minimize(case.data, **settings)
     except RegionError:
         return "nothing inside, or digits that doubles do not hold"
-    if tree and lpmert.Problem(given.nbest, given.metric, region=given.region).canonical.n_features == 0:
+    if tree and lpmert.Problem(case.nbest, case.metric, region=case.region).canonical.n_features == 0:
         tree = None
     try:
         if tree:
-            write_certificate(path, given.nbest, result, **settings, kind=tree)
+            write_certificate(path, case.nbest, result, **settings, kind=tree)
         else:
-            lpmert.certify(given.data, result, path, **settings)
+            lpmert.certify(case.data, result, path, **settings)
     except (MethodError, CertificateError) as error:
-        assert any(words in str(error) for words in REFUSALS), given.name  # noqa: PT017
+        assert any(words in str(error) for words in REFUSALS), case.name  # noqa: PT017
         return "refused"
-    found = verify(path, given.data, metric=given.metric, ties=ties)
-    least, attained = given.least, given.attained(result.weights.tolist())[0]
-    slack = 0 if given.loss is None or given.exact else Fraction(1, 10**12)
-    assert abs(found.bound - Fraction(least)) <= slack, given.name
-    assert abs(found.loss - Fraction(attained)) <= slack or given.equations, given.name
+    found = verify(path, case.data, metric=case.metric, ties=ties)
+    least, attained = case.least, case.attained(result.weights.tolist())[0]
+    slack = 0 if case.loss is None or case.exact else Fraction(1, 10**12)
+    assert abs(found.bound - Fraction(least)) <= slack, case.name
+    assert abs(found.loss - Fraction(attained)) <= slack or case.equations, case.name
     assert found.proved == (found.loss == found.bound)
     return "proved" if found.proved else "a gap"
 
@@ -78,10 +77,10 @@ def test_certificates_of_lists_prove_the_least_loss(kind: str, seeds: range, tmp
     for seed in seeds:
         for k, region in enumerate(WHERE):
             turn = place + k + 10 * seed
-            given = problem(kind, WORTHS[turn % len(WORTHS)], 200 + seed, kind=region)
-            ties = TIES[turn % 3] if given.loss is None and isinstance(given.metric, str) else "first"
-            given = given if ties == "first" else with_ties(given, ties)
-            ended[certified(given, tmp_path / f"{turn}.json", TREES[(place + 2 * k + seed) % len(TREES)], ties)] += 1
+            case = problem(kind, WORTHS[turn % len(WORTHS)], 200 + seed, kind=region)
+            ties = TIES[turn % 3] if case.loss is None and isinstance(case.metric, str) else "first"
+            case = case if ties == "first" else with_ties(case, ties)
+            ended[certified(case, tmp_path / f"{turn}.json", TREES[(place + 2 * k + seed) % len(TREES)], ties)] += 1
     assert ended["proved"] > 3 * len(seeds), ended
 
 
@@ -90,13 +89,13 @@ def test_certificates_of_lists_prove_the_least_loss(kind: str, seeds: range, tmp
 def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_paths(
     kind: str, seeds: range, tmp_path: Path
 ) -> None:
-    """Of no more than three features: a certificate has a cone for each orthant."""
+    """With at most three features: a certificate has a cone for each orthant."""
     ended: Counter[str] = Counter()
     for seed in seeds:
         for k, metric in enumerate(GRAPH_METRICS):
-            given = graph_problem(kind, metric, seed, kind=WHERE[(seed + 2 * k) % len(WHERE)])
-            if given.features.shape[1] <= 3:
-                ended[certified(given, tmp_path / f"{seed}-{k}.json")] += 1
+            case = graph_problem(kind, metric, seed, kind=WHERE[(seed + 2 * k) % len(WHERE)])
+            if case.features.shape[1] <= 3:
+                ended[certified(case, tmp_path / f"{seed}-{k}.json")] += 1
     assert ended["proved"] > len(seeds), ended
 
 

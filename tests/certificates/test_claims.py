@@ -41,23 +41,21 @@ def ratio(worth: str) -> tuple[Ratio, Any]:
 class TestProves:
     @pytest.mark.parametrize("tree", TREES)
     @pytest.mark.parametrize("worth", ["small", "f1", "bleu", "chrf"])
-    def test_a_wrong_claim_of_an_engine_ends_in_a_certificate_that_tells_the_gap(
-        self, path: Path, worth: str, tree: str
-    ) -> None:
+    def test_a_wrong_claim_of_an_engine_gives_a_certificate_with_a_gap(self, path: Path, worth: str, tree: str) -> None:
         told = 0
         for seed in range(40, 46):
-            given = problem("floats", worth, seed)
-            honest = lpmert.minimize(given.nbest, metric=given.metric)
+            case = problem("floats", worth, seed)
+            honest = lpmert.minimize(case.nbest, metric=case.metric)
             rng = np.random.default_rng(seed)
-            for weights in rng.normal(size=(20, given.nbest.n_features)):
-                if lpmert.evaluate(given.nbest, weights, metric=given.metric).loss <= honest.loss + 1e-6:
+            for weights in rng.normal(size=(20, case.nbest.n_features)):
+                if lpmert.evaluate(case.nbest, weights, metric=case.metric).loss <= honest.loss + 1e-6:
                     continue
-                write_certificate(path, given.nbest, replace(honest, weights=weights), metric=given.metric, kind=tree)
-                found = verify(path, given.nbest, metric=given.metric)
+                write_certificate(path, case.nbest, replace(honest, weights=weights), metric=case.metric, kind=tree)
+                found = verify(path, case.nbest, metric=case.metric)
                 assert not found.proved
                 assert found.loss > found.bound
                 assert "above the least" in str(found)
-                assert abs(found.bound - Fraction(given.least)) <= (0 if given.exact else Fraction(1e-14))
+                assert abs(found.bound - Fraction(case.least)) <= (0 if case.exact else Fraction(1e-14))
                 told += 1
                 break
         assert told > 2
@@ -146,7 +144,7 @@ class TestFormulas:
 
 
 def test_a_cosine_is_refused_before_anything_else(path: Path) -> None:
-    """There is no result, even."""
+    """The result is `None`: nothing of it is looked at."""
     nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
     for cosine in (0.5, -0.5):
         with pytest.raises(MethodError, match="cover no cosine; search a region of bounds or linear limits instead"):
@@ -172,9 +170,7 @@ def test_a_cosine_of_0_is_a_limit(path: Path) -> None:
         (Region(nonnegative=True), [1.0, 0.0], "the weights break limit 1"),
     ],
 )
-def test_a_tie_and_the_edge_of_a_limit_prove_nothing(
-    path: Path, region: Region | None, weights: list[float], why: str
-) -> None:
+def test_ties_and_limit_edges_prove_nothing(path: Path, region: Region | None, weights: list[float], why: str) -> None:
     """The first of those that tie loses as little as the header says."""
     nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
     lpmert.certify(nbest, lpmert.minimize(nbest, region=region), path, region=region)
@@ -213,7 +209,7 @@ def test_changed_equations_are_refused(path: Path, fixed_to_zero: tuple[lpmert.N
 
 
 def test_weights_off_the_equations_are_refused(path: Path, fixed_to_zero: tuple[lpmert.NBest, Document]) -> None:
-    """By all, or by a millionth."""
+    """By the whole weight, or by a millionth of it."""
     nbest, found = fixed_to_zero
     weights = found["weights"]
     third = float.fromhex(weights[nbest.names[2]])

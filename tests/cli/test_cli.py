@@ -114,9 +114,7 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None
 
 
 class TestSolve:
-    def test_the_saved_file_is_a_result_again_and_weights_for_any_order_of_features(
-        self, table: Path, tmp_path: Path
-    ) -> None:
+    def test_a_saved_file_is_a_result_and_weights_for_any_order_of_features(self, table: Path, tmp_path: Path) -> None:
         succeeded("solve", table, *COLUMNS, "-o", tmp_path / "r.json")
         result = lpmert.Result.load(tmp_path / "r.json")
         assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, OPTIMUM, OPTIMUM)
@@ -186,15 +184,11 @@ class TestRegions:
         ],
         ids=["nonnegative", "bounds", "linear", "total", "cosine"],
     )
-    def test_signs_bounds_fixed_weights_and_cosines_hold(
-        self, table: Path, options: list[str], holds: Callable[[float, float], bool]
-    ) -> None:
+    def test_every_limit_holds(self, table: Path, options: list[str], holds: Callable[[float, float], bool]) -> None:
         weights = json_of("solve", table, *COLUMNS, *options)["weights"]
         assert holds(weights["am"], weights["lm"])
 
-    def test_a_cosine_below_0_is_searched_and_its_weights_are_written_in_full(
-        self, table: Path, tmp_path: Path
-    ) -> None:
+    def test_a_cosine_below_0_is_searched_and_weights_are_written_in_full(self, table: Path, tmp_path: Path) -> None:
         """Held against weights every half a degree."""
         path = tmp_path / "weights.json"
         options = ["--cosine", "-0.5", "--around", "3,4", "--weights-out", path]
@@ -225,9 +219,7 @@ class TestEndings:
         )
         assert exit_code(status, Interrupts()) == expected.get(status, 3)
 
-    def test_ctrl_c_while_a_certificate_is_written_keeps_the_outcome(
-        self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_ctrl_c_loses_only_the_proof(self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         original = lpmert.certify
 
         def pressed(*arguments: Any, **settings: Any) -> None:

@@ -149,9 +149,7 @@ class TestSignals:
             *(("lpmert.core", signal.SIGTERM), ("lpmert.search.driver", signal.SIGINT)),
         ],
     )
-    def test_imports_are_given_up_without_a_word_of_python(
-        self, module: str, number: int, data: Path, tmp_path: Path
-    ) -> None:
+    def test_imports_are_given_up_without_traceback(self, module: str, number: int, data: Path, tmp_path: Path) -> None:
         log = tmp_path / "log"
         arguments = commands(data, tmp_path / "out.json")["solve"][0]
         process = start(*arguments, log=log)

@@ -205,9 +205,7 @@ def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> 
         ("-i huge", 1, "huge:1: a weight is '1e999', not a finite number"),
     ],
 )
-def test_what_cannot_be_meant_or_read_is_told_and_nothing_is_written(
-    here: Path, flags: str, code: int, message: str
-) -> None:
+def test_wrong_flags_and_files_are_told_and_nothing_is_written(here: Path, flags: str, code: int, message: str) -> None:
     for name, last in (("short", ""), ("word", "x"), ("huge", "1e999")):
         (here / name).write_text(f"0.1 0.2 {last}\n")
     assert message in refusal(*FLAGS, *flags.split(), code=code)
@@ -328,7 +326,7 @@ def test_settings_that_change_nothing_here_are_said() -> None:
     assert "'weights:0.5' in --scconfig is unknown and ignored" in outcome.stderr
 
 
-def test_the_time_counts_from_the_start_and_the_proof_gets_what_line_searches_leave(
+def test_time_counts_from_the_start_and_proofs_get_what_line_searches_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import lpmert.formats.mert_data as module

@@ -386,9 +386,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("line", "code", "said"), REFUSED)
-def test_a_command_line_without_sense_is_refused_with_what_is_wrong_and_the_remedy(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, said: str
-) -> None:
+def test_wrong_usage_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, said: str) -> None:
     monkeypatch.chdir(folder)
     before = files(folder)
     outcome = run(*chain(*(NAMED.get(word, [word]) for word in shlex.split(line))))

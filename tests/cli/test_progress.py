@@ -110,7 +110,7 @@ def test_lines_come_at_most_every_second(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.split()[-1] for line in lines[1:]] == ["1.0s", "2.0s", "3.0s", "4.0s"]
 
 
-def test_a_new_incumbent_gets_a_line_at_once_but_not_within_a_fifth_of_a_second(
+def test_incumbents_get_a_line_at_once_but_not_within_a_fifth_of_a_second(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     reports = [progress(0.05, source="r"), progress(0.1, source="w"), progress(0.2), progress(0.3), progress(0.4)]
@@ -133,9 +133,7 @@ def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str
     ],
     ids=["solve", "compare", "tune"],
 )
-def test_the_live_view_begins_with_what_is_done_before_the_search(
-    command: list[str], before: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_views_begin_before_the_search(command: list[str], before: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr("lpmert.cli.progress._show", lambda _, picture: shown.append(str(picture)))
     monkeypatch.setattr("lpmert.cli.search.ProgressLog", partial(ProgressLog, live=True))
@@ -157,9 +155,7 @@ def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_a_terminal_too_narrow_for_the_table_that_shows_no_live_view_is_told_how_a_search_stands(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_narrow_terminals_get_status_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("FORCE_COLOR", "1")  # what stderr is here counts as a terminal
     monkeypatch.setattr("lpmert.cli.progress.width_of", lambda _: 70)
@@ -225,9 +221,7 @@ def test_the_bar_closes_from_both_ends() -> None:
         (duration, 86_400.0, "24h00m"),
     ],
 )
-def test_figures_are_short_and_only_an_exact_zero_reads_as_zero(
-    show: Callable[[float | None], str], value: float | None, shown: str
-) -> None:
+def test_only_an_exact_zero_reads_as_zero(show: Callable[[float | None], str], value: float | None, shown: str) -> None:
     assert show(value) == shown
 
 
@@ -285,17 +279,13 @@ def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound()
         (Unit("loss"), 931.4, 7.77777, ["loss 931.4", "at least 7.777"]),
     ],
 )
-def test_losses_and_bounds_are_told_in_their_unit_and_bounds_never_too_good(
-    unit: Unit, loss: float, bound: float, shown: list[str]
-) -> None:
+def test_losses_and_bounds_are_told_in_their_unit(unit: Unit, loss: float, bound: float, shown: list[str]) -> None:
     lines = report(unit=unit, loss=loss, score=loss, lower_bound=bound, status=Status.TIME_LIMIT)
     assert [" ".join(line.split()) for line in lines[5:7]] == shown
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0.01, 1e4), st.booleans(), st.sampled_from([0.0, 1.0, 100.0]), st.booleans())
-def test_a_rounded_bound_is_never_better_than_the_bound(
-    loss: float, factor: float, more: bool, offset: float, percent: bool
-) -> None:
+def test_rounding_makes_no_bound_better(loss: float, factor: float, more: bool, offset: float, percent: bool) -> None:
     unit = Unit("x", -factor if more else factor, offset, percent)
     shown = float(unit.short(loss, bound=True).rstrip("%")) / (100 if percent else 1)
     slack = 2e-9 * max(1.0, abs(unit.of(loss)))
@@ -329,7 +319,7 @@ def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_co
     assert ["lps", "cold", "6"] in rows
 
 
-def test_after_a_minute_without_a_limit_a_search_says_how_it_stands_and_how_to_stop(
+def test_each_minute_a_search_says_how_it_stands_and_how_to_stop(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def told(limit: float | None) -> list[str]:

@@ -71,9 +71,7 @@ def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
 
 
-def test_sizes_that_time_left_out_are_no_success(
-    table: Path, lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sizes_time_left_out_are_no_success(table: Path, lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each size that was reached is proved."""
     found = lpmert.best_subsets(lists)
     some = replace(found, subsets=found.subsets[:2], complete=False)
@@ -190,9 +188,7 @@ def test_solve_prints_whole_weights_that_choose_as_well(table: Path, others: lpm
     assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *OTHERS, "-q").stdout
 
 
-def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_weights_that_limits_leave_no_room_for_are_left_out(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = json_of("solve", table, *OTHERS)
     monkeypatch.setattr("lpmert.whole.TIMES", 1 << 40)  # bytes that their lists take beside the search's
     bare = json_of("solve", table, *OTHERS)

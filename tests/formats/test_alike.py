@@ -120,9 +120,7 @@ PIECES = [b"", b"  ", *(bytes([one]) for one in b' \t\n"\\{}[,:|=1e-\xff')]
 @KINDS
 @examples(150)
 @given(data=st.data())
-def test_damaged_files_are_read_or_refused_alike(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
-) -> None:
+def test_damaged_files_end_alike(tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject) -> None:
     whole = content(kind, [("0.25", "1"), ("-3e-2", "0"), ("7", "2")] * 3, "a b")
     with pytest.MonkeyPatch.context() as monkeypatch:
         path = tmp_path_factory.mktemp("lists") / f"t.{kind}"
@@ -130,9 +128,7 @@ def test_damaged_files_are_read_or_refused_alike(
 
 
 @KINDS
-def test_bytes_that_are_no_text_and_lines_without_an_end(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_of_no_text_and_lines_without_an_end(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = content(kind, [("0.25", "1")] * 60, "x")
     ends = (body[:-1], body[:-3], body + b"\xff\n", body + b"\n", body.replace(b"\n", b"\r\n"), body + body[-40:])
     for data in ends:
@@ -154,9 +150,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("segment", "text"), [("a", "text"), ("list", "a"), ("a", "a")])
-def test_a_column_that_is_words_too_stays_as_it_is_written(
-    segment: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_stay_as_written(segment: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.tsv"
     path.write_bytes(content("tsv", [(f"00{number // 3}", "1") for number in range(60)], "x"))
     monkeypatch.setattr(files, "_BLOCK_BYTES", 64)

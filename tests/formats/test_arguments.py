@@ -246,9 +246,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
 # fmt: on
 
 
-def test_arguments_that_do_not_fit_are_refused_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.chdir(put(tmp_path, AROUND))
     for name in ("small.npz", "numbered.npz", "wordless.npz", "wordless.tsv"):
         lists = numbered() if name == "numbered.npz" else small(**({"texts": None} if "wordless" in name else {}))

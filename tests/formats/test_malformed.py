@@ -603,9 +603,7 @@ PIECES = [
 @pytest.mark.parametrize("kind", KINDS)
 @examples(90)
 @given(data=st.data())
-def test_damaged_files_are_read_whole_or_refused_with_their_name(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
-) -> None:
+def test_damage_is_harmless_or_told(tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject) -> None:
     files = {name: content_of(one) for name, one in KINDS[kind].files.items()}
     which = data.draw(st.sampled_from(sorted(files)))
     packed = data.draw(st.booleans())
@@ -647,9 +645,7 @@ def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: s
         ("x.moses", "0 ||| a ||| f= 1 ||| statistics: loss=0\n0 ||| b ||| f= {} ||| statistics: loss=0\n", 2),
     ],
 )
-def test_integers_that_would_be_rounded_are_refused(
-    tmp_path: Path, name: str, text: str, line: int, value: int
-) -> None:
+def test_integers_that_would_round_are_refused(tmp_path: Path, name: str, text: str, line: int, value: int) -> None:
     put(tmp_path, {name: text.format(value)})
     with pytest.raises(DataError, match=rf"{name}:{line}: .* is '?{value}'?, an integer beyond 2\*\*53 .*rescale it"):
         read(tmp_path / name)
@@ -672,9 +668,7 @@ MARK = b"\xef\xbb\xbf"
         ("x.moses", b"", b"0 ||| a ||| f= 1 ||| statistics: loss=0\n"),
     ],
 )
-def test_a_byte_order_mark_inside_a_file_is_refused(
-    tmp_path: Path, name: str, first: bytes, line: bytes, mark: bytes
-) -> None:
+def test_byte_order_marks_inside_are_refused(tmp_path: Path, name: str, first: bytes, line: bytes, mark: bytes) -> None:
     put(tmp_path, {name: MARK + first + line})
     assert read(tmp_path / name).n_hypotheses == 1
     put(tmp_path, {name: MARK + first + 3 * line + mark + line})
@@ -711,9 +705,7 @@ SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0,
         ("w.json", [1, 2], lambda path: read_weights(path).of_features(["a", "b"])),
     ],
 )
-def test_json_of_wrong_types_is_refused_with_its_path(
-    tmp_path: Path, name: str, document: Any, read: Callable[[Path], Any]
-) -> None:
+def test_json_of_wrong_types_is_refused(tmp_path: Path, name: str, document: Any, read: Callable[[Path], Any]) -> None:
     path = tmp_path / name
     refused = 0
     for text in wrong_documents(document):

@@ -1,11 +1,16 @@
 """One table of formats: what is written is read back exactly, whatever it is called, packed, piped or converted to."""
 
+import gzip
 import io
 import json
 import os
 import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,18 +18,21 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import loss_of, run, succeeded
+from commands import finished, loss_of, run, succeeded
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
 from scipy import sparse
 from searches import peak_of
+from shared import ROOT
 from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
+import lpmert
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
 from lpmert.formats.mert_data import load_mert_data, merge_sparse
 from lpmert.system.files import read_text
+from lpmert.system.streams import buffered_pipes
 
 finite = st.floats(-1e150, 1e150) | st.integers(-(2**53), 2**53).map(float) | st.sampled_from([0.0, 0.1, 5e-324, -0.0])
 
@@ -89,9 +97,7 @@ def written(folder: Path, kind: str, nbest: NBest, packing: str = "") -> Path:
 @WRITTEN
 @examples(60)
 @given(data=st.data())
-def test_written_lists_read_back_exactly(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
-) -> None:
+def test_lists_are_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject) -> None:
     way = FORMATS[kind]
     ids = data.draw(st.lists(way.ids, min_size=1, max_size=4, unique=True))
     offsets = np.cumsum([0, *(data.draw(st.integers(1, 3)) for _ in ids)])
@@ -204,9 +210,7 @@ def test_a_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path,
 
 @pytest.mark.parametrize("kind", ["tsv", "jsonl", "json", "moses", "npz", "parquet", "best-of-n"])
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_standard_input_is_told_by_content_and_left_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str
-) -> None:
+def test_stdin_is_told_and_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str) -> None:
     write(of_kind(kind), tmp_path / "x", kind)
     receiver, sender = os.pipe()
     os.write(sender, PACKINGS[packing]((tmp_path / "x").read_bytes()))
@@ -286,3 +290,104 @@ def test_a_parquet_file_is_read_within_twice_the_memory_of_its_arrays(tmp_path: 
     peak = peak_of(lambda: found.append(read(tmp_path / "x.parquet")))
     assert np.array_equal(found[0].dense_features(), numbers[:5].T)
     assert peak < 2 * 8 * rows * width
+
+
+# Every input may be a pipe with a name, as shells make of <(command): it is looked at often, and read once
+
+
+LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
+CANDIDATES = ROOT / "examples/best_of_n/candidates.jsonl"
+
+
+@contextmanager
+def piped(content: bytes) -> Iterator[str]:
+    """A pipe out of which this comes, once."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with open(writing, "wb") as stream:
+            stream.write(content)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+        writer.join()
+
+
+def archive() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for file in LATTICES.iterdir():
+            tar.add(file, file.name)
+    return packed.getvalue()
+
+
+def evaluated(data: object = LATTICES, references: object = TEXT, weights: str = "1,9.5,0", *more: str) -> float:
+    return loss_of("evaluate", data, "--references", references, "--weights", weights, *more)
+
+
+PIPED = {
+    "data": archive,
+    "references": TEXT.read_bytes,
+    "weights": lambda: b"acoustic 1\nlm 9.5\nwords 0\n",
+}
+
+
+@pytest.mark.parametrize("what", PIPED)
+def test_whatever_a_command_reads_comes_through_a_pipe(what: str) -> None:
+    with piped(PIPED[what]()) as pipe:
+        assert evaluated(**{what: pipe}) == evaluated()
+
+
+def test_references_come_through_standard_input_and_to_functions() -> None:
+    call = ["evaluate", LATTICES, "--references", "-", "--weights", "1,9.5,0", "--json"]
+    code, out, log = finished(*call, stdin=TEXT.open())
+    assert code == 0, log
+    assert json.loads(out)["loss"] == evaluated()
+    with piped(TEXT.read_bytes()) as pipe:
+        assert lpmert.evaluate(lpmert.load_lattices(LATTICES, pipe), [1, 9.5, 0]).loss == evaluated()
+    with piped(TEXT.read_bytes()) as pipe:
+        lists = lpmert.read(LATTICES, references=pipe, n_best=1, scales={"lm": 9.5, "words": 0.0})
+    assert lpmert.evaluate(lists, [1, 9.5, 0]).loss == evaluated()
+
+
+def test_a_single_lattice_is_called_like_its_pipe(tmp_path: Path) -> None:
+    one, text = LATTICES / "u03.slf.gz", tmp_path / "text"
+    expected = evaluated(one, TEXT, "1,9.5,0", "--partial")
+    for content in (one.read_bytes(), gzip.decompress(one.read_bytes())):
+        with piped(content) as pipe:
+            text.write_text(TEXT.read_text().replace("u03 ", f"{Path(pipe).name} "))  # the file has no name of its own
+            assert evaluated(pipe, text, "1,9.5,0", "--partial") == expected
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.zst"])
+def test_lists_of_every_kind_come_through_a_pipe(ending: str, tmp_path: Path) -> None:
+    lists = lpmert.read(CANDIDATES, loss="correct")
+    file = tmp_path / f"lists.{ending}"
+    lpmert.write(lists, file, "moses" if ending == "moses" else None)
+    weights = ("--weights", ",".join("1" for _ in lists.names))
+    expected = loss_of("evaluate", file, *weights)
+    with piped(file.read_bytes()) as pipe:
+        kind = {"csv": "csv", "tsv": "tsv", "tsv.gz": "tsv"}.get(ending)
+        assert loss_of("evaluate", pipe, *(() if kind is None else ("--from", kind)), *weights) == expected
+
+
+def test_a_pipe_is_kept_only_as_long_as_one_call(tmp_path: Path) -> None:
+    named = tmp_path / "named"
+    os.mkfifo(named)
+    for content in ("one", "two"):
+        writer = Thread(target=named.write_text, args=(content,))
+        with buffered_pipes():
+            writer.start()
+            assert [read_text(named) for _ in range(3)] == [content] * 3
+        writer.join()
+
+
+def test_what_is_long_comes_in_parts_and_an_error_says_where() -> None:
+    lines = [f"a{number} x" for number in range(100_000)] + ["a7 y"]
+    trouble = "/dev/fd/[0-9]+:100001: 'a7' comes twice, first on line 8"
+    with piped("\n".join(lines).encode()) as pipe, pytest.raises(DataError, match=trouble):
+        lpmert.load_lattices(LATTICES, pipe)

@@ -8,7 +8,7 @@ from math import inf, log
 
 import numpy as np
 import pytest
-from graph_problems import GivenGraphs, graph_problem
+from graph_problems import GraphCase, graph_problem
 from oracle import decoded, directions_of_the_plane, inner
 from problems import random_lists
 from searches import many_more
@@ -143,23 +143,21 @@ def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
 
 @needs_shared
 @pytest.mark.parametrize(("lists", "optimum"), [(train_choices, 858), many_more(librispeech, 1767)])
-def test_on_real_lists_annealing_comes_within_one_percent_of_the_proved_optimum(
-    lists: Callable[[], NBest], optimum: float
-) -> None:
+def test_annealing_comes_within_one_percent_of_real_optima(lists: Callable[[], NBest], optimum: float) -> None:
     problem = Problem(lists())
     losses = [solve(method, problem).loss for method in (Annealing(), Annealing(schedule="gamma", variance=inf))]
     assert optimum <= min(losses)
     assert losses[0] <= 1.01 * optimum
 
 
-def exact_objective(given: GivenGraphs, powers: list[int], temperature: float) -> tuple[float, list[float]]:
+def exact_objective(case: GraphCase, powers: list[int], temperature: float) -> tuple[float, list[float]]:
     """Risk - T * entropy, and its slopes, by all paths one by one; scores are these powers of 2, times features.
 
     Probabilities are fractions: only logarithms of whole sums are rounded.
     """
     value, slopes = 0.0, [0.0] * len(powers)
-    for begin, end in pairwise(given.offsets):
-        rows, losses = given.sums[begin:end], [one[0] for one in given.values[begin:end]]
+    for begin, end in pairwise(case.offsets):
+        rows, losses = case.sums[begin:end], [one[0] for one in case.values[begin:end]]
         exponents = [inner(powers, row) for row in rows]
         shares = [Fraction(2) ** int(exponent) for exponent in exponents]
         total = sum(shares)
@@ -179,17 +177,17 @@ def exact_objective(given: GivenGraphs, powers: list[int], temperature: float) -
 def test_the_objective_of_all_paths_is_that_of_exact_sums_over_them(seeds: range) -> None:
     """Lattices and hypergraphs; also with parallel links, dead ends, and a node that an edge has twice."""
     for seed in seeds:
-        given = graph_problem("integers", "loss", seed)
+        case = graph_problem("integers", "loss", seed)
         rng = np.random.default_rng(seed)
-        powers = rng.integers(-2, 3, size=given.features.shape[1]).tolist()
-        problem = LatticeProblem(given.data, "loss")
+        powers = rng.integers(-2, 3, size=case.features.shape[1]).tolist()
+        problem = LatticeProblem(case.data, "loss")
         paths = AllPaths(problem)
         scale = problem.coordinates.scales
         weights = log(2) * np.array(powers) / scale
         for temperature, gamma in ((0.0, 1.0), (0.75, 1.0), (0.0, 2.0), (3.0, 0.5)):
             objective = Objective(paths, Step(temperature, gamma), np.zeros(len(powers)))
             value, gradient = objective(weights / gamma)
-            expected, slopes = exact_objective(given, powers, temperature)
+            expected, slopes = exact_objective(case, powers, temperature)
             assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
             assert gradient / gamma == pytest.approx(np.array(slopes) * scale, rel=1e-9, abs=1e-9)
             if temperature == 0.0:
@@ -199,31 +197,31 @@ def test_the_objective_of_all_paths_is_that_of_exact_sums_over_them(seeds: range
 def test_annealing_over_all_paths_ends_at_or_near_the_least_loss_never_below() -> None:
     ended = []
     for seed in range(12):
-        given = graph_problem("integers", "loss", seed)
+        case = graph_problem("integers", "loss", seed)
         for schedule in SCHEDULES:
-            result = lpmert.minimize(given.data, metric="loss", method=Annealing(schedule=schedule))
+            result = lpmert.minimize(case.data, metric="loss", method=Annealing(schedule=schedule))
             assert result.lower_bound is None
-            assert result.loss == given.attained(result.weights.tolist())[0]
-            assert result.loss >= given.least or result.tied_lists
+            assert result.loss == case.attained(result.weights.tolist())[0]
+            assert result.loss >= case.least or result.tied_lists
             if schedule == "entropy":
-                ended.append(result.loss - float(given.least))
+                ended.append(result.loss - float(case.least))
     assert np.median(ended) == 0
     assert np.mean(ended) < 0.5
 
 
 def test_annealing_over_all_paths_returns_weights_of_the_region_also_where_it_met_none() -> None:
     some = [graph_problem("integers", "loss", seed, in_region=True) for seed in (1, 5, 6, 7, 9, 13)]
-    inside = [given for given in some if given.least is not None]
+    inside = [case for case in some if case.least is not None]
     assert len(inside) >= 3
-    for given in inside:
-        result = lpmert.minimize(given.data, metric="loss", method="annealing", region=given.region)
+    for case in inside:
+        result = lpmert.minimize(case.data, metric="loss", method="annealing", region=case.region)
         assert min(result.region.values()) >= 0
-        assert result.loss >= given.least or result.tied_lists
+        assert result.loss >= case.least or result.tied_lists
 
 
 def test_what_annealing_over_all_paths_cannot_do_says_so() -> None:
-    given = graph_problem("integers", "wer", 0)
+    case = graph_problem("integers", "wer", 0)
     with pytest.raises(MethodError, match="metric loss"):
-        lpmert.minimize(given.data, metric="wer", method="annealing")
+        lpmert.minimize(case.data, metric="wer", method="annealing")
     with pytest.raises(MethodError, match="held_out"):
-        lpmert.minimize(given.data, metric="loss", method=Annealing(held_out=0.5))
+        lpmert.minimize(case.data, metric="loss", method=Annealing(held_out=0.5))

@@ -200,7 +200,7 @@ def test_only_the_pairs_that_differ_most_are_kept() -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0])
-def test_pairs_stay_within_their_list_and_are_those_of_the_first_ones_where_time_runs_out(
+def test_pairs_stay_within_their_list_and_are_those_of_the_first_where_time_runs_out(
     seconds: float | None,
 ) -> None:
     losses = np.arange(12.0)
@@ -246,9 +246,7 @@ def test_pro_without_any_pair_says_so() -> None:
         (0.5, 0.0, 4, (0.5 + 1.0 + 1.5 + 1.5) / 4),  # of all visits
     ],
 )
-def test_mira_moves_just_far_enough_and_no_farther_than_its_step(
-    step: float, start: float, visits: int, average: float
-) -> None:
+def test_mira_moves_just_far_enough_within_its_step(step: float, start: float, visits: int, average: float) -> None:
     lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
     walk = Walk(step, lists, SumOfLosses(), np.array([start, -start]))
     for _ in range(visits):
@@ -297,7 +295,7 @@ some_lists = partial(random_nbest, lists=20, size=6)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_metric_will_do(name):
-    """Whose formula nobody knows."""
+    """Also one without a known formula."""
     problem = Problem(some_lists(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
     result = solve(SMALL[name], problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss

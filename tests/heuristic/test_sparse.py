@@ -113,9 +113,7 @@ def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> N
     st.floats(-4, 4),
     st.floats(0.01, 2),
 )
-def test_smoothing_is_the_mean_over_the_window(
-    thresholds: list[float], losses: list[float], point: float, width: float
-) -> None:
+def test_smoothing_is_a_window_mean(thresholds: list[float], losses: list[float], point: float, width: float) -> None:
     ends = sorted(thresholds)
     line = Line(np.array(ends), np.array(losses[: len(ends) + 1]))
     inside = sorted({point - width, point + width, *(t for t in ends if point - width < t < point + width)})

@@ -483,9 +483,7 @@ PIECES = (*b"J= S=1 E=9 a= = - 1 . 0 5 e # W=a \xff".split(), b" ", b"\n", b"\t"
 
 @examples(150)
 @given(data=st.data())
-def test_damaged_files_are_refused_or_read_in_bulk_as_they_are_line_by_line(
-    data: st.DataObject, tmp_path: Path
-) -> None:
+def test_damaged_files_are_refused_or_read_in_bulk_as_line_by_line(data: st.DataObject, tmp_path: Path) -> None:
     path = tmp_path / "x.slf"
     content = damaged(data, REGULAR.encode(), PIECES, cut=True)
     path.write_bytes(content)

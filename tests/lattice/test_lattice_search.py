@@ -140,9 +140,7 @@ def test_paths_that_are_remembered_are_those_of_the_weights_asked_about() -> Non
 @needs_shared
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_lattices", "errors", "most"), [(60, 228, 55), (100, 386, None)])
-def test_the_least_errors_of_a_recogniser_are_those_of_an_independent_search(
-    n_lattices: int, errors: int, most: int | None
-) -> None:
+def test_least_errors_are_those_of_an_independent_search(n_lattices: int, errors: int, most: int | None) -> None:
     """The figures are those of a search of its own, in its data's description, by plain dominance at the rays."""
     folder = shared("asr-lattices")
     silent = ["<sil>", "[NOISE]", "[SPEECH]"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz import WORTHS, check_n_best
-from problems import FEATURES
+from fuzz import check_n_best
+from problems import FEATURES, WORTHS
 from searches import many_more, peak_of
 
 import lpmert
@@ -233,9 +233,7 @@ def ladder(width: int) -> Lattices:
     return Lattices(features, [0, len(nodes)], nodes, nodes + 1, ["a"] * len(nodes), ["a b"])
 
 
-def test_putting_lattices_together_takes_no_more_than_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joining_lattices_takes_no_more_than_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     links = [(k, k // PARALLEL, k // PARALLEL + 1) for k in range(NODES * PARALLEL)]
     lines = [f"J={k} S={u} E={v} W=w{k % 7} a=-{k % 11}.5 l=-{k % 5}" for k, u, v in links]
     nodes = [f"I={v}" for v in range(NODES + 1)]
@@ -330,16 +328,12 @@ def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
         ({"weights": {"x": 1.0, "y": 2.0}}, "have none for a"),
         ({"n": 0}, "n must be a whole number"),
         ({"time_limit": -1}, "time_limit must be a number of at least 0"),
+        ({"lattices": lpmert.NBest([[1.0]], [0, 1], [[0]])}, r"made of Lattices or Hypergraphs.* and not of NBest"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.n_best(parallel(2), **{"weights": [1.0, 1.0], **arguments})
-
-
-def test_lists_are_no_lattices() -> None:
-    with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
-        lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])
+        lpmert.n_best(**{"lattices": parallel(2), "weights": [1.0, 1.0], **arguments})
 
 
 def parallel(words: int, links: int = 4) -> lpmert.Lattices:

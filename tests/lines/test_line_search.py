@@ -168,7 +168,7 @@ def test_of_equal_lines_the_first_counts(first, costs, at):
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])
 def test_line_searches_stay_within_a_cosine(kind):
-    """In regions of all other kinds by `test_methods.py`."""
+    """`test_methods.py` does the same for all other kinds of regions."""
     region = Region(cosine=0.8, around={"feature1": 1.0, "feature2": 0.5, "feature3": 2.0})
     for seed in range(4):
         problem = Problem(ragged(seed, lists=10, kind=kind, integers=False), kind, region=region)

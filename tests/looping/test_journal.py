@@ -27,9 +27,7 @@ def goes_on(folder: Path, decoder: Toy | None = None) -> str:
 
 
 @pytest.mark.parametrize("gone", [1, 2])
-def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_iterations(
-    gone: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unwritable_folder_loses_nothing(gone: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, aside = tmp_path / "loop", tmp_path / "aside"
     without = looped()
     assert len(without.iterations) > 3

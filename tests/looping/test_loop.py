@@ -294,9 +294,7 @@ def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], o
     return count[0] > fatal
 
 
-def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_killed_at_any_write_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Toy()
     whole = plain(looped(toy))
     for fatal in range(200):
@@ -325,9 +323,7 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
         looped(time_limit=0)
 
 
-def test_stabilised_tuning_that_is_killed_remembers_its_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_stabilised_tuning_remembers_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     method = Stabilised(stopping="fixed", restarts=2, regularised=True)
     settings: dict[str, Any] = {"iterations": 4, "patience": 9, "method": method}
     whole = plain(looped(Toy(2), **settings))

@@ -104,9 +104,7 @@ def test_costs_never_fall_in_any_stream() -> None:
     ("first", "optimum", "tested"),
     [(0, 4.948169, (412, 4225, 64282, 116094)), (24, 5.890797, (296, 3064, 40638, 48728))],
 )
-def test_without_additions_as_many_combinations_are_tested_as_by_another_program(
-    first: int, optimum: float, tested: tuple[int, ...]
-) -> None:
+def test_as_many_combinations_are_tested_as_by_a_prototype(first: int, optimum: float, tested: tuple[int, ...]) -> None:
     """Counts of a plain prototype that shares no code; they may differ a little by the order among equal losses."""
     result = lpmert.minimize(swahili().restrict(slice(first, first + 8)), method=BARE)
     assert result.loss == pytest.approx(optimum, abs=1e-6)

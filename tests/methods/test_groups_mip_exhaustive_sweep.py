@@ -90,7 +90,7 @@ def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -
 
 @needs_shared
 @pytest.mark.slow
-def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_half_a_minute(
+def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_30_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And better weights than descents from twenty starts; the time is the processor's."""

@@ -98,7 +98,7 @@ def test_other_ratios_begin_just_below_it(name: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
-    """Attainable or not; with counts of 0, lengths that differ, and lists of one hypothesis."""
+    """All selections, attainable or not; with counts of 0, lengths that differ, and lists of one hypothesis."""
     metric = BOUNDED[name]
     closer = 0
     for seed in range(150):
@@ -146,7 +146,7 @@ def test_heights_of_pieces_are_rounded_down() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_selection_undercuts_the_minorant(kind: str) -> None:
-    """Attainable or not."""
+    """All selections, attainable or not."""
     tried = 0
     for seed in range(8):
         lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3)

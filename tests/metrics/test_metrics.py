@@ -143,9 +143,7 @@ def test_statistics_as_described_are_taken(name: str) -> None:
         ("zero-one", 0, 2, "hypothesis 1 .from 0. has 2: for other losses choose metric 'loss'"),
     ],
 )
-def test_statistics_that_cannot_be_are_refused_with_their_place(
-    name: str, column: int, value: float, message: str
-) -> None:
+def test_impossible_statistics_are_refused_with_their_place(name: str, column: int, value: float, message: str) -> None:
     statistics = np.array([GOOD[name], GOOD[name]], dtype=float)
     statistics[1, column] = value
     with pytest.raises(MetricError, match=message):

@@ -65,9 +65,7 @@ def transposed(pairs: list[tuple[str, list[str]]]) -> tuple[list[str], list[list
 @pytest.mark.parametrize(
     ("references", "closest"), [((4, 1), [1, 1, 4, 4, 4]), ((1, 4), [1, 1, 4, 4, 4]), ((4, 3), [3, 3, 3, 4, 4])]
 )
-def test_the_closest_reference_length_counts_the_shorter_on_ties(
-    references: tuple[int, ...], closest: list[int]
-) -> None:
+def test_the_closest_reference_length_is_the_shorter_on_ties(references: tuple[int, ...], closest: list[int]) -> None:
     texts = ["x " * length for length in references]
     found = [statistics_of(BleuTexts(), "y " * length, *texts)[8] for length in range(1, 6)]
     assert found == closest
@@ -241,22 +239,18 @@ def test_equal_settings_have_equal_signatures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("references", "message"),
+    ("lists", "references", "message"),
     [
-        ("a", "references must be a sequence, not 'a'; give a list"),
-        (["a"], "2 lists; got 1"),
-        (["a", []], "list '1' needs at least one reference"),
-        (["a", [None]], "all of them strings"),
+        (one_each(["a", "b"]), "a", "references must be a sequence, not 'a'; give a list"),
+        (one_each(["a", "b"]), ["a"], "2 lists; got 1"),
+        (one_each(["a", "b"]), ["a", []], "list '1' needs at least one reference"),
+        (one_each(["a", "b"]), ["a", [None]], "all of them strings"),
+        (NBest([[1.0]], [0, 1], [0.0]), ["a"], "no texts; read them"),
     ],
 )
-def test_references_that_do_not_fit_are_refused(references: Any, message: str) -> None:
+def test_references_that_do_not_fit_are_refused(lists: NBest, references: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        measure_texts(one_each(["a", "b"]), references)
-
-
-def test_lists_without_texts_are_refused() -> None:
-    with pytest.raises(DataError, match="no texts; read them"):
-        measure_texts(NBest([[1.0]], [0, 1], [0.0]), ["a"])
+        measure_texts(lists, references)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact_decode
-from problems import Given, problem, random_lists
+from problems import Case, problem, random_lists
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
 
@@ -52,15 +52,15 @@ def test_limits_that_leave_no_room_are_refused() -> None:
     assert Canonical(*lists, np.ones((3, 1))).with_limits().costs.tolist() == [0, 2**58, *[0, 2**59] * 3]
 
 
-def many_limits(seed: int, largest: int) -> Given:
+def many_limits(seed: int, largest: int) -> Case:
     """Three lists in three dimensions within seventy half-spaces, with counts of this size."""
-    given = problem("integers", "precision", (36, 70, 103, 264)[seed], kind="many")
+    case = problem("integers", "precision", (36, 70, 103, 264)[seed], kind="many")
     rng = np.random.default_rng(seed)
-    predicted = rng.integers(int(0.8 * largest), largest, len(given.features))
+    predicted = rng.integers(int(0.8 * largest), largest, len(case.features))
     match = (predicted * rng.random(len(predicted))).astype(int)
     counts = np.column_stack([match, predicted, predicted])
     values = [tuple(map(Fraction, row)) for row in counts.tolist()]
-    return replace(given, statistics=counts.astype(float), values=values)
+    return replace(case, statistics=counts.astype(float), values=values)
 
 
 @pytest.mark.parametrize("seeds", [range(1), many_more(range(1, 4))])
@@ -94,9 +94,7 @@ def test_counts_with_a_common_divisor_need_no_more_room() -> None:
     st.integers(0, 40),
 )
 @settings(max_examples=200, deadline=None)
-def test_whole_fractions_are_those_of_the_statistics(
-    counts: list[tuple[int, int]], factor: int, common_bits: int
-) -> None:
+def test_whole_fractions_are_those_of_statistics(counts: list[tuple[int, int]], factor: int, common_bits: int) -> None:
     """Also where counts times factors do not fit into 64 bits, as long as their differences within lists are small."""
     counts = [(a >> common_bits, (b >> common_bits) + 1) for a, b in counts]
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])

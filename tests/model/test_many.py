@@ -72,9 +72,7 @@ def test_ties_are_never_left_out() -> None:
 
 @pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("fruitless", [False, True])
-def test_after_a_block_in_which_nearly_all_may_win_all_others_are_kept(
-    fruitless: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_block_where_nearly_all_may_win_all_are_kept(fruitless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.numeric.lists._BLOCK", 40)
     corners = np.array([[0.0, 0.0], [0.0, 3.0], [3.0, 0.0], [1.0, 1.0]])  # the last one wins for no weights
     pairs = np.array([[0.0, 0.0], [1.0, 2.0]])

@@ -231,9 +231,7 @@ def lists(draw: st.DrawFn) -> tuple[FloatArray, IntArray]:
 
 @pytest.mark.parametrize("keys", [{}, {"_ODD": np.uint64(0)}, {"_MOST_PLACE_BITS": -1}])
 @given(lists())
-def test_every_row_is_led_by_the_first_that_equals_it_though_keys_tell_nothing(
-    keys: dict[str, object], given_lists: tuple[FloatArray, IntArray]
-) -> None:
+def test_rows_are_led_by_their_first_equal(keys: dict[str, object], given_lists: tuple[FloatArray, IntArray]) -> None:
     features, offsets = given_lists
     with pytest.MonkeyPatch.context() as patch:
         for name, value in keys.items():

@@ -25,26 +25,24 @@ pytestmark = pytest.mark.usefixtures("poor_start")
     ("features", "seed", "method"),
     [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
 )
-def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(
-    features: str, seed: int, method: str
-) -> None:
+def test_in_cells_thinner_than_rounding_equations_set_the_last_weights(features: str, seed: int, method: str) -> None:
     """Other weights nearby fulfil the equations, too, and may lie outside the cell: what is meant is a convention."""
-    given = problem(features, "small", seed, kind="decimals")
-    result = lpmert.minimize(given.nbest, region=given.region, method=method)
+    case = problem(features, "small", seed, kind="decimals")
+    result = lpmert.minimize(case.nbest, region=case.region, method=method)
     assert result.status is Status.OPTIMAL
-    check_result(given, result, given.least)
+    check_result(case, result, case.least)
     weights = [Fraction(value) for value in result.weights.tolist()]
-    meant = given.on_equations(weights)
+    meant = case.on_equations(weights)
     held = [d for d, (a, b) in enumerate(zip(meant, weights, strict=True)) if a == b]
-    assert len(held) >= len(weights) - len(given.equations)
-    assert all(sum(a * w for a, w in zip(row, meant, strict=True)) == 0 for row in given.equations)
-    assert given.attained(meant) == (result.loss, True)
+    assert len(held) >= len(weights) - len(case.equations)
+    assert all(sum(a * w for a, w in zip(row, meant, strict=True)) == 0 for row in case.equations)
+    assert case.attained(meant) == (result.loss, True)
     others = list(weights)  # with the first weight of each equation set by the rest of it
-    for row in given.equations:
+    for row in case.equations:
         d = next(d for d, a in enumerate(row) if a)
         others[d] = -sum(a * weights[k] for k, a in enumerate(row) if k != d) / row[d]
-    assert all(sum(a * w for a, w in zip(row, others, strict=True)) == 0 for row in given.equations)
-    assert given.attained(others) != (result.loss, True)
+    assert all(sum(a * w for a, w in zip(row, others, strict=True)) == 0 for row in case.equations)
+    assert case.attained(others) != (result.loss, True)
 
 
 def test_weights_hold_whichever_of_them_makes_up_for_what_rounding_takes_from_a_total() -> None:
@@ -105,14 +103,14 @@ def test_weights_are_not_put_on_a_tie_between_losses_that_fixed_point_makes_one(
 
 def test_columns_come_within_a_rounding_of_exact_sums() -> None:
     rng = np.random.default_rng(7)
-    given = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4, 4)
+    case = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4, 4)
     names = feature_names(4)
     region = Region(fixed={"f0": 0.3, "f2": 0.1}, linear=[Linear({"f1": 0.7, "f3": -1.3}, 0, 0)])
     reduction = reduce(limits_of(region, names))
-    features, rounding = reduction.features(given, np.array([0, 50]))
+    features, rounding = reduction.features(case, np.array([0, 50]))
     exact = [
         [sum(Fraction(row[d]) * value for d, value in column.items()) for column in reduction.exact_basis]
-        for row in given.tolist()
+        for row in case.tolist()
     ]
     assert np.allclose(features, [[float(value) for value in row] for row in exact], rtol=2.0**-50, atol=0.0)
     for k, most in enumerate(rounding.spread.tolist()):

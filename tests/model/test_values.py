@@ -235,9 +235,7 @@ def test_classes_that_can_be_told_apart_are_not_too_good() -> None:
     ],
     ids=["single", "losses", "features", "mixed"],
 )
-def test_nothing_to_choose_is_said(
-    features: list[list[int]], offsets: list[int], losses: list[int], words: str
-) -> None:
+def test_having_no_choice_is_said(features: list[list[int]], offsets: list[int], losses: list[int], words: str) -> None:
     result = lpmert.minimize(NBest(features, offsets, losses))
     assert [one.code for one in result.warnings] == ["nothing-to-choose"]
     assert words in result.warnings[0].message

@@ -1,13 +1,12 @@
 """Linear and small cone programs: every verdict is that of exact arithmetic, also where HiGHS would be wrong."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from commands import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -161,9 +160,7 @@ def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: fl
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 2), st.integers(2, 5))
-def test_bundles_of_rows_that_differ_in_their_last_bits_are_settled_exactly(
-    seed: int, width: int, ulps: int, size: int
-) -> None:
+def test_rows_that_differ_in_their_last_bits_are_settled_exactly(seed: int, width: int, ulps: int, size: int) -> None:
     rng = np.random.default_rng(seed)
     base = rng.normal(size=width)
     noise = 1 + 2.0**-52 * rng.integers(-ulps, ulps + 1, size=(2, size, width))
@@ -246,15 +243,13 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
 
 @pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])
 def test_highs_prints_nothing_to_standard_output(module: str) -> None:
-    code = f"import {module}, highspy; print('first'); highspy.Highs(); print('last')"
-    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    end = python("-c", f"import {module}, highspy; print('first'); highspy.Highs(); print('last')")
     assert (end.stdout, end.stderr) == ("first\nlast\n", "")
 
 
 def test_a_standard_output_that_was_closed_stays_closed() -> None:
     code = "import os, sys; os.close(1); import lpmert.numeric.lp, highspy; highspy.Highs(); os.fstat(1)"
-    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert end.returncode == 1
+    end = python("-c", code, code=1)
     assert "Bad file descriptor" in end.stderr
     assert end.stdout == ""
 

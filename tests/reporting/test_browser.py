@@ -83,9 +83,7 @@ def test_tables_and_parts_are_reached_by_the_keyboard(seen: Seen) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
-def test_it_fits_phones_and_desks_in_both_colour_schemes(
-    browser: Any, page_file: Path, scheme: str, width: int
-) -> None:
+def test_it_fits_phones_and_desks_in_both_colours(browser: Any, page_file: Path, scheme: str, width: int) -> None:
     seen = Seen(browser, page_file, viewport={"width": width, "height": 800}, color_scheme=scheme)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -184,22 +184,21 @@ class TestOtherData:
         with pytest.raises(lpmert.DataError, match=rf"x\.json: .*{message}"):
             lpmert.report(tmp_path / "x.json", tmp_path / "r.html")
 
-    def test_features_that_there_are_not_are_refused(self, tmp_path: Path) -> None:
-        result = lpmert.minimize(LISTS)
-        for pair, message in ((("am", "x"), "no feature 'x'"), (("am", "am"), "not twice 'am'")):
-            with pytest.raises(lpmert.DataError, match=message):
-                lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
-
-    @pytest.mark.parametrize("more", [{"weights": {"a": [1, 0, 0]}}, {"pairs": [("am", "lm")]}])
-    def test_what_is_drawn_of_lists_needs_lists(self, tmp_path: Path, more: dict[str, Any]) -> None:
-        with pytest.raises(lpmert.DataError, match="need the lists: pass data"):
-            lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html", **more)
-        assert not (tmp_path / "r.html").exists()
-
-    def test_no_weights_take_the_name_of_others(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ({"data": LISTS, "pairs": [("am", "x")]}, "no feature 'x'"),
+            ({"data": LISTS, "pairs": [("am", "am")]}, "not twice 'am'"),
+            ({"pairs": [("am", "lm")]}, "need the lists: pass data"),
+            ({"weights": {"a": [1, 0, 0]}}, "need the lists: pass data"),
+            ({"data": LISTS, "weights": {"start": [1, 2, 3]}}, "weights 'start': the results have others of this name"),
+        ],
+    )
+    def test_options_that_do_not_fit_are_refused(self, tmp_path: Path, more: dict[str, Any], message: str) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
-        with pytest.raises(lpmert.DataError, match="weights 'start': the results have others of this name"):
-            lpmert.report(result, tmp_path / "r.html", data=LISTS, weights={"start": [1, 2, 3]})
+        with pytest.raises(lpmert.DataError, match=message):
+            lpmert.report(result, tmp_path / "r.html", **more)
+        assert not (tmp_path / "r.html").exists()
 
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
@@ -295,9 +294,7 @@ class TestTime:
         assert self.LACKING in parts(page).all_text
 
     @pytest.mark.parametrize("pairs", [0, 1, 4])
-    def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
-    ) -> None:
+    def test_ctrl_c_keeps_the_surfaces_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
 
         def press(_: object, stage: str, done: int, parts: int) -> None:
@@ -315,9 +312,7 @@ class TestTime:
         assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
         assert len(found.pictures) == 2 * pairs + 1
 
-    def test_lists_that_take_too_long_to_read_are_left_out(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_lists_that_take_long_to_read_are_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         lines = "a\t1\t0\n" * 200_000  # several blocks
         (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
@@ -352,9 +347,7 @@ class TestOwnPage:
         assert pages[0].read_bytes() == pages[1].read_bytes()
 
     @OF_COMMANDS
-    def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-    ) -> None:
+    def test_ctrl_c_keeps_outcomes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
 
         def press(_: object, stage: str, *__: int) -> None:
@@ -371,9 +364,7 @@ class TestOwnPage:
         assert optimum.get("optimum", optimum)["status"] == "optimal"
 
     @OF_COMMANDS
-    def test_what_cannot_be_written_is_told_before_the_search(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-    ) -> None:
+    def test_a_page_must_be_writable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         call = [command[0], tmp_path / "x.npz", *command[1:], "--report"]
         for path, message in (("no/r.html", "cannot be written"), ("x.npz", "would overwrite")):

@@ -331,9 +331,7 @@ def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("method", ["sweep", "auto", "lp-mert", "exhaustive", "mip"])
-def test_a_search_that_keeps_the_best_weights_alone_says_that_it_begins_anew(
-    method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_search_that_begins_anew_says_so(method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     nbest, path = noise_of(1, 4, 2), tmp_path / "kept.npz"
     caplog.set_level(logging.WARNING, logger="lpmert")
     stopped = lpmert.minimize(nbest, method=method, checkpoint=path, time_limit=0)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fuzz import ROUNDING
 from long_searches import after, long_searches, noise_of, problem_of, same
-from problems import Given, problem, random_nbest
+from problems import Case, problem, random_nbest
 from searches import many_more, short_descent
 
 import lpmert
@@ -77,9 +77,7 @@ def test_weights_on_lattices_hold_only_where_no_tie_decides() -> None:
     assert not _holds(problem, tied, losses[0])
 
 
-def test_a_search_that_stops_before_its_first_unit_leaves_what_is_open_in_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "SLICE", 500)
     nbest, path = noise_of(1, 9), tmp_path / "kept"
     with short_descent(one=True):
@@ -168,8 +166,8 @@ def test_a_fraction_is_not_proved_by_additive_searches_that_prove_nothing() -> N
 KINDS = ("integers", "ternary", "decimals", "dyadic", "duplicates")
 
 
-def _below(given: Given, cutoff: float, method: str) -> Below:
-    return search_below(Problem(given.nbest, given.metric, region=given.region), cutoff, METHODS.build(method))
+def _below(case: Case, cutoff: float, method: str) -> Below:
+    return search_below(Problem(case.nbest, case.metric, region=case.region), cutoff, METHODS.build(method))
 
 
 @pytest.mark.parametrize("seeds", [range(5), many_more(range(5, 10))])
@@ -177,26 +175,26 @@ def _below(given: Given, cutoff: float, method: str) -> Below:
 @pytest.mark.parametrize("method", ["choices", "cells"])
 def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str, seeds: range) -> None:
     for seed in seeds:
-        given = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
-        if given.least is None:
+        case = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
+        if case.least is None:
             continue
-        least = float(given.least)
-        off = 0.0 if given.exact else ROUNDING * abs(least)
+        least = float(case.least)
+        off = 0.0 if case.exact else ROUNDING * abs(least)
         for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
-            found = _below(given, cutoff, method)
+            found = _below(case, cutoff, method)
             assert found.status.finished
-            assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
+            assert found.result is not None, f"{case.name}: none below {cutoff!r} of {least!r}"
             assert found.result.loss < cutoff
             assert abs(found.result.loss - least) <= off
             assert found.bound == found.result.lower_bound
             assert found.least_met == found.result.loss
         for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
-            found = _below(given, cutoff, method)
+            found = _below(case, cutoff, method)
             assert found.result is None or found.result.loss < cutoff <= least + off
             if found.result is None:
                 assert found.status.finished
                 assert found.bound <= least + off
-                assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+                assert found.bound >= cutoff, f"{case.name}: {found.bound!r} below {cutoff!r} of {least!r}"
                 assert least - off <= found.least_met < inf
 
 

@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment
+from commands import python
 from oracle import Lists
 from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
-from shared import ROOT
 
 import lpmert
 from lpmert import DataError, NBest, Progress, Region, Result, Status
@@ -171,9 +170,7 @@ for _ in range(60):
 @pytest.mark.slow
 def test_an_interrupt_at_any_moment_does_not_crash() -> None:
     """A signal that arrives while compiled code makes Python objects must not leave them half made."""
-    command = [sys.executable, "-c", _INTERRUPTED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment())
-    assert done.returncode == 0, done.stderr
+    assert python("-c", _INTERRUPTED).returncode == 0
 
 
 SCRIPT = """
@@ -212,11 +209,9 @@ def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(int(number))], capture_output=True, text=True, check=False, cwd=ROOT
-    )
+    done = python("-c", SCRIPT, int(number), code=128 + number)
     assert done.stdout == f"pressed True {int(number)}\n"
-    assert (done.returncode, done.stderr.strip()) == (128 + number, "lpmert: interrupted")
+    assert done.stderr == "lpmert: interrupted\n"
 
 
 SLACK = 1.5
@@ -389,9 +384,7 @@ def questions(method: object, monkeypatch: pytest.MonkeyPatch, most: int | None)
 
 @pytest.mark.parametrize("stops", [8, many_more(40)])
 @pytest.mark.parametrize("method", [*SUMS, "beam", "och"])
-def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(
-    method: str, stops: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_given_up_leaves_valid_weights_and_bound(method: str, stops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     optimum = lpmert.minimize(SMALL.nbest, method="exhaustive")
     assert optimum.status.proved
     whole, asked = questions(method, monkeypatch, None)
@@ -438,8 +431,7 @@ finally:
 
 def commanded(*words: str) -> tuple[int, str, str, int]:
     """Run a command in a process of its own; return exit code, output, log, and the most memory that it had."""
-    call = [sys.executable, "-c", CHILD, *words]
-    done = subprocess.run(call, capture_output=True, text=True, env=environment(), check=False, timeout=600)
+    done = python("-c", CHILD, *words, code=None)
     log, _, peak = done.stderr.rpartition("\npeak ")
     return done.returncode, done.stdout, log, int(peak)
 

@@ -10,7 +10,7 @@ import pytest
 from fuzz import check_result
 from long_searches import in_pieces, long_searches
 from oracle import Lists, best_loss, exact_decode, loss_of
-from problems import Given, given_of
+from problems import Case, case_of
 from searches import short_descent
 
 import lpmert
@@ -65,10 +65,10 @@ CASES = [(family, size, width) for family in FAMILIES for size in SIZES for widt
 
 
 @cache
-def problem(family: str, size: float, width: int) -> Given:
+def problem(family: str, size: float, width: int) -> Case:
     """Nearly tied lists."""
     lists = FAMILIES[family](np.random.default_rng([width, round(-np.log10(size)), len(family)]), width, size)
-    return given_of(f"{family}, {size}, {width}", lists, thin=True)
+    return case_of(f"{family}, {size}, {width}", lists, thin=True)
 
 
 @cache
@@ -86,9 +86,7 @@ def test_what_is_called_proved_is_the_least_loss(method: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "size", "width"), CASES)
-def test_the_certificate_states_the_least_loss_whatever_the_status(
-    family: str, size: float, width: int, tmp_path: Path
-) -> None:
+def test_certificates_state_the_least_loss_in_any_case(family: str, size: float, width: int, tmp_path: Path) -> None:
     one, result = problem(family, size, width), solved(family, size, width, "choices")
     try:
         write_certificate(tmp_path / "c.json", one.nbest, result)

@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import COLUMNS, finished, json_of, refusal, run, succeeded
+from commands import COLUMNS, finished, json_of, python, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -128,9 +127,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: Path
     ],
     ids=str,
 )
-def test_a_wrong_option_is_wrong_usage_and_names_the_remedy(
-    table: Path, method: str, sets: list[str], words: str
-) -> None:
+def test_a_wrong_option_is_wrong_usage_with_the_remedy(table: Path, method: str, sets: list[str], words: str) -> None:
     said = refusal(
         "solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)), code=2
     )
@@ -370,9 +367,7 @@ class TestAnotherPackage:
         assert code == 0, log
         assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
-    def test_what_is_not_registered_is_reached_by_its_place_in_the_current_folder(
-        self, plugin: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_unregistered_is_reached_by_its_place(self, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (plugin / "mine.py").write_text(PACKAGE)
         monkeypatch.setenv("PYTHONPATH", str(ROOT))
         chosen = ["--method", "mine:OneFeature", "--metric", "mine:Doubled"]
@@ -381,15 +376,7 @@ class TestAnotherPackage:
         )
         lpmert.write(lpmert.read(plugin / "lists.words"), plugin / "lists.tsv", segment="list")
         for folder, code in ((plugin, 0), (plugin / "site", 1)):
-            run = subprocess.run(
-                [sys.executable, "-c", program, "solve", str(plugin / LISTS[0]), *LISTS[1:], *chosen],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=280,
-                check=False,
-            )
-            assert run.returncode == code, run.stderr
+            run = python("-c", program, "solve", plugin / LISTS[0], *LISTS[1:], *chosen, code=code, cwd=folder)
             assert ("mine" in run.stderr) == bool(code)
         monkeypatch.syspath_prepend(plugin)
         assert lpmert.minimize(lpmert.read("lists.words", "mine:WORDS"), method="mine:OneFeature").loss == 3.0
@@ -424,9 +411,7 @@ class TestAnotherPackage:
     ],
     ids=str,
 )
-def test_a_name_that_leads_nowhere_is_refused_with_the_remedy(
-    registry: Registry, name: str, error: type[LpmertError], words: str
-) -> None:
+def test_a_name_of_nothing_is_refused(registry: Registry, name: str, error: type[LpmertError], words: str) -> None:
     with pytest.raises(error, match=words):
         registry.build(name)
 

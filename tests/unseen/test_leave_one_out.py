@@ -40,9 +40,7 @@ def _exact(lists: NBest, limits: Any = ()) -> tuple[list[float], list[float]]:
 @pytest.mark.parametrize("coarse", [False, True])
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(6))
-def test_each_list_costs_what_it_does_at_the_dearest_optimum_of_the_others(
-    seed: int, n_features: int, coarse: bool
-) -> None:
+def test_each_list_costs_what_the_dearest_optimum_of_the_others_does(seed: int, n_features: int, coarse: bool) -> None:
     lists = _lists(seed, n_features, coarse=coarse)
     found = lpmert.leave_one_out(lists)
     left_out, losses = _exact(lists)

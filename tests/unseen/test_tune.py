@@ -235,9 +235,7 @@ def far_average(*_: object, **__: object) -> Average:
 
 
 @pytest.mark.parametrize(("losses", "recommended"), [([0, 9], "optimum"), ([0, 0.3], "averaged")])
-def test_without_an_estimate_an_average_far_from_the_optimum_is_not_recommended(
-    losses: list[float], recommended: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_far_averages_need_an_estimate(losses: list[float], recommended: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two weights, with temperature 1, averages around the optimum cost at most 1 more."""
     nbest = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3], [1, 0], [0, 1]], [0, 2, 4, 6], np.array(losses * 3))
     monkeypatch.setattr("lpmert.unseen.averaging.average_weights", far_average)
