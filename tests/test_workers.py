@@ -172,7 +172,7 @@ class Dying(Workers):
 
 
 def test_a_unit_that_kills_every_worker_is_done_by_the_caller_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.workers._MOST_LOSSES", 3)
+    monkeypatch.setattr("lpmert.workers._MOST_DEATHS", 3)
     hands = Dying()
     assert hands.submit(divmod, hands.share(7), 2).wait() == (3, 1)
     assert hands.begun == 3
