@@ -219,13 +219,13 @@ def collect(
     context: Context,
     tasks: Sequence[Task],
     runs: dict[str, list[Run]],
-    told: Callable[[Named], object],
+    on_runs: Callable[[Named], object],
     interrupts: Interrupts,
     memory: Allowance | None = None,
 ) -> bool:
     """Run all tasks and collect their runs by name, in order; return whether all were done.
 
-    unit: runs a task; context: the value that all units share. told: called with the named runs of each task; a true
+    unit: runs a task; context: the value that all units share. on_runs: called with the named runs of each task; a true
     return value stops. memory: allowance of this process; no more tasks run once it is spent.
     """
     workers, over = current_workers(), False
@@ -251,7 +251,7 @@ def collect(
                         return False
                 for name, run in found:
                     runs.setdefault(name, []).append(run)
-                if told(found):
+                if on_runs(found):
                     return False
         except KeyboardInterrupt:
             logger.info("interrupted; the runs so far are compared")

@@ -225,7 +225,7 @@ class Rounds:
     warnings: list[str] = field(default_factory=list)
     reason: str = ""
     finished: bool = True
-    _told: int = 0
+    _reported: int = 0
 
     @property
     def best(self) -> Iteration:
@@ -288,8 +288,8 @@ class Rounds:
 
     def _report(self) -> None:
         """Report the last iteration, unless it has been reported."""
-        if self._told < len(self.done):
-            self._told = len(self.done)
+        if self._reported < len(self.done):
+            self._reported = len(self.done)
             if self.on_iteration is not None:
                 with unheeded():
                     self.on_iteration(self.done[-1])

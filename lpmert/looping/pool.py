@@ -77,12 +77,7 @@ class Pool:
         DataError
             If features or statistics have other names than before, or only one of both has texts.
         """
-        last = self._last
-        if last is not None and (last.names, last.statistic_names, last.texts is None) != (
-            lists.names,
-            lists.statistic_names,
-            lists.texts is None,
-        ):
+        if self._last is not None and _columns(self._last) != _columns(lists):
             raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
         self._last, self._decodings = lists, self._decodings + 1
         hypotheses, new, grown = 0, 0, set()
@@ -151,6 +146,10 @@ class Pool:
         medians = np.median(several, axis=0)
         most = int(np.argmax(medians))
         return len(several), float(medians[most]), self._last.names[most]
+
+
+def _columns(lists: NBest) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    return lists.names, lists.statistic_names, lists.texts is None
 
 
 def words_of(lists: NBest) -> Iterator[Words]:

@@ -18,7 +18,7 @@ _STARTS = 20
 """Number of random weights from which line searches start."""
 
 _RESTARTS, _STEPS, _STEP, _SHARE, _GAIN = 5, 25, 0.001, 0.05, 0.001
-"""Defaults of RankLib: restarts; steps per weight; the first step, also as a share of small weights; gain of a round."""
+"""RankLib's defaults: restarts; steps per weight; first step, also relative to small weights; least gain of a round."""
 
 _SPREAD, _PATIENCE, _NARROWEST = 0.2, 120, 1e-7
 """For CMA-ES: first standard deviation; maximum draws per feature without a gain; last standard deviation."""
