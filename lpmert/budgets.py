@@ -150,7 +150,8 @@ def within_budget(
     if found.status is Status.OPTIMAL:
         raise RegionError(f"no weights keep {limit}: the least sum of any is {least}")
     raise LimitError(
-        f"no weights met that keep {limit} before the search ended, the least sum was {least}; allow more time, or more"
+        f"no weights that keep {limit} were found before the search ended, the least sum was {least}; allow more time, "
+        "or a larger budget"
     )
 
 
@@ -284,7 +285,7 @@ class _Sums:
         problem = list_problem(nbest, metric, "first", region, "budgets need")
         if problem.losses is None:
             raise MetricError(
-                f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
+                f"a budget needs a loss that is a sum over lists, which metric {quoted(problem.metric.name)} is not"
             )
         self.problem, self.region = problem, region
         self.name, values = column_of(nbest, second, name)

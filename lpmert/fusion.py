@@ -108,7 +108,7 @@ class Fused(Outcome):
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: no weights were found for more, which may be up to {bound}"
+            return f"optimal to tolerance: no weights with a higher score were found; none exceed {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
 
@@ -191,7 +191,7 @@ def fuse(
         if deadline.expired:
             break
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
-    tried = "" if len(grid) == size else f" of {size:,}; then time was over"
+    tried = "" if len(grid) == size else f" of {size:,}; then time ran out"
     others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
     if compare:
         others |= heuristics(lists, measure, nonnegative, seed, _GRID_SECONDS, tell)

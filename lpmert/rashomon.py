@@ -394,8 +394,8 @@ def _check_cones(problem: Problem) -> None:
     form = problem.canonical
     if not form.n_features:
         raise MethodError(
-            "there is nothing to choose: no feature that may have a weight tells hypotheses of other losses apart; "
-            "choose other features, or a wider region"
+            "there is nothing to choose: no feature that may have a weight distinguishes hypotheses with different "
+            "losses; choose other features, or a wider region"
         )
     if form.n_features > MOST_FEATURES:
         raise MethodError(

@@ -31,7 +31,7 @@ class Status(Enum):
     OPTIMAL_TO_TOLERANCE = (
         "optimal to tolerance: a lower loss, if any, needs weights that double precision cannot tell from a tie"
     )
-    GAP = "stopped: the gap asked for is reached"
+    GAP = "stopped: the requested gap is reached"
     TARGET = "stopped: the target loss is reached"
     TIME_LIMIT = "stopped at the time limit: loss and bound hold"
     NODE_LIMIT = "stopped at the node limit: loss and bound hold"

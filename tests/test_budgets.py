@@ -181,7 +181,7 @@ def test_invalid_budgets_are_refused() -> None:
         (MetricError, "for a front multiplied with each other", lambda: lpmert.pareto(finer, fine)),
         (
             MetricError,
-            "a sum over lists, and metric 'f1' is none",
+            "a sum over lists, which metric 'f1' is not",
             lambda: lpmert.pareto(counts, "feature1", metric="f1"),
         ),
     ):

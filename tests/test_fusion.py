@@ -230,7 +230,7 @@ def test_a_stopped_search_reports_its_upper_bound(monkeypatch: pytest.MonkeyPatc
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
-    assert short.others["grid of 1 of 66; then time was over"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert short.others["grid of 1 of 66; then time ran out"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
@@ -243,7 +243,7 @@ def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
         stopped = fuse(lists, "ndcg-exp@5", other=long)
     assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
     assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
-    assert "grid of 1 of 66; then time was over" in stopped.others
+    assert "grid of 1 of 66; then time ran out" in stopped.others
 
 
 def test_a_shown_bound_is_rounded_up() -> None:
@@ -315,7 +315,7 @@ def test_weaviate_takes_two_scores() -> None:
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
     found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
-    assert found.message == "optimal to tolerance: no weights were found for more, which may be up to 0.600000"
+    assert found.message == "optimal to tolerance: no weights with a higher score were found; none exceed 0.600000"
 
 
 # Heuristics, and searches that are stopped

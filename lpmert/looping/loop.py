@@ -301,8 +301,8 @@ class Rounds:
         missing = [name for name in self.pool.list_ids if name not in present]
         if missing:
             self.warnings.append(
-                f"iteration {number}: the decoder gave no hypotheses of {len(missing)} of {len(output.decoded.ids)} "
-                f"inputs, and some before: {listed(missing)}; see that its output is whole"
+                f"iteration {number}: the decoder gave no hypotheses for {len(missing)} of {len(output.decoded.ids)} "
+                f"inputs, which had some before: {listed(missing)}; check that its output is complete"
             )
         growth, lists = self.pool.add(found), self.pool.lists()
         problem = Problem(lists, self.inputs.measure.metric)
@@ -526,7 +526,7 @@ def loop(
         except DecoderError as error:
             if folder is None:
                 raise
-            how = f"what was decoded before is kept in {folder}; once the decoder is mended, go on with"
+            how = f"earlier decodings are saved in {folder}; once the decoder is fixed, continue with"
             raise DecoderError(f"{error}\n{how} resume=True (--resume)") from error
     best = rounds.best
     return Looped(

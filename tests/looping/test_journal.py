@@ -157,7 +157,7 @@ def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:
 
 
 def test_unusable_outputs_are_not_saved(tmp_path: Path) -> None:
-    """A decoder that forgets its words is mended, and the loop continues."""
+    """A decoder that forgets its words is fixed, and the loop continues."""
 
     class Silent(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
@@ -188,8 +188,8 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
         looped(Failing(), folder=tmp_path)
     first, last = str(caught.value).splitlines()
     assert first == "iteration 2: the decoder is out of memory"
-    assert last.startswith(f"what was decoded before is kept in {tmp_path}")
-    assert last.endswith("go on with resume=True (--resume)")
+    assert last.startswith(f"earlier decodings are saved in {tmp_path}")
+    assert last.endswith("continue with resume=True (--resume)")
     assert goes_on(tmp_path) == plain(looped())
 
 
@@ -203,7 +203,7 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
             return lpmert.Decoded(lists.restrict(slice(0, 10)) if len(self.asked) > 1 else lists, own)
 
     found = looped(Cut(), iterations=2)
-    said = "iteration 2: the decoder gave no hypotheses of 2 of 12 inputs, and some before: u10, u11; see that"
+    said = "iteration 2: the decoder gave no hypotheses for 2 of 12 inputs, which had some before: u10, u11; check that"
     assert [one for one in found.warnings if one.startswith(said)]
     assert not [one for one in found.warnings if one.startswith("iteration 1")]
     assert not [one for one in looped().warnings if "no hypotheses" in one]

@@ -84,7 +84,7 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
     assert "toy.py" not in failed.stdout
     assert "ended with exit code 7 before it had answered" in failed.stderr
     assert "cannot find model x" in failed.stderr
-    assert "once the decoder is mended, go on with" in failed.stderr
+    assert "once the decoder is fixed, continue with" in failed.stderr
     written(tmp_path)
     assert run("loop", config, "--resume").exit_code in (0, 3)
 
