@@ -165,7 +165,15 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and minimum of losses, and their range and standard deviation, `None` for a single loss."""
+    """Summary of the losses of several runs.
+
+    Parameters
+    ----------
+    mean, best : float
+        Mean and minimum of the losses.
+    delta, deviation : float or None
+        Range and standard deviation of the losses; `None` for a single one.
+    """
 
     mean: float
     best: float
@@ -278,6 +286,7 @@ class Comparison(Outcome):
 
     @property
     def proved(self) -> bool:
+        """Whether the optimum is proved."""
         return self.optimum is not None and self.optimum.status.proved
 
     @property

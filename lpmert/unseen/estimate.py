@@ -128,7 +128,15 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Interval:
-    """A loss or a difference of losses, and the ends of its 95 % interval, `None` if unknown."""
+    """A loss or a difference of losses, with its interval.
+
+    Parameters
+    ----------
+    value : float
+        The loss or difference.
+    low, high : float or None
+        Ends of its 95 % interval; `None` if unknown.
+    """
 
     value: float
     low: float | None
