@@ -12,8 +12,7 @@ import oracle
 import pytest
 from fuzz import ROUNDING
 from oracle import Lists
-from problems import Case as Given
-from problems import at_odds, feature_names, problem
+from problems import Case, at_odds, feature_names, problem
 from shared import ROOT
 
 import lpmert
@@ -59,25 +58,25 @@ def _assert_used(one: Subset) -> None:
     assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
 
 
-def _least(given: Given, size: int) -> Fraction | float | None:
+def _least(case: Case, size: int) -> Fraction | float | None:
     """The least loss of weights in the region with at most so many features."""
     every = [
-        _on(given, kept) for k in range(1, size + 1) for kept in combinations(feature_names(given.features.shape[1]), k)
+        _on(case, kept) for k in range(1, size + 1) for kept in combinations(feature_names(case.features.shape[1]), k)
     ]
     return min((one.least for one in every if one is not None and one.least is not None), default=None)
 
 
-def _on(given: Given, kept: Sequence[str]) -> Given | None:
+def _on(case: Case, kept: Sequence[str]) -> Case | None:
     """The problem with all other weights at 0, where their limits still hold; `None` if one is fixed elsewhere."""
-    width = given.features.shape[1]
+    width = case.features.shape[1]
     names = feature_names(width)
     zero = [[Fraction(int(k == d)) for k in range(width)] for d, name in enumerate(names) if name not in kept]
-    if given.region is not None and any(value and name not in kept for name, value in given.region.fixed.items()):
+    if case.region is not None and any(value and name not in kept for name, value in case.region.fixed.items()):
         return None
-    equations = [*given.equations, *zero]
+    equations = [*case.equations, *zero]
     basis = oracle.null_space(equations, width)
-    rows = [row for row in given.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
-    return replace(given, equations=equations, rows=rows)
+    rows = [row for row in case.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
+    return replace(case, equations=equations, rows=rows)
 
 
 @pytest.mark.parametrize("kind", ["", "nonnegative", "signs", "fixed", "simplex", "linear", "equation"])
@@ -85,27 +84,27 @@ def _on(given: Given, kept: Sequence[str]) -> Given | None:
 def test_regions_and_metrics(worth: str, kind: str) -> None:
     searched = 0
     for features, seed in (("integers", 1), ("ternary", 2), ("decimals", 5), ("collinear", 4), ("dyadic", 6)):
-        given = problem(features, worth, seed, kind=kind)
-        if given.features.shape[1] > 4:
+        case = problem(features, worth, seed, kind=kind)
+        if case.features.shape[1] > 4:
             continue
-        begins = np.repeat(given.offsets[:-1], np.diff(given.offsets))
-        if (given.features == given.features[begins]).all():
+        begins = np.repeat(case.offsets[:-1], np.diff(case.offsets))
+        if (case.features == case.features[begins]).all():
             continue
         try:
-            found = lpmert.best_subsets(given.nbest, metric=given.metric, region=given.region, ties="first")
+            found = lpmert.best_subsets(case.nbest, metric=case.metric, region=case.region, ties="first")
         except RegionError:
-            assert _least(given, given.features.shape[1]) is None
+            assert _least(case, case.features.shape[1]) is None
             continue
         for one in found.subsets:
-            least = _least(given, one.size)
-            slack = 0.0 if given.exact else ROUNDING * abs(float(least))
-            about = f"{given.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
+            least = _least(case, one.size)
+            slack = 0.0 if case.exact else ROUNDING * abs(float(least))
+            about = f"{case.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
             assert abs(one.result.loss - float(least)) <= slack, about
             assert one.result.lower_bound <= float(least) + slack, about
             assert one.result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE), about
             searched += 1
         sizes = [one.size for one in found.subsets]
-        assert all(_least(given, size) is None for size in range(1, sizes[0]))
+        assert all(_least(case, size) is None for size in range(1, sizes[0]))
     assert searched
 
 
@@ -175,8 +174,8 @@ def _tightened(larger: float, *, ties: str = "worst", region: Region | None = No
     found = lpmert.minimize(_wide(3))
     own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
     more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
-    given = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
-    return given.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
+    case = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
+    return case.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
 
 
 def test_the_bound_of_more_features_holds_for_fewer_if_ties_count_at_their_worst() -> None:
