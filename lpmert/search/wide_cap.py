@@ -1,8 +1,8 @@
-"""The least loss within a cosine below 0: all weights but those of a round cone, in convex pieces.
+"""The least loss within a cosine below 0, where the region is everything outside of a round cone, and not convex.
 
-What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched below the best
-known loss; where the best weights of one lie in the round cone, a polyhedral cone around them and inside it is cut out.
-Lemma G8 of `proofs/regions.md`.
+The region is covered by convex pieces, each searched below the incumbent's loss: at first two half-spaces. If the best
+weights of a piece lie in the round cone, a polyhedral cone around them and inside the round cone is cut out of the
+piece, which leaves smaller convex pieces. See lemma G8 of `proofs/regions.md`.
 
 Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
 """
@@ -29,7 +29,7 @@ from lpmert.system.deadline import Deadline
 from lpmert.values import weights_array
 
 _INWARD = 0.999
-"""Where the corners of a cone that is cut out lie, as a share of the way from the axis to the rim."""
+"""Where the rays of a cone that is cut out lie, as a share of the way from the axis to the rim."""
 
 
 def solve_beyond(
@@ -37,7 +37,8 @@ def solve_beyond(
 ) -> Result:
     """Return the least loss in a region with a cosine between -1 and 0, and prove it as far as the limits allow.
 
-    whole: the problem without the cosine. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
+    whole: the problem without the cosine. Raises the errors of `lpmert.minimize`, and `LimitError` if the search met no
+    weights of the region.
     """
     centre, cosine = weights_array(region.around, whole.names), float(region.cosine or 0.0)
     if not centre.any():
@@ -78,14 +79,14 @@ def solve_beyond(
     elif status.finished:
         status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
     excess = cone.cosine - cone.cosine_of(best.weights)
-    told = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
+    distances = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
     return replace(
         best,
         lower_bound=None if lower == -inf else lower,
         status=status,
         signature=f"{whole.metric.signature}|ties:{whole.ties}|{region.signature}",
-        region=told,
-        limiting=tuple(label for label in best.limiting if label in told),
+        region=distances,
+        limiting=tuple(label for label in best.limiting if label in distances),
         cell=None,
         counters=counters,
         trace=(),
@@ -93,26 +94,27 @@ def solve_beyond(
 
 
 def within(region: Region, rows: Sequence[FloatArray], names: Sequence[str]) -> Region:
-    """Return the part of a region, its cosine aside, where no row [D] has a negative product."""
+    """Return a region without its cosine, but with the limits row . w >= 0 for these rows [D]."""
     limits = [Linear(dict(zip(names, row.tolist(), strict=True)), lower=0) for row in rows]
     return replace(region, cosine=None, around=None, linear=[*region.linear, *limits])
 
 
 def outside(normals: FloatArray) -> list[list[FloatArray]]:
-    """Return the normals of convex cones that together are all but the inside of the one with these normals [k, D]."""
+    """Return the normals of convex cones that cover everything but the interior of the cone of normals [k, D]."""
     return [[*normals[:k], -facet] for k, facet in enumerate(normals)]
 
 
 def polyhedral_inside(cone: Cap, weights: FloatArray) -> FloatArray | None:
-    """Return normals [D, D] of a cone strictly inside a round one, with weights [D] inside; `None` if rounding forbids.
+    """Return normals [D, D] of a cone that lies strictly inside a round one and contains weights [D].
 
-    Its rays lead to the corners of a regular simplex around the axis, the first of them beyond the weights.
+    Its rays lead to the corners of a regular simplex around the axis; the first corner lies beyond the weights. `None`:
+    rounding leaves this uncertain.
     """
     n, axis = len(weights), cone.unit
     aside = weights / float(weights @ axis) - axis
     opening = sqrt(1.0 - cone.cosine**2) / cone.cosine
     out = max(_INWARD, (1.0 + float(np.linalg.norm(aside)) / opening) / 2.0)
-    # Of a basis whose first direction is the axis and whose second leads to the weights: what lies across the axis.
+    # An orthonormal basis of the space across the axis, whose first direction leads to the weights.
     basis = np.linalg.qr(np.vstack([axis, aside, np.eye(n)]).T)[0].T[1:]
     basis *= np.where(basis @ aside < 0.0, -1.0, 1.0)[:, None]
     rays = axis + out * opening * regular_simplex(n) @ basis

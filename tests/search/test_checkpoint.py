@@ -150,8 +150,8 @@ def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callbac
     path = tmp_path / "edited"
 
     def cut_short(state: dict[str, Any]) -> None:
-        for part in state["search"]["parts"]:
-            part["data"] = part["data"][:-1]
+        for node in state["search"]["nodes"]:
+            node["data"] = node["data"][:-1]
 
     edited(kept, path, cut_short)
     with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*an open node has too few bytes"):
