@@ -148,7 +148,7 @@ class Sweep(Method):
         canonical, incumbent = task.canonical, task.incumbent
         if canonical.n_features > 2:
             raise MethodError(
-                f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
+                f"method 'sweep' takes at most two features that matter, not {canonical.n_features}: use 'auto'"
             )
 
         def settle() -> Iterator[int | None]:

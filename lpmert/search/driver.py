@@ -25,7 +25,7 @@ from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
-from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
+from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
@@ -185,16 +185,11 @@ class Driver(Watch):
     def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
         problem, began = self._problem, self.deadline.seconds
         try:
-            if isinstance(problem, LatticeProblem):
-                found = first_on_lattices(problem, self._seed, initial)
-            else:
-                found = first_incumbent(problem, self._seed, initial)
+            found = first_incumbent(problem, self._seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
-            if isinstance(problem, LatticeProblem):
-                found = any_on_lattices(problem)
-            else:
-                found = any_incumbent(problem.canonical)
+            form = problem.canonical
+            found = any_on_lattices(problem) if isinstance(problem, LatticeProblem) else any_incumbent(form)
         self.incumbent_seconds = self.deadline.seconds - began
         self.first_loss = problem.canonical.loss_of(found.cost)
         return replace(found, cost=int(min(found.cost, self._cutoff_cost)))

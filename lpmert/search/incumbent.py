@@ -24,13 +24,13 @@ from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, pow
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_region
 from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent, Task
-from lpmert.system.deadline import OutOfTime, heeding, out_of_time
+from lpmert.system.deadline import OutOfTime, checkpoint, heeding, out_of_time
 
 _LEAST_SCALED = 1e-100
 """Weights are not scaled to absolute values below this or above its inverse: sums could overflow or underflow."""
@@ -91,11 +91,13 @@ _EVALUATIONS = 4
 _PERTURBATIONS = 24
 
 
-def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+def first_incumbent(problem: AnyProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
     """Return the best weights of searches from several starts, or the initial weights [d] if these are better.
 
     Their cost depends on no tie if any weights nearby are free of ties.
     """
+    if isinstance(problem, LatticeProblem):
+        return first_on_lattices(problem, seed, initial)
     canonical = problem.canonical
     n = canonical.n_features
     if canonical.additive and n == 0:
@@ -189,15 +191,12 @@ def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None)
 
 
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
-    if out_of_time():
-        return CanonicalWeights(np.ones(canonical.n_features))
     share = min(1.0, canonical.n_features / _USUAL_FEATURES)
     budget = max(1, int(DEFAULT_BUDGET * share**3))
-    try:
-        with heeding():  # preparing line searches for many features can take longer than the time limit
-            return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
-    except OutOfTime:
-        return CanonicalWeights(np.ones(canonical.n_features))
+    with heeding(), suppress(OutOfTime):  # preparing line searches for many features can take longer than allowed
+        checkpoint()
+        return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
+    return CanonicalWeights(np.ones(canonical.n_features))
 
 
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:

@@ -29,6 +29,8 @@ from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.system.deadline import out_of_time
 
+logger = logging.getLogger("lpmert")
+
 
 @dataclass
 class Incumbent:
@@ -318,9 +320,6 @@ class Combined(Search):
         return total
 
 
-logger = logging.getLogger("lpmert")
-
-
 @dataclass(frozen=True)
 class Found:
     """The outcome of a heuristic: canonical weights [d], and its counts by name."""
@@ -382,7 +381,9 @@ class Run(Clock, Search):
         """Return these weights [d] if they lie in the region, else the best weights met inside, else any inside."""
         if self._problem.inside(self._problem.to_caller(weights)):
             return weights
-        logger.warning("the method left the region; the best weights that it met inside, or else any, are returned")
+        logger.warning(
+            "the method left the region; the result is the best weights it met inside, or any weights inside"
+        )
         if self.best is None or not self.best.any():  # the zero vector satisfies all limits, but decodes nothing
             return start_weights(self._task.canonical, None)
         return self.best

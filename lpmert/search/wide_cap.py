@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from math import inf, sqrt
 
 import numpy as np
@@ -46,16 +47,16 @@ def solve_beyond(
     cone = Cap(-centre, -cosine)  # the weights whose cosine is too low are those strictly inside
     _ = whole.canonical.interior  # raises where the other limits contradict each other
     best: Result | None = None
-    closed, counters = inf, {"pieces": 0, "nodes": 0}
-    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [centre]), (-inf, 1, [-centre])]
+    cutoff, closed, counters = inf, inf, {"pieces": 0, "nodes": 0}
+    serial = count()
+    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, next(serial), [row]) for row in (centre, -centre)]
     status = Status.OPTIMAL
-    while pieces and status.finished and pieces[0][0] < (inf if best is None else best.loss):
+    while pieces and status.finished and pieces[0][0] < cutoff:
         bound, _, rows = heapq.heappop(pieces)
         counters["pieces"] += 1
-        least = inf if best is None else best.loss
         try:
             problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=within(region, rows, whole.names))
-            found = search_below(problem, least, method, limits, seed)
+            found = search_below(problem, cutoff, method, limits, seed)
         except NoInsideError:
             continue
         status, bound = found.status, max(bound, found.bound)
@@ -63,16 +64,16 @@ def solve_beyond(
         if result is not None:
             counters["nodes"] += result.counters.get("nodes", 0)
             if not cone.contains(result.weights, strictly=True):
-                best = result
+                best, cutoff = result, result.loss
             elif status.finished:
                 cut = polyhedral_inside(cone, result.weights)
                 if cut is not None:
-                    for k, more in enumerate(outside(cut)):
-                        heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, [*rows, *more]))
+                    for normals in outside(cut):
+                        heapq.heappush(pieces, (bound, next(serial), [*rows, *normals]))
                     continue
         closed = min(closed, bound)
     if best is None:
-        raise LimitError("no weights within the cosine were met before the search ended; allow more time")
+        raise LimitError("no weights within the cosine were found before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
     if status.finished and lower == -inf:
         status = Status.HEURISTIC

@@ -176,8 +176,8 @@ def test_lattices_of_a_forged_state_are_looked_at_before_kernels_go_through_them
             lambda found: found["cones"][0]["numbers"].__setitem__(0, 10**6),
             lambda found: found["cones"][0].update(mixes=np.zeros((10_000, 3))),
             lambda found: found["cones"][0]["rays"].__setitem__((0, 0), np.nan),
-            lambda found: found["lattices"]["marks"][0].fill(0),
-            lambda found: found["lattices"]["count"].__setitem__(0, 10**6),
+            lambda found: found["lattices"][0]["marks"].fill(0),
+            lambda found: found["lattices"][0].update(count=10**6),
         ]
         for edit in edits:
             edited(kept, path, lambda state, edit=edit: edit(state["search"]))

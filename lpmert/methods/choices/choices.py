@@ -227,11 +227,6 @@ class ChoicesSearch(Search):
         self._core.aim(cost, self.loss.loss_of(cost))
 
     @property
-    def oracle_bound(self) -> int | None:
-        """See `Loss.oracle_bound`."""
-        return self.loss.oracle_bound
-
-    @property
     def work(self) -> int:
         """Work done since the search began."""
         return self._core.work
@@ -494,7 +489,7 @@ class SharedChoices(Combined):
 
     def _submit_nodes(self, nodes: Iterable[OpenNode]) -> None:
         self._queue.push(nodes)
-        self._queue.share(ChoicesTask(self._options, self._canonical, self._local.oracle_bound))
+        self._queue.share(ChoicesTask(self._options, self._canonical, self._local.loss.oracle_bound))
 
     def _take_answer(self) -> None:
         answer = self._queue.next_answer(self._unit_for)

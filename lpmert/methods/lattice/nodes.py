@@ -81,20 +81,16 @@ class Expander:
     """
 
     def __init__(self, problem: LatticeProblem, labels: int) -> None:
-        self._problem, self._labels = problem, labels
+        self.problem, self._labels = problem, labels
         self.longest = np.array([graph.links().largest_sums(np.abs(graph.features)) for graph in problem.exact_graphs])
         self._finders: PerThread[core.PathFinder] = PerThread()
 
-    def at_rays(self, rays: FloatArray) -> FloatArray:
-        """See `LatticeProblem.at_rays`."""
-        return self._problem.at_rays(rays)
-
     def whole(self, number: int) -> OpenLattice:
         """Return a lattice with all its links."""
-        graph = self._problem.graphs[number]
+        graph = self.problem.graphs[number]
         n_links = len(graph.sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
-        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
+        return OpenLattice(marks, n_links, self.problem.least_loss(number), 0.0)
 
     def view(
         self, number: int, before: OpenLattice, known: Paths, rays: FloatArray, mixes: FloatArray, link_work: int
@@ -111,7 +107,7 @@ class Expander:
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         if needed > _HOPELESS * link_work * before.count:
             return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
-        graph = self._problem.exact_graphs[number]
+        graph = self.problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
         n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
@@ -135,7 +131,7 @@ class Expander:
             chosen = np.zeros(len(graph.sources), dtype=np.bool_)
             chosen[left] = True
             marks = np.packbits(chosen)
-            least = max(least, self._problem.least_loss(number, left))
+            least = max(least, self.problem.least_loss(number, left))
             work += count
         part = OpenLattice(marks, count, least, needed)
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
@@ -149,7 +145,7 @@ def view_lattices(
     expander: Expander, before: list[Seen], rays: FloatArray, mixes: FloatArray, link_work: int
 ) -> list[View]:
     """Propagate some lattices in a cone of rays [d, d]; see `Expander.view`."""
-    views, rays = [], expander.at_rays(rays)
+    views, rays = [], expander.problem.at_rays(rays)
     for lattice in before:
         checkpoint()
         views.append(expander.view(*lattice, rays, mixes, link_work))
@@ -198,13 +194,13 @@ class Findings:
     """The knowledge of a search about all lattices: the paths that may win in some cone, and its counts.
 
     work: scores computed and labels compared. expanded: number of times that paths were listed; failed: number of times
-    that there were too many.
+    that there were too many. known: paths of each lattice that rule out others; these mappings are never changed.
     """
 
     def __init__(self, problem: LatticeProblem, expander: Expander) -> None:
         self._problem, self._longest = problem, expander.longest
         self.catalogue = Catalogue(problem)
-        self._known: list[Paths] = [{} for _ in problem.graphs]
+        self.known: list[Paths] = [{} for _ in problem.graphs]
         self.work = self.expanded = self.failed = 0
 
     def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
@@ -222,7 +218,7 @@ class Findings:
 
     def state(self) -> State:
         """Return the state for a checkpoint."""
-        known = [np.array(list(paths.values())) for paths in self._known]
+        known = [np.array(list(paths.values())) for paths in self.known]
         counts = [self.work, self.expanded, self.failed]
         return {"catalogue": self.catalogue.state(), "known": known, "counts": counts}
 
@@ -230,20 +226,16 @@ class Findings:
         """Continue from a state, before anything is found."""
         self.catalogue.restore(state["catalogue"])
         width = self.catalogue.features.shape[1]
-        for paths, known in zip(state["known"], self._known, strict=True):
+        for paths, known in zip(state["known"], self.known, strict=True):
             if len(paths):
                 rows = checked_array(paths, np.float64, (min(len(paths), MOST_KNOWN), width))
                 known.update((row.tobytes(), row) for row in rows)
         self.work, self.expanded, self.failed = state["counts"]
 
-    def known(self, number: int) -> Paths:
-        """Return the known paths of a lattice; the mapping is never changed."""
-        return self._known[number]
-
     def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
         """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
-        earlier = {key: row for key, row in self._known[number].items() if key not in view.best}
-        self._known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
+        earlier = {key: row for key, row in self.known[number].items() if key not in view.best}
+        self.known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
         self.work += view.work
         self.failed += view.crowded
         self.expanded += view.part is None
@@ -293,7 +285,7 @@ class Expansion:
             number = self._waiting.pop()
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
-            batch.append((number, lattice, self._findings.known(number)))
+            batch.append((number, lattice, self._findings.known[number]))
         self.out += 1
         return batch
 
@@ -341,12 +333,7 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
     place = {key: number for shared in (lists, lattices) for number, key in enumerate(shared)}
     return {
         "lists": [stored._asdict() for stored in lists.values()],
-        "lattices": {
-            "marks": [lattice.marks for lattice in lattices.values()],
-            "count": np.array([lattice.count for lattice in lattices.values()], dtype=np.int64),
-            "least": np.array([lattice.least for lattice in lattices.values()], dtype=np.int64),
-            "needed": np.array([lattice.needed for lattice in lattices.values()], dtype=np.float64),
-        },
+        "lattices": [vars(lattice) for lattice in lattices.values()],
         "cones": [
             {
                 **{name: value for name, value in cone._asdict().items() if name not in ("lists", "open")},
@@ -362,10 +349,9 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
 def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> list[Cone]:
     """Return the cones of a state, with shared lists and lattices; raises `ValueError` for invalid states."""
     lists = [catalogue.lists_of(stored) for stored in state["lists"]]
-    columns = (state["lattices"][name] for name in ("marks", "count", "least", "needed"))
     lattices = [
-        OpenLattice(marks, int(count), int(least), float(needed))
-        for marks, count, least, needed in zip(*columns, strict=True)
+        OpenLattice(stored["marks"], int(stored["count"]), int(stored["least"]), float(stored["needed"]))
+        for stored in state["lattices"]
     ]
     width = problem.canonical.n_features
     most = len(all_mixes(width))

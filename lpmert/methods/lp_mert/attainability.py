@@ -186,28 +186,28 @@ class Witnesses:
     def __init__(self, sizes: IntArray, most: int) -> None:
         self._sizes = sizes
         self._most = most
-        self._weights: list[FloatArray] = []
+        self.weights: list[FloatArray] = []
         self._selections = np.empty((len(sizes), min(most, _FIRST_CAPACITY)), dtype=np.int64)
         self._known: set[bytes] = set()
 
     def __len__(self) -> int:
-        return len(self._weights)
+        return len(self.weights)
 
     def add(self, weights: FloatArray, selection: IntArray) -> None:
         """Add weights that make the positions of this selection strictly best, unless the selection is known."""
-        count = len(self._weights)
+        count = len(self.weights)
         whole = selection.tobytes()
         if count >= self._most or whole in self._known:
             return
         if count == self._selections.shape[1]:
             self._selections = np.concatenate([self._selections, np.empty_like(self._selections)], axis=1)
         self._known.add(whole)
-        self._weights.append(weights.copy())
+        self.weights.append(weights.copy())
         self._selections[:, count] = selection
 
     def agreeing(self, lists: IntArray, positions: Sequence[int]) -> IntArray:
         """Return the numbers of the witnesses that make these choices, one position for each list."""
-        count = len(self._weights)
+        count = len(self.weights)
         if not len(lists):
             return np.arange(count)
         numbers = np.flatnonzero(self._selections[lists[0], :count] == positions[0])
@@ -216,10 +216,6 @@ class Witnesses:
                 break
             numbers = numbers[self._selections[s, numbers] == position]
         return numbers
-
-    def weights(self, number: int) -> FloatArray:
-        """Return the weights [d] of a witness."""
-        return self._weights[number]
 
     def attained(self, numbers: IntArray) -> NDArray[np.bool_]:
         """Return [S, longest list] whether any of these witnesses makes each choice."""

@@ -155,7 +155,8 @@ class BeamSearch(Search):
                 break
         if not dropped:
             return combinations
-        return Combinations(*(np.delete(column, dropped, axis=0) for column in combinations))
+        kept = np.delete(np.arange(len(combinations.scores)), dropped)
+        return Combinations(combinations.scores[kept], combinations.costs[kept], combinations.rows[kept])
 
 
 def among(rows: FloatArray) -> AttainabilityOracle:

@@ -27,6 +27,7 @@ from lpmert.methods.lp_mert.streams import (
     WarmStart,
     balanced_tree,
     by_length,
+    cost_at,
 )
 from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -138,7 +139,7 @@ class SavingTest:
         agreeing = self.witnesses.agreeing(lists, positions.tolist())
         if len(agreeing):
             self.counts["saved_by_witnesses"] += 1
-            known = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
+            known = WarmStart(len(lists), self.witnesses.weights[int(agreeing[-1])])
             return self._look_ahead(lists, Combination(cost, positions, known, least), agreeing)
         self.solved[len(lists)] += 1
         start = self._decide(lists, positions, None if halves is None else halves[0].start)
@@ -307,13 +308,10 @@ def fewest_candidates_first(
         while not stream.found and stream.bound < INFINITE_COST:
             stream.get_next_best()
             yield
-    slack = max(1, most - sum(_least(stream) for stream in streams))
+    cheapest = [cost_at(stream, 0) for stream in streams]
+    slack = max(1, most - sum(cheapest))
     weights = []
-    for stream, list_costs in zip(streams, costs, strict=True):
-        excess = list_costs[list_costs >= _least(stream)] - _least(stream)
+    for least, list_costs in zip(cheapest, costs, strict=True):
+        excess = list_costs[list_costs >= least] - least
         weights.append(float(np.exp(-_SHARPNESS * excess[excess < slack] / slack).sum()))
     return [streams[k] for k in np.argsort(weights, kind="stable").tolist()]
-
-
-def _least(stream: Stream) -> int:
-    return stream.found[0].cost if stream.found else stream.bound

@@ -163,7 +163,7 @@ class TwoHalves:
         """Return the cost of a cell; if a half has not found it yet, a bound if lazy, else less than any cost."""
         if not self._lazy and self._waiting(m, n) is not None:
             return -1
-        return _cost_at(self.left, m) + _cost_at(self.right, n)
+        return cost_at(self.left, m) + cost_at(self.right, n)
 
 
 Stream = OneList | TwoHalves
@@ -175,7 +175,8 @@ def combine(left: Combination, right: Combination) -> tuple[int, IntArray]:
     return left.cost + right.cost, np.concatenate([left.positions, right.positions])
 
 
-def _cost_at(stream: Stream, rank: int) -> int:
+def cost_at(stream: Stream, rank: int) -> int:
+    """Return the cost of the combination of this rank, or a lower bound if it has not been found yet."""
     return stream.found[rank].cost if rank < len(stream.found) else stream.bound
 
 
