@@ -258,9 +258,9 @@ class Portfolio(Combined):
         """Continue from the state; a search without a state of its own restarts from the incumbent."""
         if len(state["searches"]) > 1 and self._start_second is not None:
             self._add_second(self._start_second)
-        for search, kept in zip(self._searches, state["searches"], strict=True):
-            if kept:
-                search.restore(kept)
+        for search, stored in zip(self._searches, state["searches"], strict=True):
+            if stored:
+                search.restore(stored)
         self._balance = state["balance"]
         self._progress = [
             BoundProgress(effort, [(at, bound) for at, bound in marks]) for effort, marks in state["progress"]

@@ -46,15 +46,15 @@ def cheap_together(
     At random weights, a group looks more expensive than its optimum. The descents find weights at which some lists are
     cheap together.
     """
-    found = weights.copy()
-    for row in found:
+    ends = weights.copy()
+    for row in ends:
         checkpoint()
         lists = parts[int(rng.integers(len(parts)))]
         chosen = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
         part, columns = canonical.part(chosen)
         seed = int(rng.integers(1 << 32))
         row[columns] = descend(*part.lists, seed=seed, initial=row[columns], starts=1, budget=_BUDGET)[1]
-    return found
+    return ends
 
 
 CANDIDATES = 200
@@ -68,9 +68,9 @@ def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: in
     """Search these lists alone for a limited amount of work; best [D]: the incumbent of all lists."""
     part, columns = task.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
-    found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
-    upper = Incumbent(part.dearest, found, "")
-    for candidate in (found, initial):
+    descended = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
+    upper = Incumbent(part.dearest, descended, "")
+    for candidate in (descended, initial):
         # If there are ties, this is the highest cost that they allow, and weights close by attain it.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
     search = ChoicesSearch(task.options, part, upper)
@@ -442,15 +442,15 @@ class GroupedSearch(Combined):
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
         groups: list[Group] = []
-        for kept in state["groups"]:
-            groups.append(Group.from_state(kept, groups))
+        for stored in state["groups"]:
+            groups.append(Group.from_state(stored, groups))
         self._root = groups[-1]
         self._waiting.extend(groups[k] for k in state["waiting"])
         for k in state["open"]:
             self._open.append(groups[k])
-            kept = state["groups"][k]["search"]
-            groups[k].search = search = self._start_search(groups[k], Incumbent.from_state(kept))
-            search.restore(kept["search"])
+            stored = state["groups"][k]["search"]
+            groups[k].search = search = self._start_search(groups[k], Incumbent.from_state(stored))
+            search.restore(stored["search"])
         if state["sample"].size:
             self._sample[:, : self._sampled] = state["sample"]
         elif self._sampled or self._waiting or self._open or self._root.closed:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from lpmert.version import __version__
 
 logger = logging.getLogger("lpmert")
 
-FORM = "lpmert checkpoint 2"
+FORM = "lpmert checkpoint 3"
 
 _EVERY = 60.0
 """Seconds between two checkpoints."""
@@ -40,8 +40,6 @@ _STATE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Ar
 """Errors that arise from reading or resuming a state that no search has written."""
 
 _NO_SUCH = "holds no state of such a search, whatever its checksum says"
-
-T = TypeVar("T")
 
 State = Mapping[str, Any]
 """What a search needs to resume: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
@@ -66,11 +64,7 @@ class Checkpoint:
     identity: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
     state: State | None = None
-    _due: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Schedule the first checkpoint."""
-        self._due = time.monotonic() + _EVERY
+    _due: float = field(default_factory=lambda: time.monotonic() + _EVERY, init=False)
 
     def begin(self) -> None:
         """Read the state to resume from, if there is one.

@@ -239,12 +239,12 @@ class Driver(Watch):
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
             self._checkpoint.keep(search.saved, now=True)
-            found = search.incumbent
-            bound = None if bound is None else min(bound, found.cost)
+            incumbent = search.incumbent
+            bound = None if bound is None else min(bound, incumbent.cost)
             self.note(search, bound)
             counters, trace = search.counters(), tuple(self._trace)
-        known = self._method, self._seed, status, found.cost, found.weights, bound, trace
-        return Ending(*known, search.strict, counters, search.conclude, search.catalogue)
+        outcome = self._method, self._seed, status, incumbent.cost, incumbent.weights, bound, trace
+        return Ending(*outcome, search.strict, counters, search.conclude, search.catalogue)
 
     def blaming_checkpoint(self) -> AbstractContextManager[None]:
         """Attribute errors of a resumed search to its checkpoint, whose numbers are not all checked on reading.

@@ -78,12 +78,12 @@ class Evolution:
             drawn = self._moved_inside(drawn, self._inside)
         losses = np.array([self._loss(row) for row in drawn])
         draws.learn(losses)
-        found = int(losses.argmin())
-        loss = float(losses[found])
+        best = int(losses.argmin())
+        loss = float(losses[best])
         self._failed = 0 if loss < self._least else self._failed + draws.count
         self._least = min(self._least, loss)
-        self.offer(drawn[found], loss)
-        clock.keep(drawn[found], loss)
+        self.offer(drawn[best], loss)
+        clock.keep(drawn[best], loss)
         if self._failed >= _PATIENCE * self._space.dimension or draws.widest <= _SMALLEST:
             self.runs += 1
             self._draws, self._least, self._failed = None, inf, 0

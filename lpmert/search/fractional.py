@@ -115,10 +115,10 @@ class FractionSearch(Combined):
         self._zero_denominator = False
         self._start_inner()
 
-    def _start_inner(self, known: Incumbent | None = None) -> Search | None:
+    def _start_inner(self, first: Incumbent | None = None) -> Search | None:
         """Start the inner search for a selection with a sum below the goal, and return it; `None` if no lists are left.
 
-        known: its first incumbent.
+        first: its first incumbent.
         """
         if self._inner is not None:
             self._retire(self._inner)
@@ -132,13 +132,13 @@ class FractionSearch(Combined):
         costs, least = least_costs(raw, self._canonical.offsets)
         self._goal_cost = goal - more - least
         section = self._canonical.with_costs(costs)
-        if known is None:
+        if first is None:
             # Searches rely on the incumbent's cost being a multiple of the granularity, as those of selections are.
             cost = -(-self._goal_cost // section.granularity) * section.granularity
-            known = Incumbent(cost, self.incumbent.weights, self.incumbent.source)
-        self._examined_cost = known.cost
+            first = Incumbent(cost, self.incumbent.weights, self.incumbent.source)
+        self._examined_cost = first.cost
         self._counted["additive_searches"] += 1
-        self._inner = self._start(section, known) if section.n_lists else None
+        self._inner = self._start(section, first) if section.n_lists else None
         self._proves = self._proves and (self._inner is None or self._inner.lower_bound is not None)
         return self._inner
 
@@ -181,14 +181,14 @@ class FractionSearch(Combined):
             finally:  # a deadline may stop it in the middle of its slice
                 if inner.incumbent.cost < self._examined_cost:
                     self._examined_cost = inner.incumbent.cost
-                    self._look_at(inner.incumbent)
+                    self._try_weights(inner.incumbent)
             if not inner.finished:
                 return
         self._bound = self._bound_now
         found = 0 if inner is None else inner.incumbent.cost
         if found < self._goal_cost:
             if self._incumbent_loss == self._target:
-                self._look_at(self.incumbent if inner is None else inner.incumbent, _PERTURBATIONS)
+                self._try_weights(self.incumbent if inner is None else inner.incumbent, _PERTURBATIONS)
             if self._incumbent_loss < self._target:
                 self._start_target()
                 return
@@ -201,7 +201,7 @@ class FractionSearch(Combined):
         else:
             self._proved = True
 
-    def _look_at(self, found: Incumbent, tries: int = 1) -> None:
+    def _try_weights(self, found: Incumbent, tries: int = 1) -> None:
         """Make these weights, or weights close by, the incumbent if they attain a lower loss without a tie.
 
         Hypotheses that cost the same in the inner search, and may be tied there, can differ in their fractions.

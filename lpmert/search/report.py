@@ -175,13 +175,13 @@ def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tupl
     labels = problem.canonical.labels if problem.canonical.additive else ()
     first = len(rows) - len(labels)
     lists = np.arange(len(rows))
-    found = []
+    limiting = []
     for k, label in enumerate(labels):
         beyond = rows.copy()
         beyond[first + k] = optimizer.offsets[first + k] + 1
         if optimizer.solve((lists, beyond)).attainable:
-            found.append(label)
-    return tuple(found)
+            limiting.append(label)
+    return tuple(limiting)
 
 
 def _halved(weights: FloatArray) -> CallerWeights:

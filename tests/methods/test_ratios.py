@@ -513,7 +513,7 @@ def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypat
 
 
 def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FractionSearch, "_look_at", lambda *_: None)
+    monkeypatch.setattr(FractionSearch, "_try_weights", lambda *_: None)
     open_ends = 0
     for seed in range(60):
         nbest, totals = zeros(seed)

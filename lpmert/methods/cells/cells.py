@@ -158,9 +158,8 @@ class Cells(Method):
 class CellsSearch(Combined):
     """A resumable branch and bound over the weight space of a problem in canonical form.
 
-    A short search explores nodes in the calling process. A long one submits units: batches of nodes that workers
-    explore, each with the incumbent at the time of its submission. So the result does not depend on the number of
-    workers.
+    A short search explores nodes in the calling process; a long one submits batches of nodes to workers, by way of the
+    node queue.
 
     roots: cones that the search is restricted to, by default all of the weight space; either rays [d, d], or nodes with
     the hypotheses that may win there (`Fields`). Closing a node in exact arithmetic may look beyond the roots, and
@@ -193,9 +192,10 @@ class CellsSearch(Combined):
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._loss.row_work,
         )
-        self._counts: Counter[str] = Counter()
+        self._unit_counts: Counter[str] = Counter()
         self._exact_leaves = 0
-        self._stalled = self._floor = 0
+        self._stalled = 0
+        self._floor = 0  # a lower bound that another search has proved
         self._may_search_selections = roots is None
         self._selection_search: ChoicesSearch | None = None
         self._reset_nodes(roots is None and settings.boxed(canonical), roots)
@@ -222,12 +222,12 @@ class CellsSearch(Combined):
 
     @property
     def _searches(self) -> Sequence[Search]:
-        found = [None if self._closing is None else self._closing[0], self._selection_search]
-        return [search for search in found if search is not None]
+        searches = [None if self._closing is None else self._closing[0], self._selection_search]
+        return [search for search in searches if search is not None]
 
     @property
     def effort(self) -> float:
-        return self._count["work"] / _SLICE + super().effort
+        return self._counts["work"] / _SLICE + super().effort
 
     @property
     def oracle_bound(self) -> int | None:
@@ -249,7 +249,7 @@ class CellsSearch(Combined):
 
     @property
     def nodes(self) -> int:
-        return self._count["nodes"] + super().nodes
+        return self._counts["nodes"] + super().nodes
 
     @property
     def open_nodes(self) -> int:
@@ -257,13 +257,13 @@ class CellsSearch(Combined):
 
     @property
     def lps(self) -> int:
-        return self._count["leaf_lps"] + self._counted["lps"]
+        return self._counts["leaf_lps"] + self._counted["lps"]
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "conflicting": self._count["conflicting"] + self._counted["conflicting"],
-            "leaves": self._count["leaves"] + self._counted["leaves"],
+            "conflicting": self._counts["conflicting"] + self._counted["conflicting"],
+            "leaves": self._counts["leaves"] + self._counted["leaves"],
             "lps": self.lps,
             "exact_leaves": self._exact_leaves + self._counted["exact_leaves"],
         }
@@ -288,7 +288,7 @@ class CellsSearch(Combined):
             "roots": len(self._roots),
             "nodes": [node._asdict() for node in nodes],
             "boxed": self._task.boxed,
-            "counts": dict(self._count),
+            "counts": dict(self._counts),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -298,7 +298,7 @@ class CellsSearch(Combined):
         while len(self._roots) > state["roots"]:
             self._roots.skip()
         self._queue.push(OpenNode(**node) for node in state["nodes"])
-        self._counts = Counter(state["counts"])
+        self._unit_counts = Counter(state["counts"])
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
         """Return the roots that cover the weight space, as `NodeSearch.load_root` takes them.
@@ -325,7 +325,7 @@ class CellsSearch(Combined):
 
     def _propagate_root(self) -> None:
         """Propagate the next root, and push it to the node queue unless it is closed."""
-        if not self._count["nodes"]:
+        if not self._counts["nodes"]:
             checkpoint(_ROOT * self._loss.lists.rows.nbytes)
         self._merge(self._roots.next(self.incumbent))
 
@@ -352,7 +352,7 @@ class CellsSearch(Combined):
     def _merge(self, answer: Answer) -> None:
         """Merge the incumbent, the counts and the open nodes of a unit into the search."""
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        self._counts.update(answer.counts)
+        self._unit_counts.update(answer.counts)
         nodes = answer.nodes
         if answer.hard:
             self._awaiting_exact.append(nodes.pop())
@@ -372,15 +372,16 @@ class CellsSearch(Combined):
         In a long search, the dual bound rises faster if units explore only the nodes with the least bounds.
         """
         n_features = self._canonical.n_features
-        short = n_features <= _TO_THE_END or self._count["looked_at"] * n_features < _SHORT
+        short = n_features <= _TO_THE_END or self._counts["looked_at"] * n_features < _SHORT
         if not self._task.boxed or short or self._queue.nbytes >= _QUEUE_BYTES:
             return None
         least = min(node.bound for node in nodes)
         return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     @property
-    def _count(self) -> Counter[str]:
-        return self._nodes.counts + self._counts
+    def _counts(self) -> Counter[str]:
+        """Counts of this process and of all answered units."""
+        return self._nodes.counts + self._unit_counts
 
     def _is_cut_off(self, bound: int) -> bool:
         """Whether a node of this bound cannot contain weights better than the incumbent."""
@@ -409,8 +410,8 @@ class CellsSearch(Combined):
         part = None
         if enclosing is not None:
             normals, wider_root = enclosing
-            survivors, found = self._nodes.propagated(wider_root, self.incumbent.cost)
-            self.incumbent.improve(*found, "C")
+            survivors, best = self._nodes.propagated(wider_root, self.incumbent.cost)
+            self.incumbent.improve(*best, "C")
             if survivors is None:
                 return None
             part = survivors, normals
@@ -436,7 +437,7 @@ class CellsSearch(Combined):
         self._closing_turns += 1
         if not search.finished:
             search.advance()
-        self._take_found(search, fixed)
+        self._take_incumbent(search, fixed)
         if search.finished:
             self._retire(search)
             self._closing, unsettled = None, search.unsettled
@@ -450,15 +451,15 @@ class CellsSearch(Combined):
         if self._may_search_selections and self.counters()["exact_leaves"] > _MANY_CLOSINGS:
             self._search_selections()
 
-    def _take_found(self, search: Search, fixed: int) -> None:
+    def _take_incumbent(self, search: Search, fixed: int) -> None:
         """Take the incumbent of a closing search if doubles attain its cost; if not, that cost is unsettled."""
         if search.incumbent.cost + fixed < self.incumbent.cost:
-            found = search.incumbent.weights
-            cost = self._loss.attained(found, search.incumbent.cost + fixed)
+            weights = search.incumbent.weights
+            cost = self._loss.attained(weights, search.incumbent.cost + fixed)
             if cost is None:
                 self._leave_unsettled(search.incumbent.cost + fixed)
             else:
-                self.incumbent.improve(cost, found, "X")
+                self.incumbent.improve(cost, weights, "X")
 
     def _search_selections(self) -> None:
         """Advance a search over the selections of all lists by a slice, and take its incumbent and bound."""
@@ -468,7 +469,7 @@ class CellsSearch(Combined):
         search = self._selection_search
         search.incumbent.improve(self.incumbent.cost, self.incumbent.weights, "")
         search.advance()
-        self._take_found(search, 0)
+        self._take_incumbent(search, 0)
         self._floor = max(self._floor, search.lower_bound)
         if self._floor >= self.incumbent.cost:
             self._unsettled = None
@@ -482,7 +483,7 @@ class CellsSearch(Combined):
         if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        box_nodes, closings = self._count["nodes"], self._stalled + self._counted["exact_leaves"]
+        box_nodes, closings = self._counts["nodes"], self._stalled + self._counted["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
         return self.nodes - box_nodes + _CLOSING_NODES * closings > share * box_nodes + _PATIENCE
@@ -492,6 +493,6 @@ class CellsSearch(Combined):
         if self._closing is not None:
             self._counted.update(self._closing[0].counters())
         self._floor = self.lower_bound
-        self._counts = self._count
+        self._unit_counts = self._counts
         self._unsettled = None
         self._reset_nodes(boxed=False)

@@ -415,8 +415,8 @@ def explore(
 
 def _answer(search: NodeSearch) -> Answer:
     """Return the incumbent, the counts and the open nodes of a search, and remove its nodes."""
-    counts, hard, found = search.counts, search.hard, search.found()
-    return Answer(search.take_all(), *found, "C", None, counts, hard=hard)
+    counts, hard, incumbent = search.counts, search.hard, search.found()
+    return Answer(search.take_all(), *incumbent, "C", None, counts, hard=hard)
 
 
 class Roots:

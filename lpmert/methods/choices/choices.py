@@ -184,8 +184,8 @@ class RatioLoss(Loss):
         return self.canonical.cost_of_loss(float(loss))
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        found = self.canonical.attained_cost(CanonicalWeights(weights))
-        return cost if found is not None and found <= cost else None
+        attained = self.canonical.attained_cost(CanonicalWeights(weights))
+        return cost if attained is not None and attained <= cost else None
 
 
 def loss_for(canonical: Canonical, weights: FloatArray, oracle_bound: int | None = None, *, tight: bool = True) -> Loss:
@@ -391,9 +391,9 @@ def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: 
             search.search_for(max(1, budget - search.work))
         if not search.done:
             left = search.export_nodes() + left
-    found = search.incumbent
+    best = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, search.work)
+    return Answer(left, best.cost, best.weights, best.source, search.unsettled, counts, search.work)
 
 
 class SharedChoices(Combined):

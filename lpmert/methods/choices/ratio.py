@@ -166,16 +166,16 @@ class _Pieces:
         low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
         if (low > high).any():
             return core.INFINITE_COST  # no selection has such a total length
-        found = -1
+        highest = -1
         for trial in range(_TANGENTS):
             at = np.clip(at, low, high)
             constant, slopes = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at)
             if constant == math.inf:
                 return core.INFINITE_COST
             best, sums = self._over_multipliers(constant, slopes, first, last)
-            found = max(found, best)
+            highest = max(highest, best)
             at = at + 2.0 / (trial + 2.0) * (sums - at)
-        return found
+        return highest
 
     def _over_multipliers(
         self, constant: float, slopes: FloatArray, first: float, last: float

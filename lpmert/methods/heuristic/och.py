@@ -207,11 +207,11 @@ class _Search(Run):
         starts = [weights for weights in starts if problem.canonical.loss_at(weights) < inf]
         starts += [] if starts else [CanonicalWeights(1.0 / search.spread if start is None else start)]
         restarts = Restarts(DESCENTS[method.directions], method.restarts, method.stopping, walk_share=0.0)
-        found = restarts.run(search, starts, rng, clock)
-        found.sort(key=lambda item: item[0])
-        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
-        chosen = self._selected(problem, [weights for _, weights in found], rng)
-        return Found(found[chosen][1], {"starts": len(found), "line_searches": clock.steps})
+        local = restarts.run(search, starts, rng, clock)
+        local.sort(key=lambda item: item[0])
+        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in local]
+        chosen = self._selected(problem, [weights for _, weights in local], rng)
+        return Found(local[chosen][1], {"starts": len(local), "line_searches": clock.steps})
 
     def _selected(self, problem: Problem, optima: list[FloatArray], rng: np.random.Generator) -> int:
         """Return the index of the local optimum [d] to decode with next; the optima come best first."""

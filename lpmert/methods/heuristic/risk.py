@@ -327,12 +327,12 @@ def _layers(nodes: IntArray, links: IntArray, others: IntArray, height: IntArray
     order = np.lexsort((nodes, height[nodes]))
     nodes, links, others = nodes[order], links[order], others[order]
     cuts = np.flatnonzero(np.diff(height[nodes])) + 1
-    found = []
+    layers = []
     columns = (np.split(column, cuts) for column in (nodes, links, others))
     for of_node, of_link, of_other in zip(*columns, strict=True):
         begins = np.flatnonzero(np.diff(of_node, prepend=-1))
-        found.append(_Layer(of_node[begins], of_link, begins, of_other))
-    return found
+        layers.append(_Layer(of_node[begins], of_link, begins, of_other))
+    return layers
 
 
 class AllPaths:

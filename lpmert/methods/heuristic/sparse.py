@@ -412,16 +412,16 @@ def try_each(
     from scipy.sparse import csr_array
 
     losses = search.lists.losses
-    gains, helped = [], []
+    gains, benefiting = [], []
     for feature in features.tolist():
         if expired():
             break
         weight = search.best_weight(feature, smoothing)
         visited, rows = search.choices_at(feature, weight)
         gains.append(search.loss - search.loss_with(visited, rows))
-        helped.append(visited[losses[rows] < losses[search.chosen[visited]]])
-    starts = np.cumsum([0, *map(len, helped)])
-    columns = np.concatenate([*helped, np.empty(0, dtype=np.int64)])
+        benefiting.append(visited[losses[rows] < losses[search.chosen[visited]]])
+    starts = np.cumsum([0, *map(len, benefiting)])
+    columns = np.concatenate([*benefiting, np.empty(0, dtype=np.int64)])
     shape = len(gains), len(search.chosen)
     benefits = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
     return Candidates(features[: len(gains)], np.array(gains), benefits)

@@ -382,10 +382,10 @@ def _stakes(scores: FloatArray, best: IntArray, scale: FloatArray) -> FloatArray
     point between the rays where the winners tie. scores [n, D] are divided by scale [D].
     """
     top = np.take_along_axis(scores, best, axis=0)
-    found = np.zeros((len(scale), len(scale)))
+    stakes = np.zeros((len(scale), len(scale)))
     for p, winners in enumerate(best.T):
         gain = (top[:, p, None] - scores[best, p]) / scale[p]  # of the winner at ray p over the one at each other
         other = (top - scores[winners]) / scale
         both = (gain > 0.0) & (other > 0.0)
-        found[p] = np.where(both, gain * other / np.where(both, gain + other, 1.0), 0.0).sum(axis=0)
-    return found
+        stakes[p] = np.where(both, gain * other / np.where(both, gain + other, 1.0), 0.0).sum(axis=0)
+    return stakes

@@ -120,9 +120,9 @@ class BeamSearch(Search):
             left = yield from self._combined(first, middle)
             right = yield from self._combined(middle, last)
             left, right = (yield from self._tested(left)), (yield from self._tested(right))
-            found = best_of_pairs(left, right, self._beam)
-            self._counts["pruned"] += len(left.scores) * len(right.scores) - len(found.scores)
-            return found
+            pairs = best_of_pairs(left, right, self._beam)
+            self._counts["pruned"] += len(left.scores) * len(right.scores) - len(pairs.scores)
+            return pairs
         begin, end = self._lists.offsets[first : first + 2].tolist()
         best = begin + np.argsort(-self._scores[begin:end], kind="stable")
         self._counts["pruned"] += max(0, end - begin - self._beam)
@@ -142,15 +142,15 @@ class BeamSearch(Search):
                 break
             test = test or among(combinations.rows)
             self._counts["lps"] += 1
-            found = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
+            witness = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
             yield
-            if found is None or found.weights is None:
+            if witness is None or witness.weights is None:
                 dropped.append(k)
                 continue
             self._counts["attained"] += 1
-            cost, clear = self._native.decode_clearly(found.weights, self._selection)
+            cost, clear = self._native.decode_clearly(witness.weights, self._selection)
             if clear:
-                self.incumbent.improve(cost, found.weights, "B")
+                self.incumbent.improve(cost, witness.weights, "B")
             if is_root:
                 break
         if not dropped:

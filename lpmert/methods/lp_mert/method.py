@@ -164,21 +164,21 @@ class SavingTest:
     def _below_cutoff(self, least: IntArray) -> bool:
         return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
 
-    def _look_ahead(self, lists: IntArray, found: Combination, agreeing: IntArray | None) -> Combination | None:
+    def _look_ahead(self, lists: IntArray, combination: Combination, agreeing: IntArray | None) -> Combination | None:
         """Raise the first position of every other list to one attainable with the combination.
 
         agreeing: known witnesses of the combination; `None`: only the last witness is one. Returns `None` if the
         combination is cut off.
         """
         if not self._looks_ahead or len(lists) == len(self._all_lists):
-            return found
-        least = found.least
+            return combination
+        least = combination.least
         attained = self._choices_of_last_witness() if agreeing is None else self.witnesses.attained(agreeing)
         for s in np.setdiff1d(self._all_lists, lists).tolist():
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
                 self.counts["lps_ahead"] += 1
-                if self._decide(longer, np.append(found.positions, least[s]), found.start) is not None:
+                if self._decide(longer, np.append(combination.positions, least[s]), combination.start) is not None:
                     attained |= self._choices_of_last_witness()
                     break
                 least[s] += 1
@@ -186,12 +186,12 @@ class SavingTest:
                     return None
         self._since_dive = (self._since_dive + 1) % _DIVE_EVERY
         if self._since_dive == 0:
-            self._dive(lists, found)
-        return found
+            self._dive(lists, combination)
+        return combination
 
-    def _dive(self, lists: IntArray, found: Combination) -> None:
+    def _dive(self, lists: IntArray, combination: Combination) -> None:
         """Complete a combination greedily, the most expensive list first, to improve the incumbent."""
-        least, positions, near = found.least.copy(), found.positions, found.start
+        least, positions, near = combination.least.copy(), combination.positions, combination.start
         rest = np.setdiff1d(self._all_lists, lists).tolist()
         rest.sort(key=lambda s: int(self.costs[s, least[s]]))
         while rest:
