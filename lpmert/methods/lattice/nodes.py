@@ -170,8 +170,13 @@ _SPLIT_WORK = 50_000
 _MORE_WORK = 8
 """Factor on the work for each link when lattices are propagated again."""
 
+COMPARISONS = 40
+"""Most comparisons of partial paths for each link of a lattice; a lattice that needs more stays open, and the cone is
+branched.
+"""
+
 _EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
-"""Depth from which the work for each link doubles with every second branching, and the most doublings."""
+"""Depth from which that limit doubles with every second branching, and the most doublings."""
 
 
 class Cone(NamedTuple):
@@ -252,7 +257,7 @@ class Expansion:
     units in flight.
     """
 
-    def __init__(self, findings: Findings, cone: Cone, comparisons: int) -> None:
+    def __init__(self, findings: Findings, cone: Cone) -> None:
         self._findings, self.cone = findings, cone
         self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.middle: FloatArray | None = middle
@@ -262,7 +267,7 @@ class Expansion:
         self._found: dict[int, IntArray] = {}
         self._scores = [(scores, self.lists.ends[1:])]
         self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
-        self.link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        self.link_work = COMPARISONS << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
         self._may_retry = True
         if self.complete:
             self._conclude()

@@ -47,11 +47,6 @@ _LOCAL_WORK = 60_000_000
 LABELS = 200_000
 """Most partial paths of a lattice in a cone."""
 
-COMPARISONS = 40
-"""Most comparisons of partial paths for each link of a lattice; a lattice that needs more stays open, and the cone is
-branched. From depth ten on, the limit doubles with every second branching.
-"""
-
 Start = Callable[[Canonical, Incumbent, list[FloatArray]], Search]
 """Starts the search of N-best lists in some cones, from an incumbent."""
 
@@ -252,7 +247,7 @@ class LatticeSearch(Combined):
 
     def _expand_cone(self, cone: Cone) -> None:
         """Start to expand the cone with the least bound; listed paths are propagated at once."""
-        expansion = Expansion(self._findings, cone, COMPARISONS)
+        expansion = Expansion(self._findings, cone)
         self._expansions.append(expansion)
         heapq.heappop(self._queue)
         self._n_cones += 1
