@@ -118,10 +118,10 @@ class Cells(Method):
         least=0,
     )
     conflict_lists: int = option(
-        4000, "most open lists of a node for conflicts of pairs to raise its bound; 0 for no conflicts", least=0
+        4000, "conflicts of pairs raise the bounds of nodes with at most this many open lists; 0 for none", least=0
     )
     stalled_splits: int = option(
-        4, "divisions in a row, per feature, with little progress before a node goes there", least=0
+        4, "divisions in a row, per feature, with little progress before a node goes to that search", least=0
     )
     shape: str = option(
         "auto",
