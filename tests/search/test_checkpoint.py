@@ -110,7 +110,7 @@ def test_damaged_files_are_refused(data: st.DataObject, kept: Path, tmp_path: Pa
 
 def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
     path = tmp_path / "other"
-    for content in (b"", b"{}", b"PK" + bytes(100), kept.read_bytes().replace(b"checkpoint 2", b"checkpoint 1", 1)):
+    for content in (b"", b"{}", b"PK" + bytes(100), kept.read_bytes().replace(b"checkpoint 3", b"checkpoint 2", 1)):
         path.write_bytes(content)
         with pytest.raises(DataError, match=rf"^{path}: is no checkpoint of this version; remove it, or name another$"):
             cut_off("cells", path, resume=True)
