@@ -1,4 +1,4 @@
-"""`minimize`, `check`, `evaluate` and `certify`, and what callers pass to them, checked."""
+"""The entry points `minimize`, `check`, `evaluate` and `certify`, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -65,52 +65,53 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists or lattices, and prove that no weights do better.
 
-    Limits never raise, nor does Ctrl-C once the search runs: the result then holds the best weights so far and a valid
-    bound.
+    Limits never raise, and neither does Ctrl-C once the search is running: the result then holds the best weights so
+    far and a valid bound.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists; or lattices, where all paths count.
+        The N-best lists, or lattices, of which every path is a hypothesis.
     metric : str or Metric, optional
-        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`; by default
-        chosen by the names of the statistics, or "loss" where there is one. For lattices a metric on texts: "wer" (by
-        default), "cer" or "ter", or its settings.
+        How summed statistics become a loss: a name, `module:Class`, or an object of `lpmert.metrics`. By default the
+        names of the statistics decide; a single column is a loss. For lattices a metric on texts: "wer" (the default),
+        "cer", "ter", or an object with its settings.
     method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
-        Where the search starts: one number for each feature, by name or in order, or a file of weights. Unless others
-        are better, they are the result, up to their scale; methods that choose their result by another objective, such
-        as "likelihood", only start from them.
+        Where the search starts: one number per feature, by name or in order, or a file of weights. They are returned,
+        up to their scale, unless better ones are found. Methods with another objective, such as "likelihood", only
+        start from them.
     ties : {"first", "best", "worst"}
-        Which of several hypotheses with identical features represents them.
+        Which hypothesis of a list represents all that have identical features: the first, or that with the least or
+        the greatest loss.
     region : Region, optional
         Where the weights may lie; everywhere by default.
     time_limit : float, optional
-        Seconds for everything but loading modules.
+        Seconds for everything except loading modules.
     node_limit : int, optional
-        Most search nodes.
+        Maximum number of search nodes.
     gap : float, optional
         Relative gap between loss and bound at which to stop, from 0 to 1: 0.05 for 5 %.
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
-        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths of
-        what is free. A search ends before the limit with its best weights and their bound; `DataError` is raised where
-        not even the lists fit.
+        Maximum memory of the process in bytes, see docs/scale.md; by default its memory at the start plus nine tenths
+        of what is free. The search stops before the limit and returns its best weights and their bound; `DataError` is
+        raised if not even the lists fit.
     jobs : int
-        Workers for long searches; their number changes only the time. docs/scale.md says which methods use them.
+        Number of workers for long searches; it changes only the time. docs/scale.md says which methods use them.
     backend : str
         The workers: "threads", or "dask://HOST:PORT" for all workers of a Dask cluster (needs `lpmert[dask]`).
     seed : int
-        Seed for everything random.
+        Random seed.
     callback : callable, optional
-        Gets a `Progress` some ten times a second, and stops the search by a true answer.
+        Called with a `Progress` about ten times a second; a true return value stops the search.
     checkpoint : str or Path, optional
         File in which exact methods (on lattices `auto` and `cells`) save the state of the search, every minute and at
         the end.
     resume : bool
-        Continue from that file if it exists. Unless this is set, it must not exist.
+        Continue from the checkpoint if the file exists. The file must not exist unless `resume` is set.
 
     Returns
     -------
@@ -120,13 +121,15 @@ def minimize(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        If an argument, or a checkpoint of other data or settings, cannot be used; the message names it and the remedy.
+        If an argument cannot be used, or the checkpoint belongs to other data or settings; the message names the
+        remedy.
 
     Notes
     -----
-    "Proved" means: every other choice of hypotheses was ruled out by comparisons that clear a bound on their rounding
-    errors, or by exact arithmetic. The problem is that of Och, Minimum Error Rate Training in Statistical Machine
-    Translation, ACL 2003, and of Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
+    "Proved" means that every choice of hypotheses with a lower loss was ruled out, by comparisons that exceed a bound
+    on their rounding errors or by exact arithmetic. The problem is that of Och, Minimum Error Rate Training in
+    Statistical Machine Translation, ACL 2003, and of Galley and Quirk, Optimal Search for Minimum Error Rate Training,
+    EMNLP 2011.
 
     Examples
     --------
@@ -154,8 +157,8 @@ def minimize(
             raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
         with many_searches(limits, backend, jobs) as (deadline, _):
             convex = replace(region, cosine=None, around=None)
-            whole = list_problem(nbest, metric, ties, convex, "a cosine below 0 needs")
-            return warned(solve_beyond(solver, whole, region.of(whole.names), limits, seed, deadline))
+            relaxed = list_problem(nbest, metric, ties, convex, "a cosine below 0 needs")
+            return warned(solve_beyond(solver, relaxed, region.of(relaxed.names), limits, seed, deadline))
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
@@ -182,21 +185,21 @@ def check(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Check:
-    """Return what weights cost, and how far that is from the least loss or its bound.
+    """Evaluate weights, and search for the optimum, starting from them, to tell how far they are from it.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists; or lattices, where all paths count.
+        The N-best lists, or lattices, of which every path is a hypothesis.
     weights : mapping or sequence of numbers, Result, str or Path
-        The weights to check, by name, in the order of the features, or in a file; the search starts from them.
+        The weights to check: one number per feature, by name or in order, or a file of weights.
     metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, backend, seed, callback
         As for `minimize`.
 
     Returns
     -------
     Check
-        What the weights cost, and the result of the search.
+        The loss of the weights, and the result of the search.
 
     Raises
     ------
@@ -215,11 +218,11 @@ def check(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
     problem, started = _problem_within(limits, nbest, metric, ties, region)
-    given = problem.checked_weights(given_weights(weights, "weights"))
-    evaluation = evaluated(problem, given)
+    vector = problem.checked_weights(given_weights(weights, "weights"))
+    evaluation = evaluated(problem, vector)
     with using_workers(backend, jobs):
-        optimum = warned(solve(solver, problem, limits, callback, seed, given, started))
-    return Check(weights=given, names=nbest.names, optimum=optimum, **figures_of(evaluation, Check))
+        optimum = warned(solve(solver, problem, limits, callback, seed, vector, started))
+    return Check(weights=vector, names=nbest.names, optimum=optimum, **figures_of(evaluation, Check))
 
 
 def evaluate(
@@ -230,14 +233,14 @@ def evaluate(
     ties: str = "first",
     region: Region | None = None,
 ) -> Evaluation:
-    """Return what weights cost, with ties found and broken in exact arithmetic, without a search.
+    """Decode with weights and return their loss, without a search; ties are found and broken in exact arithmetic.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists; or lattices, where all paths count.
+        The N-best lists, or lattices, of which every path is a hypothesis.
     weights : mapping or sequence of numbers, Result, str or Path
-        One number for each feature, by name or in order, or a file of weights.
+        One number per feature, by name or in order, or a file of weights.
     metric, ties, region
         As for `minimize`.
 
@@ -277,7 +280,7 @@ def certify(
     memory_limit: int | None = None,
     on_stage: Callable[[str, int, int | None], object] | None = None,
 ) -> None:
-    """Write a proof, for `verify`, that no weights do better than the optimum that `minimize` found.
+    """Write a certificate that no weights do better than the optimum that `minimize` proved, for `verify` to check.
 
     Parameters
     ----------
@@ -286,35 +289,35 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run. The metric is a sum, a fraction of sums, BLEU or chrF; the region has no cosine.
+        Those of the run. The metric must be a sum, a fraction of sums, BLEU or chrF; the region must have no cosine.
     at_most : int, optional
-        For a result of `best_subsets`: how many weights may be other than 0. There is a proof for each set of so many
-        features; the region may hold signs and zeros, and ties count at their worst.
+        For a result of `best_subsets`: the maximum number of nonzero weights. The certificate has a proof for each set
+        of so many features. The region may only hold signs and zeros, and ties count at their worst.
     budget, second : {name: number}, and array [M], optional
-        For a result of `within_budget`: what the second sum is at most, and its numbers unless the name is that of a
-        feature or statistic.
+        For a result of `within_budget`: the limit of the second sum, and its number for each hypothesis unless the
+        name is that of a feature or statistic.
     time_limit : float, optional
-        Seconds.
+        Seconds for everything.
     memory_limit : int, optional
-        Bytes that the process may hold, as for `minimize`.
+        Maximum memory of the process in bytes, as for `minimize`.
     on_stage : callable, optional
-        Gets a stage, how much of it is done, and the whole, `None` where unknown.
+        Called with the name of a stage, how many of its parts are done, and their number, `None` if unknown.
 
     Raises
     ------
     MethodError
-        Where there is nothing to certify.
+        If there is nothing to certify.
     DataError
-        If `result` is no result, the file cannot be written, or the memory is too small for the lists.
+        If `result` is not a `Result`, the file cannot be written, or the memory is too small for the lists.
     CertificateError
-        Where lattices are too large for exact arithmetic.
+        If lattices are too large for exact arithmetic.
     LimitError
-        If a limit ended the work, or the time is far too short for lattices; there is no certificate then.
+        If a limit ended the work, or the time limit is far too short for the lattices; no certificate is written then.
 
     Notes
     -----
-    The proof needs a search of its own, which may take much longer than that for the weights. `proofs/certificates.md`
-    describes the file.
+    The proof needs a search of its own, which may take much longer than the search for the weights.
+    `proofs/certificates.md` describes the file.
 
     Examples
     --------
@@ -329,13 +332,13 @@ def certify(
 
     refuse_cosine(checked_region(region))
     checked_limits(time_limit, None, None, None, memory_limit)
-    own: dict[str, Any] = {"at_most": 0 if at_most is None else whole_number(at_most, "at_most", 1), "second": second}
-    own["budget"] = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}
-    if own["at_most"] or own["budget"]:
-        if own["at_most"] and own["budget"]:
+    size = 0 if at_most is None else whole_number(at_most, "at_most", 1)
+    budgets = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}
+    if size or budgets:
+        if size and budgets:
             raise MethodError("at_most and budget cannot be combined; give one of them")
         _refuse_lattices(nbest, "certificates with at_most or budget need")
-    told = on_stage or (lambda *_: None)
+    report = on_stage or (lambda *_: None)
 
     with (
         limited(time_limit, memory_limit, lambda why: f"no certificate written: {why}") as allowance,
@@ -344,31 +347,40 @@ def certify(
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
             write_certificate(
-                path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told, **own
+                path,
+                nbest,
+                result,
+                metric=metric,
+                ties=ties,
+                region=problem.region,
+                on_stage=report,
+                at_most=size,
+                budget=budgets,
+                second=second,
             )
         elif not isinstance(problem, Problem):
-            write_certificate_of_graphs(path, problem, result, on_stage=told)
+            write_certificate_of_graphs(path, problem, result, on_stage=report)
 
 
 def _problem_within(
     limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
 ) -> tuple[Problem | LatticeProblem, float]:
-    """Return the problem, made within the limits of time and memory, and when that began."""
+    """Build the problem within the limits of time and memory; return it and the time at which that began."""
     allowance = Allowance(limits.memory_limit)
     with allowance.enforced_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         return problem_of(data, metric, ties, region), deadline.started
 
 
 def evaluated(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
-    """Return what weights cost, whether they lie in the region, and the loss as rates."""
-    given = problem.checked_weights(weights)
-    if not given.any():
+    """Return the evaluation of weights, with whether they lie in the region and the loss as rates."""
+    vector = problem.checked_weights(weights)
+    if not vector.any():
         logging.getLogger(WARNINGS).warning("warning: %s", ALL_ZERO.message)
-    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
+    return replace(found := problem.evaluate(vector), inside=problem.inside(vector), rates=problem.rates(found.loss))
 
 
 def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
-    """Return the problem on lists or lattices, with all arguments checked."""
+    """Check the arguments, and return the problem on lists or lattices."""
     if not isinstance(data, WordGraphs):
         return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
     metric = metric or "loss"
@@ -378,18 +390,18 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
         raise MethodError(
             f"ties={quoted(ties)} is for N-best lists; of paths with the same features the first one counts"
         )
-    # Callers have the default "loss", which stands for "wer" where links have no losses.
+    # "loss" is the default of some callers; it means "wer" if links have no losses.
     return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, checked_region(region))
 
 
 def _refuse_lattices(data: object, what: str) -> None:
-    """Raise `MethodError` for lattices, which says what is of lists."""
+    """Raise `MethodError` for lattices; what: the beginning of the message, such as "budgets need"."""
     if isinstance(data, WordGraphs):
         raise MethodError(f"{what} N-best lists; make some with lpmert.n_best")
 
 
 def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
-    """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
+    """Return the problem on lists; raises `MethodError` for lattices, with a message that begins with `what`."""
     _refuse_lattices(data, what)
     return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
 
@@ -406,6 +418,7 @@ def settings_of(
     gap: float | None = None,
     target: float | None = None,
 ) -> tuple[Method, Limits, int]:
+    """Check the settings of a search, and return its method, limits and seed."""
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = method_of(method)
@@ -417,7 +430,7 @@ def settings_of(
 
 @contextmanager
 def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Deadline, Interrupts]]:
-    """Hold the limits of time and memory, Ctrl-C and workers over a whole call that searches many times."""
+    """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches."""
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
@@ -425,6 +438,7 @@ def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Dea
 
 
 def method_of(method: str | Method) -> Method:
+    """Return a method by name or as it is; raises `MethodError` for other objects."""
     found = METHODS.build(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
         names = f"one of {listed(METHODS.names())}, or an object of a class derived from lpmert.methods.Method"

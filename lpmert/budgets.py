@@ -1,9 +1,9 @@
-"""Budgets: the least loss with a second sum (words, seconds, cost) within a limit, and the whole front of both.
+"""Budgets: the least loss with a second sum (words, seconds, cost) within a limit, and the Pareto front of both.
 
-Loss and second sum become whole numbers, and a `Budget` one function of both: the loss within the budget, and beyond it
-the excess, which is worse than any loss. Methods for functions of sums minimise that as they do BLEU; their bounds put
-a price on the second sum. Where even the least of that function exceeds the budget, no weights keep to it. The front is
-one such search after the other, each for less than the second sum before.
+Loss and second sum are scaled to integers. A `Budget` is one function of both: the loss within the budget, and beyond
+it the excess, which is worse than any loss. Methods for ratio metrics minimise it as they do BLEU; their bounds put a
+price on the second sum. If even the minimum exceeds the budget, no weights keep to the budget. A front is a sequence of
+such searches, each with a budget below the last second sum.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
 
 _MOST_BITS = 34
-"""Of whole losses of selections: searches count them in 48 bits, of which bounds need some for rounding and prices."""
+"""Bits of the integer loss of a selection: searches have 48, and bounds need some for rounding and prices."""
 
 OnPoint = Callable[[Result], object]
-"""Gets each point of a front when it is known."""
+"""Called with each point of a front as soon as it is known; a true return value stops."""
 
 
 @dataclass(frozen=True)
 class Front(Outcome):
-    """All best pairs of a loss and a second sum, from the least loss to the least second sum.
+    """The Pareto front of the loss and a second sum.
 
     Parameters
     ----------
     second : str
         Name of the second sum.
     points : tuple of Result
-        By rising loss and falling second sum, which is in `sums`.
+        In the order of increasing loss and decreasing second sum, which is in `sums`.
     every : bool
         Whether all points were requested, rather than some at even steps.
     least : float or None
-        The least second sum of any weights, where it is proved.
+        The least second sum of any weights, if it is proved.
     complete : bool
-        Whether all requested points are there and proved: no weights have a loss as small with a smaller second sum, or
-        a second sum as small with a smaller loss.
+        Whether all requested points are there and proved: no weights have a smaller second sum with the same loss, or a
+        smaller loss with the same second sum.
     seconds : float
         Time taken.
     """
@@ -72,7 +72,7 @@ class Front(Outcome):
 
     @property
     def unit(self) -> Unit | None:
-        """The unit in which users know the losses."""
+        """The unit in which the losses are shown."""
         return self.points[0].unit if self.points else None
 
     def __str__(self) -> str:
@@ -103,27 +103,27 @@ def within_budget(
     nbest : NBest
         The lists.
     second : str or array [M]
-        What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
+        The numbers to sum over the chosen hypotheses: the name of a feature or statistic, or one per hypothesis.
     most : float
         The budget: the largest sum allowed.
     name : str
-        A name for `second` where it is given as numbers.
+        A name for `second` if it is an array.
     metric, method, region, time_limit, memory_limit, jobs, backend, seed, callback
-        As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
+        As for `minimize`. The metric must be a sum over lists. The first of hypotheses with identical features counts.
 
     Returns
     -------
     Result
-        The weights, their loss, and the bound on the loss of all weights within the budget. `sums` has the
-        second sum, `region` how far it stays below the budget. No tie decides whether it does.
+        The weights, their loss, and a bound on the loss of all weights within the budget. `sums` holds the second sum,
+        and `region` how far it is below the budget. Whether it is within the budget does not depend on any tie.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MetricError` too for losses that are no sums, and for sums of too many digits; `RegionError`
-        if it is proved that no weights keep to the budget.
+        As by `minimize`; `MetricError` also if the metric is not a sum over lists, or the numbers have too many digits;
+        `RegionError` also if it is proved that no weights keep to the budget.
     LimitError
-        If a limit ended the search before it met weights within the budget.
+        If a limit ended the search before it found weights within the budget.
 
     Notes
     -----
@@ -137,20 +137,21 @@ def within_budget(
     (0.0, 1.0)
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    number_given = real_number(most)
-    if number_given is None or not math.isfinite(number_given):
+    budget = real_number(most)
+    if budget is None or not math.isfinite(budget):
         raise DataError(f"a budget is a number, the largest sum of a second column; got {quoted(most)}")
     with many_searches(limits, backend, jobs):
         sums = _Sums(nbest, second, name, metric, region)
-        search = _Within(sums, sums.second.floor(Fraction(repr(number_given))), number_given)
-        found, whole = search.search(solver, limits, seed, callback)
-    if whole <= search.budget:
+        search = _BudgetSearch(sums, sums.second.floor(Fraction(repr(budget))), budget)
+        found, reached = search.run(solver, limits, seed, callback)
+    if reached <= search.budget:
         return found
-    limit, least = f"{sums.name} to {number(number_given)}", number(found.sums[sums.name])
+    limit, least = f"{sums.name} to {number(budget)}", number(found.sums[sums.name])
     if found.status is Status.OPTIMAL:
         raise RegionError(f"no weights keep {limit}: the least sum of any is {least}")
     raise LimitError(
-        f"no weights met that keep {limit} before the search ended, the least sum was {least}; allow more time, or more"
+        f"no weights that keep {limit} were found before the search ended, the least sum was {least}; allow more time, "
+        "or a larger budget"
     )
 
 
@@ -170,36 +171,36 @@ def pareto(
     seed: int = 0,
     on_point: OnPoint | None = None,
 ) -> Front:
-    """Find all best pairs of the loss and a second sum that any weights reach, and prove that there are no others.
+    """Find the Pareto front of the loss and a second sum over all weights, and prove that it has no other points.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     second : str or array [M]
-        What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
+        The numbers to sum over the chosen hypotheses: the name of a feature or statistic, or one per hypothesis.
     points : int, optional
-        How many points at most: the best for budgets at even steps, from the second sum at the least loss towards the
+        Maximum number of points: the best for budgets at even steps, from the second sum at the least loss towards the
         least second sum, which itself gets no point. By default all points of the front.
     name : str
-        A name for `second` where it is given as numbers.
+        A name for `second` if it is an array.
     metric, method, region, memory_limit, jobs, backend, seed
-        As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
+        As for `minimize`. The metric must be a sum over lists. The first of hypotheses with identical features counts.
     time_limit : float, optional
         Seconds for everything; the points known by then are returned.
     on_point : callable, optional
-        Gets each point when it is known; a true answer stops.
+        Called with each point as soon as it is known; a true return value stops.
 
     Returns
     -------
     Front
-        The points, from the least loss to the least second sum; the bound of the last one says what its search left
+        The points, from the least loss to the least second sum; the bound of the last point tells what its search left
         open.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `within_budget`; `MethodError` too for methods that prove nothing.
+        As by `within_budget`; `MethodError` also for methods that prove nothing.
 
     Notes
     -----
@@ -223,16 +224,16 @@ def pareto(
         sums = _Sums(nbest, second, name, metric, region)
         first = last = budget = sums.second.largest
         while not (complete or deadline.expired):
-            found, whole = _Within(sums, budget).search(solver, limits, seed)
-            if whole <= budget:
+            found, reached = _BudgetSearch(sums, budget).run(solver, limits, seed)
+            if reached <= budget:
                 front.append(found)
-                last = whole
+                last = reached
                 if told(on_point, found):
                     break
             if found.status is not Status.OPTIMAL:
                 break
             if n_points is None:
-                complete, budget = whole > budget or last == 0, last - 1
+                complete, budget = reached > budget or last == 0, last - 1
                 least = last if complete else None
                 continue
             if least is None:
@@ -245,10 +246,11 @@ def pareto(
     return Front(sums.name, tuple(front), n_points is None, value, complete, deadline.seconds)
 
 
-class _Whole:
-    """Numbers of hypotheses as whole ones: value = of its list + unit * whole, whole [M] at least 0; offsets [S + 1].
+class _Integers:
+    """Numbers of hypotheses as integers: value = minimum of its list + unit * whole, with whole [M] >= 0.
 
-    Raises `MetricError` for numbers that have too many digits.
+    A selection whose integers add up to `whole` has the sum constant + unit * whole; no selection has more than
+    `largest`. offsets [S + 1]. Raises `MetricError` for numbers that have too many digits.
     """
 
     def __init__(self, values: FloatArray, offsets: IntArray, what: str) -> None:
@@ -268,42 +270,44 @@ class _Whole:
         self.largest: int = sum(np.maximum.reduceat(self.whole, offsets[:-1]).tolist())
 
     def value(self, whole: int) -> Fraction:
+        """Return the sum that an integer stands for."""
         return self.constant + self.unit * whole
 
     def floor(self, value: Fraction) -> int:
-        """Return the largest whole sum whose value is at most this, at most the largest; below 0 if there is none."""
+        """Return the largest integer up to `largest` that stands for at most this sum; below 0 if no selection does."""
         return min(self.largest, math.floor((value - self.constant) / self.unit))
 
 
 class _Sums:
-    """The lists with both sums as whole numbers."""
+    """The lists, with the loss and the second number of each hypothesis as integers."""
 
     def __init__(self, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None) -> None:
         problem = list_problem(nbest, metric, "first", region, "budgets need")
         if problem.losses is None:
             raise MetricError(
-                f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
+                f"a budget needs a loss that is a sum over lists, which metric {quoted(problem.metric.name)} is not"
             )
         self.problem, self.region = problem, region
         self.name, values = column_of(nbest, second, name)
-        self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
-        self.second = _Whole(values, nbest.offsets, self.name)
+        self.loss = _Integers(problem.losses, nbest.offsets, "the loss")
+        self.second = _Integers(values, nbest.offsets, self.name)
 
     def lists(self, *columns: IntArray | FloatArray) -> NBest:
-        """Return the lists with these numbers [M] as statistics."""
+        """Return the lists with these columns [M] as statistics."""
         nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
         return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
 
     def least_second(self, method: Method, limits: Limits, seed: int) -> int | None:
-        """Return the least second sum of any weights, a whole number; `None` where it was not proved in time."""
+        """Return the least second sum of any weights, as an integer; `None` if it was not proved in time."""
         found = solve(method, Problem(self.lists(self.second.whole), region=self.region), limits, seed=seed)
         return int(found.loss) if found.status is Status.OPTIMAL else None
 
 
-class _Within:
-    """The search for the least loss within a budget, a whole number, which stands for a limit of the caller.
+class _BudgetSearch:
+    """One search for the least loss with a second sum of at most `budget`, an integer.
 
-    Without one, it is the search for the least second sum with that loss: it counts as less than one unit of the loss.
+    limit: the caller's number that the budget stands for. For a point of a front there is none, and of the weights with
+    the least loss those with the least second sum are sought: the second sum counts as less than one unit of the loss.
     """
 
     def __init__(self, sums: _Sums, budget: int, limit: float | None = None) -> None:
@@ -318,34 +322,34 @@ class _Within:
             )
         self._losses = loss.whole * self._factor + (second.whole if limit is None else 0)
         self._unit = math.ldexp(WITHIN, -largest.bit_length())
-        # with a budget below 0, which nothing keeps to, the excess over 0 is sought
+        # no weights keep to a budget below 0: then the excess over 0 is minimised
         beyond = math.ldexp(0.5, -max(1, second.largest).bit_length())
         self._metric = Budget(float(max(0, budget)), self._unit, beyond)
 
-    def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> tuple[Result, int]:
-        """Return the best weights found and their second sum, a whole number; it may exceed the budget."""
+    def run(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> tuple[Result, int]:
+        """Return the best weights found, and their second sum as an integer, which may exceed the budget."""
         sums, limit = self._sums, self._limit
         problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
-        own = None if callback is None else lambda progress: callback(self._progress(progress))
+        report = None if callback is None else lambda progress: callback(self._progress(progress))
         least = None
         if self.budget == 0 and method.proves:
             limits = replace(limits, time_limit=within(None).share(2.0))
             least = self._least_of_cheapest(method, limits, seed)
             limits = replace(limits, target=least)
-        found = solve(method, problem, limits, own, seed)
+        found = solve(method, problem, limits, report, seed)
         if least is not None and found.lower_bound is not None:
             exact = found.tied_lists == 0 and (sums.region is None or sums.region.cosine is None)
             closed = found.loss <= least and exact
             bound = min(max(found.lower_bound, least), found.loss)
             found = replace(found, lower_bound=bound, status=Status.OPTIMAL if closed else found.status)
         at = sums.problem.evaluate(found.weights)
-        whole = int(sums.second.whole[sums.problem.nbest.rows_of(at.selection)].sum())
-        second = float(sums.second.value(whole))
-        region, asked = dict(found.region), f"second:{sums.name}"
+        reached = int(sums.second.whole[sums.problem.nbest.rows_of(at.selection)].sum())
+        second = float(sums.second.value(reached))
+        region, constraint = dict(found.region), f"second:{sums.name}"
         if limit is not None:
-            asked = f"budget:{sums.name}<={limit!r}"
+            constraint = f"budget:{sums.name}<={limit!r}"
             region[f"{sums.name} <= {number(limit)}"] = limit - second
-        asked = f"{sums.problem.metric.signature}|{asked}"
+        signature = f"{sums.problem.metric.signature}|{constraint}"
         lower = None if found.lower_bound is None else min(at.loss, self._loss_of(found.lower_bound))
         result = replace(
             found,
@@ -353,7 +357,7 @@ class _Within:
             score=at.score,
             lower_bound=at.loss if found.status is Status.OPTIMAL else lower,
             statistics=at.statistics,
-            signature=found.signature.replace(problem.metric.signature, asked),
+            signature=found.signature.replace(problem.metric.signature, signature),
             fingerprint=sums.problem.fingerprint,
             region=region,
             sums={sums.name: second},
@@ -366,13 +370,13 @@ class _Within:
             rates=sums.problem.rates(at.loss),
             unit=sums.problem.unit,
         )
-        return result, whole
+        return result, reached
 
     def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
-        """Return a bound on the loss of the search, where only hypotheses of the least second number of their list keep
-        to the budget: the least of lists of these alone, which weights within the budget choose from alike (R7).
+        """Return a lower bound for a budget of 0, which only hypotheses with the least number of their list keep.
 
-        Prices alone would have to grow without end: such weights lie near an edge of the weight space.
+        It is the optimum of lists with these hypotheses alone: weights within the budget choose the same from both
+        (R7). Prices alone would have to grow without end, because such weights lie near an edge of the weight space.
         """
         lists = self._sums.problem.nbest
         rows = np.flatnonzero(self._sums.second.whole == 0)
@@ -386,9 +390,9 @@ class _Within:
         return None if bound is None else self._loss_of(bound)
 
     def _loss_of(self, loss: float) -> float:
-        """Return the loss, rounded down, that a loss of the search, or a bound on it, stands for.
+        """Return the caller's loss, rounded down, for a loss of the search or a bound on it.
 
-        Sums are whole, so that a bound in between is one on the next.
+        The sums are integers, so a bound is rounded up to the next one.
         """
         whole = math.ceil(Fraction(min(loss, WITHIN)) / Fraction(self._unit)) // self._factor
         exact = self._sums.loss.value(min(whole, self._sums.loss.largest))
@@ -396,7 +400,7 @@ class _Within:
         return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
     def _progress(self, progress: Progress) -> Progress:
-        """Return how a search stands, in losses; infinite while nothing is within the budget."""
+        """Return the progress of the search in the caller's losses; the loss is infinite until the budget is met."""
         bound = self._bound_of(progress.lower_bound)
         loss = self._loss_of(progress.loss) if progress.loss <= WITHIN else math.inf
         return replace(progress, lower_bound=bound, loss=loss, gap_rel=relative_gap(loss, bound))

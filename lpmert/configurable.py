@@ -1,7 +1,7 @@
-"""What users can set: each option of a method is stated once, as a field of the method's class.
+"""Options of methods and metrics. An option of a method is declared once, as a field of the method's class.
 
-Python's signature and docstring, the checks of values, `--set` and `lpmert methods` all come from there. Options of a
-metric are the parameters of what makes it.
+The signature and docstring in Python, the checks of values, `--set` and `lpmert methods` all come from that field. The
+options of a metric are the parameters of the class or function that makes it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _TRUTH = {"yes": True, "true": True, "on": True, "no": False, "false": False, "o
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text.
+    """An option of a method or metric.
 
-    choices: the texts allowed; least, above, most, below: ends of the range of a number. form and parse: for values
-    other than numbers, truth values and texts, how they are written on the command line, and the function that reads
-    them, which raises `ValueError`. signed: whether it belongs into the signature of results.
+    kind: the type of its values; `None` unless they are numbers, truth values or texts. For such values form tells how
+    they are written on the command line, and parse reads them, or raises `ValueError`. choices: the texts allowed;
+    least, above, most, below: the ends of the range of a number. signed: whether it is part of the signature of
+    results.
     """
 
     name: str = ""
@@ -52,16 +53,16 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """What values it may have, in words."""
+        """The allowed values, in words."""
         ends = [f"{word} {end:g}" for word, end, _ in self._ends]
         what = self.form if self.kind is None else _WORDS[self.kind]
         words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
         return f"{words}, or none" if self.optional else words
 
     def checked(self, value: Any, owner: str) -> Any:
-        """Return a value of Python or numpy as this option has it; raises `MethodError` if it may not have it.
+        """Convert a value of Python or numpy to this option's type; raises `MethodError` if it is not allowed.
 
-        owner: whose option it is, for messages: `method 'och'`.
+        owner: what has the option, for messages: `method 'och'`.
         """
         if (value is None and self.optional) or self.kind is None:
             return value
@@ -79,7 +80,7 @@ class Option:
         return found
 
     def of_text(self, text: str, owner: str) -> Any:
-        """Return the value that a text on the command line stands for; raises `MethodError` if it stands for none."""
+        """Return the value that a text of the command line stands for; raises `MethodError` if it is not allowed."""
         value: Any = text
         if self.optional and text.lower() == "none":
             return None
@@ -103,7 +104,7 @@ class Option:
 
     @property
     def _ends(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
-        """The ends of the range of a number: in words, where they are, and what holds of a value within them."""
+        """The ends of the range of a number: in words, as a number, and the comparison that holds within."""
         ends = (self.least, self.above, self.most, self.below)
         every = zip(("of at least", "above", "at most", "below"), ends, (ge, gt, le, lt), strict=True)
         return [(word, end, holds) for word, end, holds in every if end is not None]
@@ -113,37 +114,37 @@ class Option:
 
 
 def option(default: Value, help: str, **settings: Any) -> Value:
-    """Return the field of a frozen dataclass that is an option, with the other fields of `Option`."""
-    stated = Option(help=help, **settings)
-    found: Value = field(default=default, compare=stated.signed, metadata={_METADATA: stated})
+    """Return a dataclass field that declares an option; settings: the other fields of `Option`."""
+    declared = Option(help=help, **settings)
+    found: Value = field(default=default, compare=declared.signed, metadata={_METADATA: declared})
     return found
 
 
 class Configurable:
-    """A frozen dataclass whose fields are the options of the method of this name."""
+    """Base of methods: a frozen dataclass whose fields are the options of the method."""
 
     name: ClassVar[str]
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Add the options to the docstring."""
         super().__init_subclass__(**arguments)
-        stated = {name: one for name, one in vars(cls).items() if isinstance(one, Field) and _METADATA in one.metadata}
-        if cls.__doc__ and stated:
+        own = {name: one for name, one in vars(cls).items() if isinstance(one, Field) and _METADATA in one.metadata}
+        if cls.__doc__ and own:
             lines = ["", "    Parameters", "    ----------"]
-            for name, one in stated.items():
+            for name, one in own.items():
                 described = _option(name, cls.__annotations__[name], one.metadata, _default(one))
                 lines.append(f"    {name} : {described.allowed}, default {described.default!r}")
                 lines.append(fill(described.help, 112, initial_indent=8 * " ", subsequent_indent=8 * " "))
             cls.__doc__ = cls.__doc__.rstrip() + "\n".join(["", *lines, "    "])
 
     def __post_init__(self) -> None:
-        """Check the options, and make Python's numbers of numpy's."""
+        """Check the options, and convert numbers of numpy to numbers of Python."""
         for one in _own_options(type(self)):
             object.__setattr__(self, one.name, one.checked(getattr(self, one.name), self._owner))
 
     @classmethod
     def options(cls) -> tuple[Option, ...]:
-        """Return the options; those of a method within this one have its name and a dot before theirs."""
+        """Return the options; an option of a method that is itself an option is named `method.option`."""
         found = []
         for one in _own_options(cls):
             if isinstance(one.default, Configurable):
@@ -153,7 +154,7 @@ class Configurable:
         return tuple(found)
 
     def configured(self, texts: Mapping[str, str]) -> Self:
-        """Return the method with options as they are written on the command line, by name; raises `MethodError`."""
+        """Return the method with changed options, given by name as texts of the command line; raises `MethodError`."""
         known = _known(self.options(), texts, self._owner)
         changes: dict[str, Any] = {}
         inner: dict[str, dict[str, str]] = {}
@@ -172,7 +173,7 @@ class Configurable:
         return f"method {quoted(self.name)}"
 
     def settings(self) -> str:
-        """Return the method's name and the options that differ from their defaults, for the signature."""
+        """Return the method's name and its options that differ from their defaults, for the signature of results."""
         changed = [
             f"{one.name}={getattr(self, one.name)!r}"
             for one in _own_options(type(self))
@@ -182,8 +183,9 @@ class Configurable:
 
 
 def parameters(of: Any) -> tuple[Option, ...]:
-    """Return the options of a class or function that makes something: its parameters that are numbers, truth values or
-    texts and have defaults. For what is made already, an object of a dataclass, they are those of its class.
+    """Return the options of a class or function: its parameters with defaults that are numbers, truth values or texts.
+
+    For an object of a dataclass they are those of its class, with the values of the object as defaults.
     """
     made = not callable(of)
     found = []
@@ -195,9 +197,9 @@ def parameters(of: Any) -> tuple[Option, ...]:
 
 
 def with_parameters(of: Any, texts: Mapping[str, str], owner: str) -> Any:
-    """Return what a class or function makes, or a like object of a dataclass, with options as texts, by name.
+    """Call a class or function with options given by name as texts, or change these in an object of a dataclass.
 
-    Raises `MethodError` for options that it has not, and whatever the maker raises.
+    Raises `MethodError` for unknown options, and whatever the class or function raises.
     """
     known = _known(parameters(of), texts, owner)
     values = {name: known[name].of_text(text, owner) for name, text in texts.items()}
@@ -213,20 +215,20 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-def _stated_options(cls: Any) -> tuple[Option, ...]:
+def _declared_options(cls: Any) -> tuple[Option, ...]:
     own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
     return tuple(_option(one.name, one.type, one.metadata, _default(one)) for one in own)
 
 
-_own_options: Callable[[Any], tuple[Option, ...]] = cache(_stated_options)
+_own_options: Callable[[Any], tuple[Option, ...]] = cache(_declared_options)
 
 
-def _default(stated: Field[Any]) -> Any:
-    return stated.default_factory() if stated.default_factory is not MISSING else stated.default
+def _default(declared: Field[Any]) -> Any:
+    return declared.default_factory() if declared.default_factory is not MISSING else declared.default
 
 
 def _option(name: str, annotation: Any, metadata: Mapping[str, Any], default: Any) -> Option:
     kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
-    stated: Option = metadata.get(_METADATA, Option())
+    declared: Option = metadata.get(_METADATA, Option())
     kind = _KINDS.get(", ".join(kinds - {"None"}))
-    return replace(stated, name=name, default=default, kind=kind, optional="None" in kinds)
+    return replace(declared, name=name, default=default, kind=kind, optional="None" in kinds)

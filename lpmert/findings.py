@@ -1,4 +1,4 @@
-"""What a result says beyond its loss: its unit, the cell around its weights, and what is odd about the question."""
+"""Parts that results share: JSON, units of losses, the cell around weights, and diagnostics of the question."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class Outcome:
-    """What a call found: all that it holds can be told as JSON; a dataclass."""
+    """Base of the dataclasses that calls return; each converts to JSON."""
 
-    told: ClassVar[tuple[str, ...]] = ()
-    """Properties that JSON has beside the fields."""
+    json_properties: ClassVar[tuple[str, ...]] = ()
+    """Properties that JSON has in addition to the fields."""
 
-    untold: ClassVar[tuple[str, ...]] = ()
-    """Fields that it has not."""
+    json_omits: ClassVar[tuple[str, ...]] = ()
+    """Fields that JSON leaves out."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers, strings, lists and dictionaries, ready for JSON.
+        """Return plain numbers, strings, lists and dictionaries, ready for JSON.
 
-        Weights go by the names of the features; what is infinite is `None`.
+        Weights become a mapping by the names of the features, and infinite numbers `None`.
         """
         found: dict[str, Any] = plain(self)
         return found
@@ -43,14 +43,14 @@ class Outcome:
 
 
 class Weighted(Outcome):
-    """What a call found with weights for the features."""
+    """An outcome that has weights for the features."""
 
     weights: FloatArray
     names: tuple[str, ...]
 
     @property
     def by_name(self) -> dict[str, float]:
-        """The weights by the names of their features."""
+        """The weights by the names of the features."""
         return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     def _lines(self) -> list[str]:
@@ -60,29 +60,29 @@ class Weighted(Outcome):
 
 
 def figures_of(evaluation: Any, kind: type[Any]) -> dict[str, Any]:
-    """Return what an evaluation has of the fields of some kind of outcome, by name."""
+    """Return the fields that an evaluation shares with a kind of outcome, by name."""
     wanted = {one.name for one in fields(kind)}
     return {one.name: getattr(evaluation, one.name) for one in fields(evaluation) if one.name in wanted}
 
 
-def told_of(kind: type[Any]) -> list[str]:
-    """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""
+def json_fields(kind: type[Any]) -> list[str]:
+    """Return the names that the JSON of a dataclass has; beside weights, the feature names are their keys instead."""
     own = [one.name for one in fields(kind)]
-    untold = {*getattr(kind, "untold", ()), *(["names"] if "weights" in own else [])}
-    return [*(name for name in own if name not in untold), *getattr(kind, "told", ())]
+    omitted = {*getattr(kind, "json_omits", ()), *(["names"] if "weights" in own else [])}
+    return [*(name for name in own if name not in omitted), *getattr(kind, "json_properties", ())]
 
 
 BY_FEATURE = ("weights", "initial", "ranges", "centre")
-"""Arrays that have an entry for each feature, and go by their names."""
+"""Arrays with an entry for each feature; JSON has them as mappings by name."""
 
 
 def plain(value: Any, names: tuple[str, ...] = ()) -> Any:
-    """Return a value as plain numbers, strings, lists and dictionaries; names: of the features, where it has none."""
+    """Convert a value to plain numbers, strings, lists and dictionaries; names: of the features, unless it has them."""
     if isinstance(value, Enum):
         return value.name.lower()
     if is_dataclass(value):
         names = getattr(value, "names", names)
-        found = {name: plain(getattr(value, name), names) for name in told_of(type(value))}
+        found = {name: plain(getattr(value, name), names) for name in json_fields(type(value))}
         arrays = [name for name in BY_FEATURE if _is_array(getattr(value, name, None))]
         return {**found, **{name: dict(zip(names, found[name], strict=True)) for name in arrays}}
     if hasattr(value, "items"):
@@ -99,24 +99,24 @@ def _is_array(value: Any) -> bool:
 
 
 def is_restricted(region: Mapping[str, float], signature: str) -> bool:
-    """Whether a result is about the weights of a region rather than all; one that only fixes weights has no limits."""
+    """Whether a result is about a region. One that only fixes weights has no limits; it shows in the signature."""
     return bool(region) or "|region:" in signature
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How a loss reads in the unit that users know: offset + factor * loss.
+    """The unit in which a loss is shown: the figure is offset + factor * loss.
 
     Parameters
     ----------
     name : str
-        What it is called: BLEU, WER, accuracy, or the column of the losses.
+        Its name: BLEU, WER, accuracy, or the column of the losses.
     factor, offset : float
-        From the loss to the figure; the factor is below 0 where more is better.
+        They turn a loss into the figure; the factor is negative if higher figures are better.
     percent : bool
         Whether the figure is a share, shown in percent.
     counts : str
-        Of a share, what losses count; empty where that is not worth telling.
+        For a share, the noun of what the loss counts, such as "errors"; empty if the count is not shown.
     """
 
     name: str
@@ -126,29 +126,30 @@ class Unit:
     counts: str = ""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for what turns losses into nothing, or into more than a double holds."""
+        """Raise `ValueError` if the factor is 0, or the figures could overflow."""
         if not 0.0 < abs(self.factor) <= _LARGEST or not abs(self.offset) <= _LARGEST:
             raise ValueError(f"the unit {quoted(self.name)} has the factor {self.factor:g}, the offset {self.offset:g}")
 
     @property
     def bound(self) -> str:
-        """What a lower bound on the loss is called."""
+        """The words before the figure of a lower bound on the loss."""
         return "at least" if self.factor > 0 else "at most"
 
     def of(self, loss: float) -> float:
+        """Return the figure of a loss."""
         return self.offset + self.factor * loss
 
     def text(self, loss: float) -> str:
-        """Return the figure in a few digits, and what it counts."""
+        """Return the figure in a few digits, with the count if there is one."""
         count = f" ({self.counted(loss)})" if self.counts else ""
         return f"{self.short(loss)}{count}"
 
     def counted(self, loss: float) -> str:
-        """Return what a loss counts, of a share: 3 errors."""
+        """Return the count of a loss with its noun, such as "3 errors"."""
         return f"{number(loss)} {self.counts.removesuffix('s') if loss == 1 else self.counts}"
 
     def short(self, loss: float, *, bound: bool = False) -> str:
-        """Return the same without the count; of a lower bound on the loss, rounded such that it stays one."""
+        """Return the figure in a few digits; bound: rounded so that it stays a lower bound on the loss."""
         value = self.of(loss)
         if self.percent:
             return f"{_rounded(100 * value, _DECIMALS, self.factor if bound else 0.0)}%"
@@ -159,34 +160,34 @@ class Unit:
         return _rounded(value, decimals, self.factor if bound else 0.0)
 
     def least(self, bound: float, loss: float) -> str:
-        """Return a lower bound on the loss, rounded such that it stays one; where the loss meets it, the loss."""
+        """Return the figure of a lower bound, rounded so that it stays one, or of the loss where both are equal."""
         return self.short(bound, bound=bound < loss)
 
     @property
     def label(self) -> str:
-        """What an axis of figures is called."""
+        """The label of an axis of figures."""
         return f"{self.name} in %" if self.percent else self.name
 
     def figures(self, losses: FloatArray) -> FloatArray:
-        """Return losses as the figures that are drawn."""
+        """Return the figures of losses for drawing."""
         return (self.offset + self.factor * losses) * (100.0 if self.percent else 1.0)
 
     def own(self, loss: float | None, n_lists: int) -> str:
-        """Return what a single one of the lists costs: as many as it counts, or its part of a mean."""
+        """Return the loss of a single list: its count, or the figure of the list by itself if the whole is a mean."""
         if loss is None or self.counts:
             return number(loss)
         factor = self.factor if abs(self.factor) == 1.0 else self.factor * n_lists
         return Unit(self.name, factor, self.offset, self.percent).short(loss)
 
     def interval(self, low: float | None, high: float | None) -> str:
-        """Return the interval of a difference between losses, nothing if it is unknown."""
+        """Return the interval of a difference between losses; an empty text if it is unknown."""
         if low is None or high is None:
             return ""
         ends = sorted((low, high), key=lambda end: self.factor * end)
         return f"[{', '.join(self.difference(end, sign=True) for end in ends)}]"
 
     def difference(self, losses: float, *, sign: bool = False) -> str:
-        """Return the figure that a difference between losses makes, with its sign if that is asked for."""
+        """Return the difference in figures for a difference in losses; sign: with a plus if it is positive."""
         value = self.factor * losses + 0.0
         plus = "+" if sign else ""
         if self.percent:
@@ -196,14 +197,14 @@ class Unit:
 
 _DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
 _LARGEST = 1e6
-"""Factors are at most 100, or 1 over how many there are."""
+"""Bound on factor and offset; factors are at most 100, or 1 over a number of lists."""
 
 LOSS = Unit("loss")
-"""Of losses of which no more is known."""
+"""The unit of losses about which nothing else is known."""
 
 
 def _rounded(value: float, decimals: int, side: float) -> str:
-    """Return a number with few decimals: down if `side` is above 0, up if it is below 0, else to the nearest."""
+    """Return a number with few decimals: rounded down if `side` is positive, up if it is negative, else to nearest."""
     scaled = value * 10.0**decimals
     nearest = round(scaled)
     if side and abs(nearest - scaled) > _NOISE * max(1.0, abs(scaled)):
@@ -212,19 +213,19 @@ def _rounded(value: float, decimals: int, side: float) -> str:
 
 
 _NOISE = 1e-9
-"""Share by which a figure may be off through rounding, and is still that number."""
+"""Relative error up to which a figure counts as the nearest decimal number, despite rounding."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A property of the question that makes its answer worth less than it looks.
+    """A property of the lists or weights that makes a result less meaningful than it looks.
 
     Parameters
     ----------
     code : str
         `nothing-to-choose`, `leak`, `orientation`, `too-good`, `digits` or `all-zero`.
     message : str
-        What was seen, and what to do about it.
+        The finding and the remedy.
     """
 
     code: str
@@ -235,17 +236,23 @@ ALL_ZERO = Diagnostic(
     "all-zero",
     "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value",
 )
-"""Of weights that choose nothing."""
+"""The diagnostic of weights that are all 0."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The optimal cell around the returned weights.
+    """The optimal cell around the returned weights: all weights with the same choices.
 
-    ranges [D, 2]: for each weight, the open interval in which it may move with all others fixed (infinite ends allowed)
-    without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in
-    canonical feature scaling, mapped back and L1-normalised; in the scale of the weights where doubles do not hold
-    that one. margin: the least normalised margin at the centre.
+    Parameters
+    ----------
+    ranges : array [D, 2]
+        For each weight the open interval in which it may vary, with all others fixed, without any list changing its
+        choice; ends may be infinite.
+    centre : array [D]
+        The Chebyshev centre of the intersection of the cell and the unit box, in canonical feature scaling, mapped back
+        and L1-normalised; in the scale of the weights if doubles cannot hold that.
+    margin : float
+        The least normalised margin at the centre.
     """
 
     ranges: FloatArray

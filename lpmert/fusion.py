@@ -1,4 +1,6 @@
-"""Retrievers' scores fused: the best weights beside equal ones, a grid and each score alone, and on unseen queries."""
+"""Rank fusion of retrievers' scores: the best weights, compared with equal weights, a grid and each score alone, and
+cross-validated on unseen queries.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ from lpmert.system.deadline import out_of_time, within
 from lpmert.unseen.estimate import corrected_reach
 
 _STEPS = 10
-"""Steps of the grid: 11 values a weight, as search engines' tools scan."""
+"""Steps of the grid: 11 values per weight, as tools of search engines scan."""
 _GRID_SECONDS = 20.0
 _FOLD_SECONDS = 10.0
-"""Most that the search of one fold takes: its weights are judged by held-out queries, not by a bound."""
+"""Maximum time for the search of a fold: its weights are judged by held-out queries, not by a bound."""
 _DIGITS = range(3, 17)
 _PROVED = 1e-11
-"""By how much the bound may exceed a score that is called best."""
+"""Gap up to which a score counts as proved best."""
 _SHOWN = 6
 
 OnStage = Callable[[str, int, int | None], object]
@@ -35,19 +37,19 @@ OnStage = Callable[[str, int, int | None], object]
 
 @dataclass(frozen=True)
 class Unseen:
-    """What to expect on unseen queries, by cross-validation.
+    """The expected score on unseen queries, by cross-validation.
 
     Parameters
     ----------
     best, equal : float
-        Means on held-out queries: of the best weights of the others, and of equal weights.
+        Mean scores on held-out queries: of the best weights for the other queries, and of equal weights.
     reach : float
-        Half the 95 % interval of their difference.
+        Half the width of the 95 % interval of their difference.
     folds : int
-        How many parts.
+        Number of folds.
     """
 
-    told = ("message",)
+    json_properties = ("message",)
 
     best: float
     equal: float
@@ -56,7 +58,7 @@ class Unseen:
 
     @property
     def message(self) -> str:
-        """What that means."""
+        """The comparison as a sentence."""
         if self.best - self.equal > self.reach:
             return "on unseen queries they beat equal weights"
         if self.equal - self.best > self.reach:
@@ -66,29 +68,29 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Fused(Outcome):
-    """The best weights for a metric, and what others are worth.
+    """The best weights for a metric, and the scores of other weights.
 
     Parameters
     ----------
     result : RankingResult
-        With the fewest digits of the weights that have its score.
+        The result of the search; its weights have as few digits as the score allows.
     metric : str
-        Such as "ndcg@10".
+        The metric, such as "ndcg@10".
     alone : dict
-        What each feature alone is worth.
+        The score of each feature alone.
     others : dict
-        Other weights by what they are: those to compare with, equal ones, the best of a grid of multiples of 0.1 that
-        sum to 1, and those of heuristics, if they were compared.
+        Other weights by name: those to compare with, equal weights, the best of a grid of multiples of 0.1 that sum to
+        1, and those of heuristics if requested.
     unseen : Unseen or None
-        Unless there was no cross-validation.
+        The result of cross-validation, if requested.
     queries, documents : int
-        Those that count: the queries with a relevant document.
+        Number of queries with a relevant document, and of their documents.
     notes : tuple of str
         What reading the documents changed or left out, and how grades are counted.
     """
 
-    told = ("message",)
-    untold = ("result",)
+    json_properties = ("message",)
+    json_omits = ("result",)
 
     result: RankingResult = field(repr=False)
     metric: str
@@ -101,17 +103,17 @@ class Fused(Outcome):
 
     @property
     def message(self) -> str:
-        """What is known about the weights."""
+        """What is proved of the weights, as a sentence."""
         bound = rounded_up(self.result.bound)
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: no weights were found for more, which may be up to {bound}"
+            return f"optimal to tolerance: no weights with a higher score were found; none exceed {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        """Return plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {**plain(self.result), **super().to_dict()}
 
 
@@ -127,30 +129,30 @@ def fuse(
     folds: int | None = None,
     on_stage: OnStage | None = None,
 ) -> Fused:
-    """Return the best weights beside what usual ones are worth.
+    """Find the best weights for fusing scores, and compare them with equal weights, a grid and each score alone.
 
     Parameters
     ----------
     lists : Judged
         Documents with features and grades, such as `lpmert.read_judged` returns.
     metric : RankingMetric or str
-        See `lpmert.ranking.maximize`.
+        The metric, as for `lpmert.ranking.maximize`.
     nonnegative, time_limit, seed
-        As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds besides, and each part of
+        As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds more, and each fold of
         cross-validation 10.
     other : array [D], optional
         Weights to compare with.
     compare : bool
-        Whether to compare with heuristics, too.
+        Whether to compare with heuristics as well.
     folds : int, optional
-        Parts for cross-validation.
+        Number of folds for cross-validation; none by default.
     on_stage : callable, optional
-        Is told the name of a stage, how many parts of it are done, and of how many, or `None`.
+        Called with the name of a stage, how many of its parts are done, and their number, `None` if unknown.
 
     Returns
     -------
     Fused
-        All scores are exact for weights and decimals as they are; see `lpmert.ranking.evaluate`.
+        The best weights and all scores, which are exact; see `lpmert.ranking.evaluate`.
 
     Raises
     ------
@@ -164,20 +166,20 @@ def fuse(
     >>> fused.result.score, fused.alone, fused.message
     (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
     """
-    of = RankingMetric.of(metric)
-    counted = np.array(sorted(of.parts(lists).factors))
+    measure = RankingMetric.of(metric)
+    counted = np.array(sorted(measure.parts(lists).factors))
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions, tell = len(lists.names), on_stage or (lambda *_: None)
 
     def on_progress(score: float, bound: float, nodes: int) -> None:
-        tell(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
+        tell(f"{measure} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
 
-    how: dict[str, Any] = {"nonnegative": nonnegative, "time_limit": time_limit, "seed": seed}
-    found = maximize(lists, of, on_progress=on_progress, **how)
+    settings: dict[str, Any] = {"nonnegative": nonnegative, "time_limit": time_limit, "seed": seed}
+    found = maximize(lists, measure, on_progress=on_progress, **settings)
 
     def judged(weights: FloatArray) -> Found:
-        return Found(weights.tolist(), evaluate(lists, weights, of))
+        return Found(weights.tolist(), evaluate(lists, weights, measure))
 
     alone = {name: judged(one) for name, one in zip(lists.names, np.eye(dimensions), strict=True)}
     others = {} if other is None else {"these weights": judged(other)}
@@ -189,32 +191,32 @@ def fuse(
         if deadline.expired:
             break
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
-    tried = "" if len(grid) == size else f" of {size:,}; then time was over"
+    tried = "" if len(grid) == size else f" of {size:,}; then time ran out"
     others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
     if compare:
-        others |= heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, tell)
+        others |= heuristics(lists, measure, nonnegative, seed, _GRID_SECONDS, tell)
     allowed = [one for one in [*alone.values(), *others.values()] if not nonnegative or min(one.weights) >= 0]
-    best = _at_least(lists, of, found, np.array(max(allowed, key=attrgetter("score")).weights))
-    best = _with_few_digits(lists, of, best, nonnegative)
+    best = _at_least(lists, measure, found, np.array(max(allowed, key=attrgetter("score")).weights))
+    best = _with_few_digits(lists, measure, best, nonnegative)
     return Fused(
         best,
-        str(of),
+        str(measure),
         {name: one.score for name, one in alone.items()},
         others,
-        None if folds is None else _cross_validated(lists, of, counted, folds, how, tell),
+        None if folds is None else _cross_validated(lists, measure, counted, folds, settings, tell),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
-        (*lists.notes, *_ties_told(lists, of, best), *_gains_told(lists, of)),
+        (*lists.notes, *_ties_note(lists, measure, best), *_gains_note(lists, measure)),
     )
 
 
 def rounded_up(bound: float) -> str:
-    """Return a bound with six decimals that is still one."""
+    """Return an upper bound with six decimals, rounded up."""
     return str(Decimal(bound).quantize(Decimal(10) ** -_SHOWN, ROUND_CEILING))
 
 
-def _ties_told(lists: Judged, metric: RankingMetric, found: RankingResult) -> list[str]:
-    """Return what other orders of documents with equal scores are worth, if they differ: tools do not agree."""
+def _ties_note(lists: Judged, metric: RankingMetric, found: RankingResult) -> list[str]:
+    """Return a note with the scores of other orders of tied documents, if they differ: tools disagree on the order."""
     best = evaluate(lists, found.weights, metric, ties="best")
     if best - found.score <= _PROVED:
         return []
@@ -222,30 +224,30 @@ def _ties_told(lists: Judged, metric: RankingMetric, found: RankingResult) -> li
     return [f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"]
 
 
-def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
-    """Return which gains NDCG has where there are grades that make a difference: tools do not agree."""
-    told = {
+def _gains_note(lists: Judged, metric: RankingMetric) -> list[str]:
+    """Return a note on the gains of NDCG if grades above 1 make them matter: tools disagree on the gains."""
+    notes = {
         "ndcg": f"a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@{metric.k}",
         "ndcg-exp": f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg@{metric.k}",
     }
-    return [told[metric.name]] if metric.name in told and (lists.relevance > 1).any() else []
+    return [notes[metric.name]] if metric.name in notes and (lists.relevance > 1).any() else []
 
 
 def _at_least(lists: Judged, metric: RankingMetric, result: RankingResult, weights: FloatArray) -> RankingResult:
-    """Return a result, with other weights where these score better than those that a search stopped early found."""
-    own = weights / np.abs(weights).sum()
-    score = evaluate(lists, own, metric)
+    """Replace the weights of a result by others that score better, which can happen if the search was stopped early."""
+    normalised = weights / np.abs(weights).sum()
+    score = evaluate(lists, normalised, metric)
     if score <= result.score:
         return result
     bound = max(result.bound, score)
     status = Status.OPTIMAL if bound - score <= _PROVED else result.status
-    return replace(result, weights=own, score=score, bound=bound, status=status)
+    return replace(result, weights=normalised, score=score, bound=bound, status=status)
 
 
 def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult, nonnegative: bool) -> RankingResult:
-    """Return a result whose weights have the fewest decimals with which they score as well; sums of 1 stay such.
+    """Round the weights of a result to the fewest decimals that keep the score; nonnegative weights still sum to 1.
 
-    Once the deadline of the running call is reached, the weights stay as they are.
+    The weights stay as they are once the deadline of the running call is reached.
     """
     largest = int(np.abs(result.weights).argmax())
     for digits in _DIGITS:
@@ -261,7 +263,7 @@ def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult
 
 
 def _grid(dimensions: int, steps: int = _STEPS) -> Iterator[FloatArray]:
-    """Yield all weights that are multiples of 1 / `_STEPS` and sum to steps / `_STEPS`."""
+    """Yield all nonnegative weights that are multiples of 1 / `_STEPS` and sum to steps / `_STEPS`."""
     if dimensions == 1:
         yield np.array([steps / _STEPS])
         return
@@ -275,21 +277,21 @@ def _cross_validated(
     metric: RankingMetric,
     counted: IntArray,
     folds: int,
-    how: Mapping[str, Any],
+    settings: Mapping[str, Any],
     on_stage: OnStage,
 ) -> Unseen | None:
-    """Return what weights and equal ones are worth on each part of the queries, fitted to the others.
+    """Compare the best weights with equal weights on each fold of the queries, after a search on the other folds.
 
-    Nothing if the deadline of the running call is reached before the end.
+    Returns `None` if the deadline of the running call comes first. settings: arguments of `maximize`.
     """
-    limit = how["time_limit"]
-    how = {**how, "time_limit": _FOLD_SECONDS if limit is None else min(_FOLD_SECONDS, limit)}
-    parts = np.array_split(np.random.default_rng(how["seed"]).permutation(counted), folds)
+    limit = settings["time_limit"]
+    settings = {**settings, "time_limit": _FOLD_SECONDS if limit is None else min(_FOLD_SECONDS, limit)}
+    parts = np.array_split(np.random.default_rng(settings["seed"]).permutation(counted), folds)
     values = []
     for number, part in enumerate(parts):
         on_stage("cross-validation", number, folds)
         others = lists.of_queries(np.setdiff1d(counted, part))
-        weights = maximize(others, metric, **how).weights
+        weights = maximize(others, metric, **settings).weights
         if out_of_time():
             return None
         held_out = lists.of_queries(part)

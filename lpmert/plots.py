@@ -1,4 +1,4 @@
-"""Pictures of results, as the page of `lpmert report` has them, drawn by matplotlib (`pip install 'lpmert[report]'`).
+"""Plots of results, the same as on the page of `lpmert report`, drawn by matplotlib (`pip install 'lpmert[report]'`).
 
 Each function returns a figure, which notebooks show; `save` writes it as PNG, SVG or PDF.
 """
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
     from lpmert.values import Weights
 
 _SIZE = 7.0, 3.6
-"""Of pictures, in inches."""
+"""Width and height of a figure in inches."""
 
 
 def outcome(found: Result | Subsets | NearOptimal | Front) -> Figure:
-    """Draw what a search, or many of them, found.
+    """Plot the outcome of a search, or of a call that runs many.
 
     Parameters
     ----------
     found : Result, Subsets, NearOptimal or Front
-        Of a search: the best weights and the bound over time. Of `best_subsets`: the loss of the best 1, 2, ...
-        features, with its bounds and what each size adds. Of `near_optimal`: the range of each weight, relative to its
-        size at the optimum. Of `pareto`: the least loss against the budget of the second sum.
+        For a result: loss and bound over time. For `best_subsets`: the loss of the best 1, 2, ... features, with its
+        bounds and the gain of each size. For `near_optimal`: the range of each weight, relative to its size at the
+        optimum. For `pareto`: the least loss against the budget of the second sum.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The picture.
+        The figure.
 
     Raises
     ------
     MethodError
-        Without matplotlib.
+        If matplotlib is not installed.
 
     Examples
     --------
@@ -82,32 +82,32 @@ def profile(
     metric: str | Metric | TextMetric | None = None,
     window: str = "wide",
 ) -> Figure:
-    """Draw the loss along one weight, all others fixed: exact, with the interval in which it stays what it is.
+    """Plot the exact loss along one weight, all others fixed, with the interval in which no choice changes.
 
     Parameters
     ----------
     result : Result
-        Whose weights are in the middle.
+        The result whose weights are the centre of the plot.
     data : NBest, Lattices or Hypergraphs
         The lists of the result.
     weight : str
-        The name of its feature.
+        The feature whose weight varies.
     metric : str, Metric or TextMetric, optional
-        That of the result.
+        The metric of the result.
     window : {"wide", "medium", "near"}
-        How far to go.
+        How much of the line to plot.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The picture.
+        The figure.
 
     Raises
     ------
     DataError
-        For other data than those of the result, and a feature or a window that is unknown.
+        If the data are not those of the result, or the feature or window is unknown.
     MethodError
-        Without matplotlib.
+        If matplotlib is not installed.
 
     Examples
     --------
@@ -130,23 +130,23 @@ def surface(
     scale: tuple[str, float] | None = None,
     paths: Mapping[str, Sequence[Weights]] | None = None,
 ) -> Figure:
-    """Draw the loss over two weights, all others fixed, cell by cell.
+    """Plot the exact loss over two weights, all others fixed, as a map of its cells.
 
     Parameters
     ----------
     result, data, metric, window
         As for `profile`.
     weights : pair of str, optional
-        The names of the two features; by default the first two that vary.
+        The two features whose weights vary; by default the first two features that vary within a list.
     scale : (name, number), optional
-        Draw all weights times the positive factor that brings this one to this number.
+        Scale all weights by the positive factor that brings this one to this number.
     paths : mapping from name to sequences of weights, optional
-        Ways through the weights, such as those of line searches; what lies in the plane of the picture is drawn.
+        Paths through the weights to plot, such as those of line searches; points outside the plane are left out.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The picture.
+        The figure.
 
     Raises
     ------
@@ -166,14 +166,14 @@ def surface(
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
     places = material.index(names[0]), material.index(names[1])
     found = material.surface(places, window)
-    ways: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
     for name, path in (paths or {}).items():
-        there = (material.in_plane(weights_array(one, result.names), places) for one in path)
-        inside = np.array([one for one in there if one is not None]).reshape(-1, 2)
+        points = (material.in_plane(weights_array(one, result.names), places) for one in path)
+        inside = np.array([one for one in points if one is not None]).reshape(-1, 2)
         if len(inside):
-            ways[name] = inside
+            curves[name] = inside
     label = f"{material.title}: {material.unit.name} {material.unit.short(result.loss)}"
-    return pictures.surface(found, (names[0], names[1]), {}, ways, material.unit, label, 7.2, 5.6)
+    return pictures.surface(found, (names[0], names[1]), {}, curves, material.unit, label, 7.2, 5.6)
 
 
 def changes(
@@ -184,7 +184,7 @@ def changes(
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
 ) -> Figure:
-    """Draw what each list loses more or less at the second weights than at the first, for an additive loss.
+    """Plot the change in the loss of each list from the first weights to the second, for an additive loss.
 
     Parameters
     ----------
@@ -198,14 +198,14 @@ def changes(
     Returns
     -------
     matplotlib.figure.Figure
-        The picture; of many lists those with the largest differences.
+        The figure; if there are many lists, those with the largest changes.
 
     Raises
     ------
     DataError, MetricError
-        As by `evaluate`; `MetricError` also for a metric that gives lists no loss of their own.
+        As by `evaluate`; `MetricError` also for a metric that is not a sum over lists.
     MethodError
-        Without matplotlib.
+        If matplotlib is not installed.
 
     Examples
     --------
@@ -223,19 +223,19 @@ def changes(
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a picture to a file whose ending says in which form: PNG, SVG or PDF.
+    """Write a figure as PNG, SVG or PDF, by the ending of the file name.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        The picture.
+        The figure.
     path : str or Path
-        The file; it appears whole or not at all.
+        The file; it is written completely or not at all.
 
     Raises
     ------
     DataError
-        For another ending, and where the file cannot be written.
+        If the ending is another one, or the file cannot be written.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Text for people: numbers, shares and times, and what messages quote of a user's text, at most `MOST` characters."""
+"""Text for people: numbers, shares and times, and quotations of data in messages, at most `MOST` characters long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 200
 LONGEST_MESSAGE = 2000
 LONGEST_REFUSAL = 400
 WARNINGS = "lpmert.warnings"
-"""Logger of what results warn of."""
+"""Name of the logger for the warnings of results."""
 
 SHOWN_DECIMALS = 10
 """Decimals of weights in reports."""
@@ -22,7 +22,7 @@ _shortening.maxstring = _shortening.maxother = _shortening.maxlong = MOST
 
 
 def quoted(value: Any) -> str:
-    """Return a value as Python writes it; of what is too long or too deep the beginning and the end."""
+    """Return the `repr` of a value; if it is too long or too deep, its beginning and end."""
     try:
         text = _shortening.repr(value)
     except (ValueError, RecursionError):  # integers of more digits than Python writes
@@ -31,14 +31,14 @@ def quoted(value: Any) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names joined by commas, as many as there is room for, and how many there are if not all are shown."""
+    """Return names joined by commas; if there is no room for all, the first ones and how many there are."""
     names = names if isinstance(names, Sized) else list(names)
     text = visible(", ".join(name[: MOST + 1] for name in islice(names, MOST)))
     return text if len(text) <= MOST and len(names) <= MOST else f"{text[:MOST]}... ({len(names):,} in all)"
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that an earlier one equals, if any."""
+    """Return the first name that occurs twice, if any."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -48,25 +48,25 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 def visible(text: str, but: str = "") -> str:
-    """Return a text in which what a terminal obeys, or does not show, is written as Python escapes it; `but` stays."""
+    """Escape the characters that are not printable, such as control characters, except those in `but`."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in but else one.encode("unicode_escape").decode() for one in text)
 
 
 def shortened(text: str, most: int = MOST) -> str:
-    """Return a text of at most so many characters, without its middle if it is longer."""
+    """Return a text of at most `most` characters, by leaving out its middle."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun, in the plural except for one; many: where it is not the noun with an s."""
+    """Return a count with its noun; many: the plural, if it is not the singular with an s."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def number(value: float | None) -> str:
-    """Return a number with up to ten digits, whole ones in full; a dash where it is unknown."""
+    """Return a number with up to ten digits, integers in full; a dash for `None`."""
     if value is None:
         return "-"
     if math.isfinite(value) and value == int(value) and abs(value) < 1e15:

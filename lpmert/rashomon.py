@@ -1,12 +1,12 @@
-"""All near-optimal weights, also called the Rashomon set: the range of each weight among them, and cones, proved.
+"""All near-optimal weights, also called the Rashomon set: the range of each weight in it, and its cones, proved.
 
-Whether weights with a value of some feature beyond a limit can be near-optimal is one search below a cut-off in the
-part of the region beyond it: it finds such weights, which widens the range that is attained, or proves that there are
-none, which narrows the range that is possible. Both ends close in on each other.
+The ranges come from searches below a cut-off. A search in the part of the region where one weight lies beyond a value
+either finds near-optimal weights there, which widens the attained range, or proves that there are none, which narrows
+the possible range, until both meet.
 
-The box of all ranges is then divided into cones. A cone in which even the dearest hypotheses that may win are cheap
-enough belongs to the set; one in which the cheapest are too dear lies outside. Others are split, those that were split
-least often first. Without the box, four features would be out of reach.
+The box of all ranges is then divided into cones. A cone belongs to the set if even the most expensive hypotheses that
+may win there are cheap enough, and lies outside if the cheapest are too expensive. All other cones are split, breadth
+first. Without the box, four features would be out of reach.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
 
 PRECISION = 1e-2
-"""How close the ends of a range come by default, relative to their size."""
+"""Default distance between attained and possible ends of a range, relative to their size."""
 
 _FAR = 1e6
-"""Values beyond so many times that of the reference count as infinite."""
+"""Values of a weight beyond so many times its size at the optimum count as infinite."""
 
 
 @dataclass(frozen=True)
 class WeightRange:
-    """The values of one weight among all near-optimal ones.
+    """The range of one weight over all near-optimal weights.
 
     Parameters
     ----------
     name : str
-        Of the feature.
+        The feature.
     weight : float
         Its weight at the optimum.
     attained : (float, float)
-        The least and the largest value found in near-optimal weights.
+        The least and the greatest value found in near-optimal weights.
     possible : (float, float)
-        Proved: no near-optimal weights have a value outside.
+        The proved range: no near-optimal weights have a value outside.
     """
 
-    told = ("sign",)
+    json_properties = ("sign",)
 
     name: str
     weight: float
@@ -83,26 +83,26 @@ class WeightRange:
 
 @dataclass(frozen=True)
 class RashomonSet(Outcome):
-    """All weights whose loss is near the optimum, as cones of weights; part of what `near_optimal` returns.
+    """The set of all near-optimal weights as cones; part of the result of `near_optimal`.
 
-    Features that presolve drops, as they change no loss or are combinations of others, have the weight 0 here.
+    Features that presolve drops, because they change no loss or are combinations of others, have weight 0 here.
 
     Parameters
     ----------
     inner, open : ndarray of shape (n_cones, n_rays, n_features)
-        Cones by their rays: all weights inside `inner` are near-optimal; none outside of both are.
+        The rays of cones. All weights inside `inner` are near-optimal; no weights outside both are.
     share : (float, float)
-        The least and the largest share that near-optimal weights have of all weights with absolute values of sum 1.
+        Bounds on the share of near-optimal weights among all weights whose absolute values sum to 1.
     unchanged : tuple
-        The ids of lists that surely choose one and the same hypothesis at all near-optimal weights, whatever the
-        weights of features that change no loss.
+        The ids of lists that are proved to choose the same hypothesis at all near-optimal weights, whatever the weights
+        of features that change no loss.
     centre : dict from name to float
-        Weights in the middle of the widest inner cone, empty where there is none.
+        Weights in the middle of the widest inner cone; empty if there is none.
     complete : bool
-        Whether what is open is at most a tenth of all that may be near-optimal.
+        Whether at most a tenth of the weights that may be near-optimal is open.
     """
 
-    untold = ("inner", "open")
+    json_omits = ("inner", "open")
 
     inner: FloatArray
     open: FloatArray
@@ -114,16 +114,16 @@ class RashomonSet(Outcome):
 
 @dataclass(frozen=True)
 class NearOptimal(Outcome):
-    """All weights whose loss is near the optimum, feature by feature.
+    """The ranges of weights whose loss is near the optimum, and the set of these weights.
 
     Parameters
     ----------
     optimum : Result
         The best weights, in the scale of the ranges.
     most : float
-        The largest loss that counts as near.
+        The largest near-optimal loss.
     scale : str
-        What the weights are relative to: "am = 1".
+        The scale of the weights, such as "am = 1".
     ranges : tuple of WeightRange
         One for each feature.
     cones : RashomonSet or None
@@ -147,7 +147,7 @@ class NearOptimal(Outcome):
         return {one.name: one for one in self.ranges}[name]
 
     def __str__(self) -> str:
-        """Return a short report: each weight, and the ends of its range beyond which none is near-optimal."""
+        """Return a short report: each weight with its proved range."""
         unit = self.optimum.unit or LOSS
         width = max(len(one.name) for one in self.ranges)
         lines = [
@@ -176,45 +176,46 @@ def near_optimal(
     seed: int = 0,
     on_stage: OnStage | None = None,
 ) -> NearOptimal:
-    """Find the range of each weight among all weights whose loss is at most the optimum plus some slack.
+    """Find the range of each weight over all weights whose loss is at most the optimum plus some slack.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     slack : float or str
-        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
+        How far the loss may exceed the optimum, as a loss or as a share of the optimum such as "1%".
     relative_to : str, optional
-        The feature whose weight is 1 or -1, which sets the scale; by default the one with the largest weight whose sign
-        is sure. A region that fixes a weight or the total needs none.
+        The feature whose weight is set to 1 or -1, to fix the scale; by default the one with the largest weight whose
+        sign is proved. Not allowed if the region fixes a weight or the total.
     precision : float
-        How close attained and possible values must come, relative to their size.
+        Maximum distance between attained and possible ends of a range, relative to their size.
     cones : bool
         Whether to divide the set of all near-optimal weights into cones as well, for up to five features.
     metric, method, ties, region
         As for `minimize`.
     time_limit : float, optional
-        Seconds for everything: a third at most for the optimum, the rest in equal shares for ranges and cones.
+        Seconds for everything: at most a third for the optimum, the rest in equal shares for ranges and cones.
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_stage : callable, optional
-        Gets the feature being searched, how many ranges are known, and how many there are; then "cones", how many were
-        divided, and how many are at most. A true answer stops.
+        Called with the feature being searched, how many ranges are known, and their number; then with "cones", how many
+        were split, and the maximum. A true return value stops.
 
     Returns
     -------
     NearOptimal
-        For each weight the attained and the possible range; and the cones.
+        The attained and the possible range of each weight, and the cones if requested.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices, where no weight can be the scale, and for cones of more
-        features or within regions with a cosine or equations.
+        As by `minimize`; `MethodError` also for lattices, if no weight can fix the scale, and for cones of more
+        features or in regions with a cosine or equations.
 
     Notes
     -----
-    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019, on sets of near-optimal models.
+    Source for sets of near-optimal models: Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR
+    2019.
 
     Examples
     --------
@@ -251,7 +252,7 @@ def near_optimal(
 
 
 def _slack(slack: float | str) -> Callable[[float], float]:
-    """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
+    """Return the function from the least loss to the slack as a loss; raises `DataError` if `slack` is invalid."""
     percent = isinstance(slack, str) and slack.strip().endswith("%")
     try:
         number = float(slack.strip().removesuffix("%")) if isinstance(slack, str) else real_number(slack)
@@ -264,7 +265,7 @@ def _slack(slack: float | str) -> Callable[[float], float]:
 
 @dataclass
 class _Ranges:
-    """The questions that ranges are made of, each one search below the cut-off."""
+    """The searches for ranges, each below the cut-off `most`."""
 
     problem: Problem
     method: Method
@@ -278,7 +279,7 @@ class _Ranges:
     scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
-        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
+        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a proved sign."""
         self.optimum, self._region = optimum, region
         fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
         self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
@@ -291,8 +292,8 @@ class _Ranges:
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
-            other = self._beyond(name, 0.0, upper=weight < 0.0) if weight else None
-            if other is not None and other.result is None and other.bound > self.most:
+            opposite = self._beyond(name, 0.0, upper=weight < 0.0) if weight else None
+            if opposite is not None and opposite.result is None and opposite.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
@@ -304,7 +305,7 @@ class _Ranges:
         )
 
     def range(self, name: str, n_left: int) -> WeightRange:
-        """Return the range of a weight in the share of the time that so many ranges leave."""
+        """Return the range of a weight, in an equal share of the time left; n_left: ranges that have to share it."""
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
@@ -313,7 +314,7 @@ class _Ranges:
         return WeightRange(name, weight, (low, high), (least, largest))
 
     def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
-        """Return one end of a range, attained and possible; the values in between are halved as angles."""
+        """Return the attained and the possible end of a range, by bisection over angles."""
         sign = 1.0 if upper else -1.0
         size = abs(weight) or 1.0
         attained, possible = weight, sign * inf
@@ -323,7 +324,7 @@ class _Ranges:
             if share.expired or self.stopped:
                 self.complete = False
                 break
-            value = 0.0  # the sign first
+            value = 0.0  # decide the sign first
             if not min(attained, possible) < 0.0 < max(attained, possible):
                 value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
             found = self._beyond(name, value, upper=upper)
@@ -338,63 +339,63 @@ class _Ranges:
         return attained, possible
 
     def _weight(self, found: Result, name: str) -> float:
-        """Return a weight in the scale of the ranges, which a result is not in where its cell is too thin for that."""
+        """Return a weight in the scale of the ranges; results have another scale if their cell is too thin for it."""
         fixed = next(((one, value) for one, value in self._region.fixed.items() if value), None)
         if fixed is not None:
             return found.by_name[name] * found.factor_to(*fixed)
         return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
 
     def _beyond(self, name: str, value: float, *, upper: bool) -> Below:
-        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
+        """Search for near-optimal weights of which one is at least `value` (upper), or at most.
 
-        Such a value lies beyond what is attained, so that it takes the place of the region's own limit on that side.
+        `value` lies beyond the attained range, so it replaces the region's own limit on that side.
         """
         low, high = self._region.bounds.get(name, (None, None))
         low, high = (value, high) if upper else (low, value)
-        nothing = Below(None, inf, Status.OPTIMAL, inf)
+        empty = Below(None, inf, Status.OPTIMAL, inf)
         if low is not None and high is not None and low >= high:
-            return nothing
+            return empty
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
         limits = replace(self.limits, target=self.most)
         try:
             problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
             return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
         except RegionError:
-            return nothing
+            return empty
 
 
 MOST_FEATURES = 5
-"""Features beyond which cones are too many to tell anything."""
+"""Maximum number of features for cones: beyond it they are too many to be useful."""
 
 _MOST_PLACES = 50
-"""Binary places up to which the entries of rays are halved: they are exact."""
+"""Maximum number of binary places of rays: up to it, halving is exact."""
 
 _BITS = 52
-"""Of a sum of products, beside its sign: one less than a double has."""
+"""Bits, without the sign, that an exact sum of products may take: one less than a double has."""
 
 _BLOCK = 1 << 17
-"""Hypotheses of cones that are divided together."""
+"""Hypotheses in a batch of cones."""
 
 _SCORES = 1 << 22
-"""Scores that are compared at once."""
+"""Scores that are computed at a time."""
 
 _OPEN = 0.1
-"""How much of what may be near-optimal stays open, by share."""
+"""The division ends once at most this share of the weights that may be near-optimal is open."""
 
 _MOST_CONES = 200_000
-"""Cones that are split at most; then the rest stays open."""
+"""Maximum number of cones that are split."""
 
 _BOX_PLACES = 16
 """Binary places of the corners of a box, whose largest entry is 1."""
 
 
 def _check_cones(problem: Problem) -> None:
-    """Raise `MethodError` for problems whose near-optimal weights are not divided into cones."""
+    """Raise `MethodError` for problems whose near-optimal weights cannot be divided into cones."""
     form = problem.canonical
     if not form.n_features:
         raise MethodError(
-            "there is nothing to choose: no feature that may have a weight tells hypotheses of other losses apart; "
-            "choose other features, or a wider region"
+            "there is nothing to choose: no feature that may have a weight distinguishes hypotheses with different "
+            "losses; choose other features, or a wider region"
         )
     if form.n_features > MOST_FEATURES:
         raise MethodError(
@@ -413,24 +414,26 @@ def near_cones(
     share: float = _OPEN,
     most_cones: int = _MOST_CONES,
 ) -> RashomonSet:
-    """Return all weights with a loss of at most `most`, of a problem that `_check_cones` lets pass.
+    """Return all weights with a loss of at most `most`, for a problem that passes `_check_cones`.
 
-    box [2, D]: the least and the largest weights at which all such weights lie, up to a factor; one weight is the same
-    in both. `None` for any weights.
+    box [2, D]: lower and upper bounds on all such weights, up to a positive factor, which are equal for one weight;
+    `None` for all weights. share, most_cones: when to stop, see `_OPEN` and `_MOST_CONES`.
     """
     form = problem.canonical
-    off = len(problem.nbest.list_ids) if form.rounded else 0  # half a unit a list, before parallel ones were merged
-    within = problem.dearest if len(form.limits) else form.dearest
-    limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)
+    # costs are rounded by half a unit a list, before parallel lists were merged
+    rounding = len(problem.nbest.list_ids) if form.rounded else 0
+    dearest = problem.dearest if len(form.limits) else form.dearest
+    limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), dearest)
     basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
-    # Each canonical weight is one of the caller's, times a power of two.
-    own = np.abs(basis).argmax(axis=1)
-    cones = None if box is None else _cones_of_ranges(box[:, own] / basis[np.arange(len(own)), own])
+    # each canonical weight is one of the caller's, times a power of two
+    columns = np.abs(basis).argmax(axis=1)
+    cones = None if box is None else _cones_of_ranges(box[:, columns] / basis[np.arange(len(columns)), columns])
     start = np.array(list(covering_cones(form.n_features))) if cones is None else cones
-    search = _Division(form.by_cost, limit - off, min(limit + off, within), np.abs(basis).sum(axis=1), start)
+    scale = np.abs(basis).sum(axis=1)
+    search = _Division(form.by_cost, limit - rounding, min(limit + rounding, dearest), scale, start)
     complete = search.run(share, most_cones, deadline, on_stage)
-    inner, left = np.concatenate(search.inner), np.concatenate(search.open)
-    unchanged = _unchanged(problem, np.concatenate([inner, left]), search.places)
+    inner, undecided = np.concatenate(search.inner), np.concatenate(search.open)
+    unchanged = _unchanged(problem, np.concatenate([inner, undecided]), search.places)
     centre: dict[str, float] = {}
     if len(inner):
         middle = search.unit(inner[search.shares(inner).argmax()][None])[0].sum(axis=0) / search.scale
@@ -438,7 +441,7 @@ def near_cones(
         centre = dict(zip(problem.names, weights.tolist(), strict=True))
     return RashomonSet(
         inner @ basis,
-        left @ basis,
+        undecided @ basis,
         (min(1.0, search.inside), min(1.0, search.inside + search.left)),
         tuple(one for one, same in zip(problem.nbest.list_ids, unchanged.tolist(), strict=True) if same),
         centre,
@@ -447,14 +450,15 @@ def near_cones(
 
 
 def _cones_of_ranges(box: FloatArray) -> FloatArray | None:
-    """Return cones [n, d, d], each in one orthant, that cover a box [2, d]; `None` if it has no ends, or no fixed side.
+    """Return cones [n, d, d], each in one orthant, that cover a box [2, d].
 
-    The box is rounded outwards: rays have entries of at most 1, with few binary places.
+    The box is rounded outwards: rays have entries of at most 1, with few binary places. `None` if the box is unbounded,
+    or no side is fixed.
     """
     fixed = np.flatnonzero((box[0] == box[1]) & (box[0] != 0.0))
     if not len(fixed) or not np.isfinite(box).all():
         return None
-    box = box / np.abs(box[0, fixed[0]])  # that side is 1 or -1, and a power of two in the end
+    box = box / np.abs(box[0, fixed[0]])  # the fixed side becomes 1 or -1, then a power of two
     box = np.ldexp(box, -int(np.frexp(np.abs(box).max())[1]))
     low, high = (np.floor(np.ldexp(end, _BOX_PLACES)) - 1.0 for end in (box[0], -box[1]))
     sides = [
@@ -466,8 +470,11 @@ def _cones_of_ranges(box: FloatArray) -> FloatArray | None:
 
 
 class _Cones(NamedTuple):
-    """Some cones: binary places of their rays [n, d, d], what settled lists cost [n], how many lists are open in each
-    [n], how many hypotheses may win in each of these [g], and which rows they are [m], in order of cost.
+    """A batch of n cones.
+
+    rays [n, d, d], with so many binary places; settled [n]: the cost of the lists that are settled in each cone;
+    n_open [n]: the number of its open lists. sizes [g]: how many hypotheses may win in each open list, cone by cone;
+    rows [m]: these hypotheses, in order of cost.
     """
 
     places: int
@@ -481,15 +488,14 @@ class _Cones(NamedTuple):
     def cone_of_list(self) -> IntArray:
         return np.repeat(np.arange(len(self.rays)), self.n_open)
 
-    def take(self, wanted: NDArray[np.bool_]) -> _Cones:
-        """Return some of the cones [n]."""
-        lists = wanted[self.cone_of_list]
+    def take(self, mask: NDArray[np.bool_]) -> _Cones:
+        """Return the cones that a mask [n] selects."""
+        lists = mask[self.cone_of_list]
         rows = self.rows[np.repeat(lists, self.sizes)]
-        own = self.rays[wanted], self.settled[wanted], self.n_open[wanted]
-        return _Cones(self.places, *own, self.sizes[lists], rows)
+        return _Cones(self.places, self.rays[mask], self.settled[mask], self.n_open[mask], self.sizes[lists], rows)
 
     def halves(self, pairs: tuple[IntArray, IntArray]) -> _Cones:
-        """Return both halves of each cone, divided between two of its rays [n]."""
+        """Return both halves of each cone; it is split at the middle of a pair of its rays [n]."""
         cone = np.arange(len(self.rays))
         middle = 0.5 * (self.rays[cone, pairs[0]] + self.rays[cone, pairs[1]])
         rays = np.concatenate([self.rays, self.rays])
@@ -497,9 +503,9 @@ class _Cones(NamedTuple):
             rays[half * len(cone) + cone, moved] = middle
         return _Cones(self.places + 1, rays, *(np.concatenate([part, part]) for part in self[2:]))
 
-    def propagated(self, lists: SortedLists, off: float) -> _Cones:
-        """Return them without the rows that the winner at the centre of a cone beats at all its rays (lemma K1 of
-        `proofs/cones.md`), and without the lists that this settles; off: what differences of scores are off.
+    def propagated(self, lists: SortedLists, error: float) -> _Cones:
+        """Drop the rows that the winner at the centre of a cone beats at all its rays (lemma K1 of `proofs/cones.md`),
+        and the lists that this settles; error: a bound on the error of differences of scores.
         """
         if not len(self.rows):
             return self
@@ -507,7 +513,7 @@ class _Cones(NamedTuple):
         scores = np.einsum("mkd,md->mk", self.rays[cones[number]], lists.rows[self.rows])
         winners = first_best(scores.sum(axis=1), np.cumsum(self.sizes) - self.sizes)
         leads = (scores[winners[number]] - scores).min(axis=1)
-        beaten = leads >= off
+        beaten = leads >= error
         beaten[winners] = False
         left = np.bincount(number[~beaten], minlength=len(self.sizes))
         decided = left == 1
@@ -518,7 +524,7 @@ class _Cones(NamedTuple):
         return self._replace(settled=settled, n_open=n_open, sizes=left[~decided], rows=rows)
 
     def costs(self, lists: SortedLists) -> tuple[IntArray, IntArray]:
-        """Return what the cheapest and the dearest choices of each cone cost [n]."""
+        """Return bounds on the cost of all choices in each cone, from below [n] and above [n]."""
         least, most, ends = self.settled.copy(), self.settled.copy(), np.cumsum(self.sizes)
         np.add.at(least, self.cone_of_list, lists.costs[self.rows[ends - self.sizes]])
         np.add.at(most, self.cone_of_list, lists.costs[self.rows[ends - 1]])
@@ -526,26 +532,28 @@ class _Cones(NamedTuple):
 
 
 class _Precision:
-    """How far differences of scores of rows [m, d] may be off at rays with so many binary places.
+    """Bounds on the error of differences of scores of rows [m, d], by the number of binary places of the rays.
 
-    Halving adds one place. Where rows are multiples of a power of two as well, and products and sums of both have 53
-    bits at most, nothing is rounded: hypotheses that tie at a ray are then told apart by the others.
+    Halving adds one place. If the rows are multiples of a power of two as well, and products and sums of both have at
+    most 53 bits, nothing is rounded: then hypotheses that tie at a ray can be told apart by the other rays.
     """
 
     def __init__(self, rows: FloatArray) -> None:
         reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
         self._most = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
         self.rounding = 8.0 * EPSILON * (MOST_FEATURES + 1) * reach
-        """Where numbers are rounded, at weights up to 1."""
+        """The bound if numbers are rounded, for rays with entries of at most 1."""
 
     def off(self, places: int) -> float:
-        """Return the bound for rays with so many places, and entries of at most 1."""
+        """Return the bound for rays with so many binary places, and entries of at most 1."""
         return 0.0 if places <= self._most else self.rounding
 
 
 class _Division:
-    """The division of cones [n, d, d]; costs of at most `sure` are near-optimal, and of more than `possible` they are
-    not. scale [d]: what a canonical weight is to the caller.
+    """The division of the cones `start` [n, d, d] into inner, outer and open cones.
+
+    A cost of at most `sure` is near-optimal, and one above `possible` is not. scale [d]: factors that bring canonical
+    weights to the caller's scale.
     """
 
     def __init__(self, lists: SortedLists, sure: int, possible: int, scale: FloatArray, start: FloatArray) -> None:
@@ -557,23 +565,23 @@ class _Division:
 
     @property
     def left(self) -> float:
-        """The share of the cones that are undecided."""
+        """The share of undecided cones."""
         return sum(share for share, _ in self._waiting)
 
     @property
     def open(self) -> list[FloatArray]:
-        """The cones that are undecided."""
+        """The rays of undecided cones."""
         return [self._start[:0], *(cones.rays for _, cones in self._waiting)]
 
     def unit(self, rays: FloatArray) -> FloatArray:
         """Return the rays [n, d, d] of cones in the caller's scale, with absolute values of sum 1."""
-        there = rays * self.scale
-        return np.asarray(there / np.abs(there).sum(axis=2, keepdims=True))
+        scaled = rays * self.scale
+        return np.asarray(scaled / np.abs(scaled).sum(axis=2, keepdims=True))
 
     def shares(self, rays: FloatArray) -> FloatArray:
-        """Return the shares [n] of cones [n, d, d], each in one orthant, of all weights with absolute values of sum 1.
+        """Return the shares [n] of cones [n, d, d], each in one orthant, among all weights with L1 norm 1.
 
-        In an orthant these are a simplex, of which a cone takes as much as the determinant of its rays in it says.
+        In an orthant these weights form a simplex; the share of a cone in it is the determinant of its rays.
         """
         return np.asarray(np.ldexp(np.abs(np.linalg.det(self.unit(rays))), -rays.shape[1]))
 
@@ -585,7 +593,7 @@ class _Division:
         return first[widest], second[widest]
 
     def run(self, share: float, most_cones: int, deadline: Deadline, on_stage: OnStage | None) -> bool:
-        """Divide until so little is open; return whether that came about."""
+        """Split cones until at most a share of what may be near-optimal is open; return whether that was reached."""
         rows, sizes = np.arange(len(self._lists.rows)), np.diff(self._lists.offsets)
         for rays in self._start:
             self._decide(_Cones(self.places, rays[None], np.zeros(1, np.int64), np.array([len(sizes)]), sizes, rows))
@@ -602,7 +610,7 @@ class _Division:
         return True
 
     def _decide(self, cones: _Cones) -> None:
-        """Drop what cannot win in cones, and the cones that are outside; take in those inside, let others wait."""
+        """Propagate in cones, keep those inside, drop those outside, and queue the others in batches."""
         cones = cones.propagated(self._lists, self._precision.off(cones.places))
         self.places = cones.places
         least, most = cones.costs(self._lists)
@@ -610,18 +618,18 @@ class _Division:
         self.inner.append(inner)
         self.inside += float(self.shares(inner).sum())
         cones = cones.take((least <= self._possible) & (most > self._sure))
-        parts = 1 + len(cones.rows) // _BLOCK
-        part = np.arange(len(cones.rays)) * parts // max(1, len(cones.rays))
-        for one in range(parts if len(cones.rays) else 0):
-            some = cones if parts == 1 else cones.take(part == one)
-            if len(some.rays):
-                self._waiting.append((float(self.shares(some.rays).sum()), some))
+        n_batches = 1 + len(cones.rows) // _BLOCK
+        batch_of_cone = np.arange(len(cones.rays)) * n_batches // max(1, len(cones.rays))
+        for number in range(n_batches if len(cones.rays) else 0):
+            batch = cones if n_batches == 1 else cones.take(batch_of_cone == number)
+            if len(batch.rays):
+                self._waiting.append((float(self.shares(batch.rays).sum()), batch))
 
 
 def _unchanged(problem: Problem, cones: FloatArray, places: int) -> Any:
-    """Return which lists [S] have one hypothesis that wins at all rays of all cones [n, d, d], if there are any.
+    """Return a mask [S] of the lists in which one hypothesis wins at all rays of all cones [n, d, d], if there are any.
 
-    What loses everywhere in a box around the rays is not compared at each of them.
+    Hypotheses that lose everywhere in a box around the rays are not compared at each ray.
     """
     lists = problem.scaled(problem.as_given())
     if not len(cones):
@@ -637,9 +645,9 @@ def _unchanged(problem: Problem, cones: FloatArray, places: int) -> Any:
     rows, step = np.flatnonzero(open_rows), max(1, _SCORES // len(rays))
     changed = np.zeros(len(leads), dtype=bool)
     for first in range(0, len(rows), step):
-        some = rows[first : first + step]
-        changed[some] = (leads[some] @ rays.T < precision.off(places)).any(axis=1)
-    others = [problem.names.index(name) for name in problem.free]
-    given = problem.as_given().features[:, others]
-    changed |= (given != given[np.repeat(lists.offsets[:-1], sizes)]).any(axis=1)
+        block = rows[first : first + step]
+        changed[block] = (leads[block] @ rays.T < precision.off(places)).any(axis=1)
+    # features that change no loss may have any weight, which may change the choice
+    free = problem.as_given().features[:, [problem.names.index(name) for name in problem.free]]
+    changed |= (free != free[np.repeat(lists.offsets[:-1], sizes)]).any(axis=1)
     return ~np.logical_or.reduceat(changed, lists.offsets[:-1])

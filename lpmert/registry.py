@@ -1,9 +1,9 @@
-"""Methods, metrics and formats by name: ours, what other packages register as entry points, and `module:Name`; and the
-statistics that are known by the names of their columns.
+"""Methods, metrics and formats by name: our own, entry points of other packages, and `module:Name`. Also the names of
+columns by which statistics are recognised.
 
-Nothing is imported before it is asked for: names that are ours cost no look at what is installed. Names of a module are
-imported where they are first used; its stub, for type checkers, is the one list of them. Source: Scientific Python's
-SPEC 1, Lazy Loading of Submodules and Functions.
+Everything is imported on first use, and our own names are found without looking at the installed packages. The public
+names of a module are those of its stub, which type checkers read too. Source: Scientific Python's SPEC 1, Lazy Loading
+of Submodules and Functions.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PACKAGE = "lpmert"
 
 @dataclass(frozen=True)
 class Registry:
-    """What is found by name. `group` is that of the entry points; `own` says for each of our names where it is.
+    """A table of objects by name.
 
-    Ours stand in a table, so that they are found without a look at the disk. `error` is the exception for names that
-    lead nowhere.
+    group: of the entry points. error: the name of the exception for unknown names. own: where each of our own objects
+    is, in a table, because looking up entry points takes time.
     """
 
     kind: str
@@ -46,11 +46,11 @@ class Registry:
     own: Mapping[str, str]
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, ours first."""
+        """Return all names, our own first."""
         return (*self.own, *sorted(self._foreign()))
 
     def find(self, name: str) -> Any:
-        """Return what has this name; raises the registry's error where nothing has, or where it cannot be loaded."""
+        """Return the object of this name; raises the registry's error if there is none or it cannot be loaded."""
         if name in self.own:
             return _attribute(self.own[name])
         if ":" in name:
@@ -64,7 +64,7 @@ class Registry:
         return self._loaded(name, found[0].value)
 
     def build(self, name: str) -> Any:
-        """Return what has this name; made, without arguments, if it is a class or a function."""
+        """Return the object of this name; a class or function is called without arguments."""
         found = self.find(name)
         if not callable(found):
             return found
@@ -74,15 +74,15 @@ class Registry:
             raise self._refused(f"{self.kind} {quoted(name)} cannot be made without arguments: {error}") from error
 
     def unknown(self, name: str, others: Iterable[str] = ()) -> str:
-        """Return what to tell someone who gave a name that nothing has, nor any of the others."""
+        """Return the message for an unknown name; others: further names that would have been valid."""
         known = listed(dict.fromkeys([*self.names(), *others]))
         return f"no {self.kind} {quoted(name)}; choose one of {known}, or give module:Name"
 
     def _foreign(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points of other packages by name; those with a name of ours are reached as module:Name."""
+        """Return the entry points of other packages by name, except those with one of our own names, with a warning."""
         found: dict[str, list[EntryPoint]] = {}
         for one in _registered(self.group, tuple(sys.path)):
-            if _package(one) == PACKAGE:  # development versions registered their own, too
+            if _package(one) == PACKAGE:  # development versions registered our own names as well
                 continue
             if one.name in self.own:
                 logger.warning(
@@ -105,7 +105,7 @@ class Registry:
 
 @cache
 def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return what all packages on this path register; reading what they say of themselves takes a while."""
+    """Return the entry points of all packages on this path; cached, because reading their metadata takes a while."""
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=group))
@@ -194,17 +194,17 @@ FORMATS = Registry(
 )
 
 PROBLEM = ".toml"
-"""Ending of files that say for the command line which lists to read, and where weights may lie."""
+"""Ending of problem files, which tell the command line the lists to read and the region of the weights."""
 
 DOCUMENTS = ("result", "check", "evaluation", "comparison", "tuning", "ranking")
-"""Kinds of JSON that commands write."""
+"""Kinds of JSON documents that commands write."""
 
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
-"""The formats with one hypothesis a row and named columns."""
+"""The formats with one hypothesis per row and named columns."""
 
 
 def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a module from the imports of the stub beside its file."""
+    """Return `__getattr__`, `__dir__` and `__all__` of a module, as the stub beside its file lists the names."""
     places: dict[str, tuple[str, str | None]] = {}
     own = []
     package = module if Path(file).stem == "__init__" else module.rpartition(".")[0]
@@ -233,25 +233,25 @@ def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], l
 BLEU_COLUMNS = (*(f"{what}_{n}" for n in range(1, 5) for what in ("match", "total")), "reference_length")
 F_COLUMNS = ("match", "predicted", "gold")
 ERROR_COLUMNS = ("errors", "reference_length")
-"""Of WER and CDER, where the length of the reference is known."""
+"""Statistics of WER and CDER if the length of the reference is known."""
 TER_COLUMNS = ("edits_100", "reference_length_100", "rate_100")
-"""Of TER in data of Moses' mert, times 100."""
+"""Statistics of TER in data of Moses' mert, times 100."""
 TEXT_METRICS = ("bleu", "sentence-bleu", "chrf", "sentence-chrf", "ter", "sentence-ter", "wer", "cer")
-"""Names of the metrics on texts, for those who do not want to import these."""
+"""Names of the metrics on texts, which are listed here so that nothing needs to be imported."""
 LOSSES = ("loss", "errors")
-"""Names by which one column of losses is recognised."""
+"""Names of a single column that is recognised as losses."""
 
 _CHRF = re.compile(r"match_(char|word)_[1-9][0-9]?")
 
 
 def chrf_columns(char_order: int, word_order: int) -> tuple[str, ...]:
-    """Return the names of the statistics of chrF, three an order."""
+    """Return the names of the statistics of chrF, three per order."""
     orders = [f"{of}_{n}" for of, most in (("char", char_order), ("word", word_order)) for n in range(1, most + 1)]
     return tuple(f"{what}_{order}" for order in orders for what in ("hypothesis", "reference", "match"))
 
 
 def named_like_statistics(names: Sequence[str]) -> bool:
-    """Whether columns with these names are known for statistics: losses, those of a metric, or statistic1, ..."""
+    """Whether these are names of statistics: losses, the statistics of a metric, or statistic1, statistic2, ..."""
     columns = tuple(names)
     if len(columns) == 1:
         return columns[0] in LOSSES
@@ -261,7 +261,7 @@ def named_like_statistics(names: Sequence[str]) -> bool:
 
 
 def chrf_orders(names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the orders of characters and words of which these are the statistics; `None` for other names."""
+    """Return the character and word orders of the chrF that has these statistics; `None` for other names."""
     columns = tuple(names)
     kinds = [match[1] for name in columns if (match := _CHRF.fullmatch(name))]
     orders = kinds.count("char"), kinds.count("word")

@@ -1,4 +1,4 @@
-"""Use weights: pick the best hypothesis of each list, by itself or by votes, in functions or as scikit-learn does."""
+"""Use of weights: pick the best hypothesis or answer of each list, in functions or by an estimator for scikit-learn."""
 
 from __future__ import annotations
 
@@ -29,16 +29,25 @@ if TYPE_CHECKING:
 
 TUNE = "tune"
 EXACT = "exact"
-"""The optimum of the lists fitted to, by the default of `minimize`."""
+"""The method of `Reranker` that finds the optimum of the training lists by the default of `minimize`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reranked(Outcome):
-    """What weights pick from each list.
+    """The hypotheses that weights pick.
 
-    hypotheses [S]: counted from 0 within their lists; with votes, the first one that gives the answer picked. texts:
-    of these, `None` for lists without texts. tied: lists in which others come within rounding of the best score; the
-    first of equal ones is picked.
+    Parameters
+    ----------
+    list_ids : tuple of str
+        The lists.
+    hypotheses : array [S]
+        The hypothesis picked from each list, counted from 0 within the list; with votes, the first hypothesis that
+        gives the answer picked.
+    texts : tuple of str or None
+        Their texts; `None` for lists without texts.
+    tied : int
+        Number of lists in which another hypothesis comes within rounding of the best score; the first of equal ones is
+        picked.
     """
 
     list_ids: tuple[str, ...]
@@ -63,34 +72,34 @@ class Reranked(Outcome):
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
     def __str__(self) -> str:
-        """Return a line for each list: its id, a tab, and the text picked, or its number where there are no texts."""
+        """Return a line for each list: its id, a tab, and the text picked, or its number if there are no texts."""
         picked = map(str, self.hypotheses.tolist()) if self.texts is None else self.texts
         return "\n".join(f"{name}\t{' '.join(one.split())}" for name, one in zip(self.list_ids, picked, strict=True))
 
 
 def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence[Hashable] = False) -> Reranked:
-    """Pick the best hypothesis of each list; no losses are needed.
+    """Pick the best hypothesis of each list by its score. No losses are needed.
 
     Parameters
     ----------
     nbest : NBest
         The lists; `lpmert.read(..., references=False)` reads lists without losses.
     weights : mapping or sequence of numbers, Result, Tuned, str or Path
-        By name or in order, or a file of weights.
+        One number per feature, by name or in order, or a file of weights.
     vote : bool or sequence [M]
-        Whether hypotheses of a list with the same text, or the same entry here, are one answer: their features are
-        summed, as by `lpmert.vote`.
+        Whether hypotheses of a list with the same text, or with the same entry of this sequence, are one answer: their
+        features are summed, as by `lpmert.vote`.
 
     Returns
     -------
     Reranked
-        The picks; scores are compared exactly, and the first one of equals is picked. Weights that are all 0 give a
-        warning, as in `check`.
+        The picks. Scores are compared exactly, and the first of equal hypotheses is picked. Weights that are all 0 log
+        a warning, as in `check`.
 
     Raises
     ------
     DataError
-        Where weights or answers do not fit the lists, or these are none.
+        If weights or answers do not fit the lists, or `nbest` is not an `NBest`.
 
     Examples
     --------
@@ -118,9 +127,9 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
 
 
 def vote(nbest: NBest, answers: Sequence[Hashable] | None = None) -> NBest:
-    """Return lists in which each answer is one hypothesis, whose features are the sums of those that give it.
+    """Merge the hypotheses of each list that give the same answer, and sum their features.
 
-    A feature that is 1 everywhere then counts votes; weights tuned on such lists are a weighted self-consistency.
+    A feature that is 1 everywhere then counts votes. Tuning weights on such lists is weighted self-consistency.
 
     Parameters
     ----------
@@ -132,13 +141,13 @@ def vote(nbest: NBest, answers: Sequence[Hashable] | None = None) -> NBest:
     Returns
     -------
     NBest
-        The lists, answers in the order in which they first come; statistics and texts are those of the first that
-        gives each.
+        Lists with one hypothesis per answer, in the order of their first occurrence; statistics and texts are those of
+        the first hypothesis with the answer.
 
     Raises
     ------
     DataError
-        Without texts or answers, and where hypotheses with the same answer have other statistics.
+        If there are neither texts nor answers, or hypotheses with the same answer have different statistics.
 
     Examples
     --------
@@ -152,23 +161,23 @@ def vote(nbest: NBest, answers: Sequence[Hashable] | None = None) -> NBest:
 
 
 def _voted(nbest: NBest, answers: Sequence[Hashable] | None) -> tuple[NBest, IntArray]:
-    """Do as `vote`; return the first hypothesis [m] that gives each answer, too."""
-    given = checked_lists(nbest).texts if answers is None else checked_sequence(answers, "answers")
-    if given is None:
+    """Return the lists of `vote`, and the first hypothesis [m] with each answer."""
+    entries = checked_lists(nbest).texts if answers is None else checked_sequence(answers, "answers")
+    if entries is None:
         raise DataError("the lists have no texts that could be answers; read them with a text column, or pass answers")
-    if len(given) != nbest.n_hypotheses:
+    if len(entries) != nbest.n_hypotheses:
         raise DataError(
-            f"answers must have one entry for each of the {nbest.n_hypotheses} hypotheses, not {len(given)}"
+            f"answers must have one entry for each of the {nbest.n_hypotheses} hypotheses, not {len(entries)}"
         )
     lists = nbest.list_index
     numbers: dict[tuple[int, Hashable], int] = {}
-    answer = np.array([numbers.setdefault(key, len(numbers)) for key in zip(lists.tolist(), given, strict=True)])
+    answer = np.array([numbers.setdefault(key, len(numbers)) for key in zip(lists.tolist(), entries, strict=True)])
     firsts = np.unique(answer, return_index=True)[1]
-    other = np.flatnonzero((nbest.statistics != nbest.statistics[firsts][answer]).any(axis=1))
-    if len(other):
-        row = int(other[0])
+    different = np.flatnonzero((nbest.statistics != nbest.statistics[firsts][answer]).any(axis=1))
+    if len(different):
+        row = int(different[0])
         raise DataError(
-            f"list {quoted(nbest.list_ids[lists[row]])}: hypotheses with the answer {quoted(given[row])} have "
+            f"list {quoted(nbest.list_ids[lists[row]])}: hypotheses with the answer {quoted(entries[row])} have "
             "different statistics; the same answer must cost the same"
         )
     features = np.zeros((len(firsts), nbest.n_features))
@@ -186,47 +195,47 @@ def _voted(nbest: NBest, answers: Sequence[Hashable] | None) -> tuple[NBest, Int
 
 
 class Reranker:
-    """A linear model that picks one row of each group, with the least loss of what it picks.
+    """Linear model that picks one row of each group, trained to minimise the loss of the rows it picks.
 
     Parameters
     ----------
     metric : str or Metric, optional
-        What turns summed statistics into a loss, as for `minimize`.
+        How summed statistics become a loss, as for `minimize`.
     method : str or Method
         "tune" for unseen lists: the average of `lpmert.tune`, in about a second for 100 lists of 14 features. "exact"
-        for the optimum of these lists, which can take much longer, or a method of `minimize`: a name such as "och", or
-        an object of `lpmert.methods`.
+        for the optimum of the training lists, which can take much longer. Or a method of `minimize`: a name such as
+        "och", or an object of `lpmert.methods`.
     gain : bool
-        Whether y says how good a row is, not what it costs.
+        Whether y is a gain, so that higher is better, rather than a loss.
     group_column : int or str, optional
-        The column of X with the group of each row, where no groups are passed; it is no feature.
+        The column of X with the group of each row, for when no groups are passed; it is not a feature.
     region : Region, optional
         Where the weights may lie.
     time_limit : float, optional
-        Most seconds for `fit`.
+        Maximum seconds for `fit`.
     jobs : int
-        Threads.
+        Number of threads.
     seed : int
-        Seed for everything random.
+        Random seed.
 
     Attributes
     ----------
     coef_ : array [D]
         The weights; their absolute values sum to 1.
     result_ : Result or Tuned
-        What `minimize` or `tune` found.
+        The result of `minimize` or `tune`.
     n_features_in_ : int
-        How many columns X has.
+        Number of columns of X in `fit`.
     feature_names_in_ : array of str
-        Their names, where X is a data frame.
+        Names of these columns; only if X is a data frame.
 
     Notes
     -----
-    It has what scikit-learn's tools ask of estimators, and derives from none of its classes: importing it is quick.
-    `fit`, `score` and `choose` need groups. `cross_val_score` passes them on if scikit-learn's metadata routing is
-    enabled, and the estimator has `set_fit_request(groups=True)` and `set_score_request(groups=True)`; or use
-    `group_column`. Lists that share a source, such as all sentences of a speaker, should stay on one side of a split:
-    that is the splitter's task.
+    The class has the interface of a scikit-learn estimator, but derives from none of its classes, so that importing it
+    is quick. `fit`, `score` and `choose` need groups. `cross_val_score` passes them on if scikit-learn's metadata
+    routing is enabled and the estimator has `set_fit_request(groups=True)` and `set_score_request(groups=True)`;
+    otherwise use `group_column`. The splitter has to keep lists that share a source, such as all sentences of a
+    speaker, on one side of a split.
 
     Examples
     --------
@@ -264,12 +273,12 @@ class Reranker:
         Parameters
         ----------
         X : array [M, D] or NBest
-            The features of the rows, or lists, which have all that follows.
+            The features of the rows; or lists, which replace y and groups as well.
         y : array [M] or [M, K]
-            What each row costs, or is worth with `gain`; or the statistics that the metric sums.
+            The loss of each row, its gain if `gain` is set, or the statistics that the metric sums.
         groups : array [M], optional
-            Equal entries make a list, from which one row is picked; they need not be adjacent. Not needed with
-            `group_column`.
+            Rows with equal entries form a list, from which one row is picked; they need not be adjacent. Not needed
+            with `group_column`.
 
         Returns
         -------
@@ -279,8 +288,8 @@ class Reranker:
         Raises
         ------
         ValueError
-            Where X, y and groups do not fit each other, X and y are not finite numbers, groups are missing, or X holds
-            lattices.
+            If X, y and groups do not fit each other, X or y has entries that are not finite numbers, groups are
+            missing, or X holds lattices.
         DataError, MetricError, MethodError, RegionError
             As by `minimize`.
         """
@@ -290,7 +299,7 @@ class Reranker:
         nbest = X if self._list_like(X) else self._lists(X, y, groups)
         self.n_features_in_ = nbest.n_features + (nbest is not X and self.group_column is not None)
         search: Any = tune if self.method == TUNE else minimize
-        # the average starts from where line searches end: a proof of the optimum would be thrown away
+        # the average starts from the end of line searches, so a proof of the optimum would be of no use
         settings: dict[str, Any] = {"quick": True, "method": "och"} if self.method == TUNE else {}
         if self.method not in (TUNE, EXACT):
             settings = {"method": self.method}
@@ -307,32 +316,82 @@ class Reranker:
         return self
 
     def decision_function(self, X: ArrayLike | NBest) -> FloatArray:
-        """Return the score [M] of each row; the row with the largest one of its group is picked.
+        """Return the scores of rows, the products of features and weights.
 
-        Raises `ValueError` unless X has the columns that `fit` saw.
+        Parameters
+        ----------
+        X : array [M, D] or NBest
+            The features of the rows, or lists.
+
+        Returns
+        -------
+        array [M]
+            The score of each row; the row with the highest score of a group is picked.
+
+        Raises
+        ------
+        ValueError
+            If X does not have the columns that `fit` saw.
         """
         self._check_fitted()
         features = X.dense_features() if self._list_like(X) else self._split(X, seen=True)[0]
         return np.asarray(features @ self.coef_)
 
     def predict(self, X: ArrayLike | NBest) -> FloatArray:
-        """Return the score [M] of each row, as rankers do; `choose` returns the rows picked."""
+        """Return the scores of rows, as rankers do; the same as `decision_function`. `choose` returns the rows picked.
+
+        Parameters
+        ----------
+        X : array [M, D] or NBest
+            The features of the rows, or lists.
+
+        Returns
+        -------
+        array [M]
+            The score of each row.
+        """
         return self.decision_function(X)
 
     def choose(self, X: ArrayLike | NBest, groups: ArrayLike | None = None) -> IntArray:
-        """Return the row picked in each group, in the order in which the groups first come; the first one of equals."""
+        """Pick the row with the highest score in each group, the first of equal ones.
+
+        Parameters
+        ----------
+        X : array [M, D] or NBest
+            The features of the rows, or lists.
+        groups : array [M], optional
+            The group of each row, as for `fit`.
+
+        Returns
+        -------
+        array [G]
+            The rows picked, with groups in the order of their first occurrence.
+        """
         self._check_fitted()
         if self._list_like(X):
             scores, numbers = self.predict(X), X.list_index
         else:
             features, numbers = self._grouped(X, groups, seen=True)
             scores = features @ self.coef_
-        order = np.lexsort([-scores, numbers])  # stable: the first one of equals
+        order = np.lexsort([-scores, numbers])  # stable, so the first of equal rows is picked
         return np.asarray(order[np.unique(numbers[order], return_index=True)[1]])
 
     def score(self, X: ArrayLike | NBest, y: ArrayLike | None = None, groups: ArrayLike | None = None) -> float:
-        """Return how good the rows picked are: the mean gain or the negative mean loss of a group; the negative loss
-        of a metric that is not additive.
+        """Return the quality of the rows picked; higher is better.
+
+        Parameters
+        ----------
+        X : array [M, D] or NBest
+            The features of the rows; or lists, which replace y and groups as well.
+        y : array [M] or [M, K]
+            Losses, gains or statistics of the rows, as for `fit`.
+        groups : array [M], optional
+            The group of each row, as for `fit`.
+
+        Returns
+        -------
+        float
+            The mean gain per group, or the negative mean loss; the negative loss if the metric is not additive.
         """
         from lpmert.metrics.base import AdditiveMetric
         from lpmert.metrics.contract import metric_of
@@ -363,7 +422,7 @@ class Reranker:
         )
 
     def _split(self, X: Any, *, seen: bool) -> tuple[FloatArray, Any]:
-        """Return features [M, D], and the column of the groups, if X has it."""
+        """Split X into features [M, D] and the column of groups, `None` without `group_column`; seen: after `fit`."""
         if hasattr(X, "toarray"):
             raise TypeError("sparse data was passed; use X.toarray(), or an NBest with sparse features")
         names = frame_names(X)
@@ -397,9 +456,9 @@ class Reranker:
         return features, own
 
     def _grouped(self, X: Any, groups: Any, *, seen: bool) -> tuple[FloatArray, IntArray]:
-        """Return features [M, D], and the number of each row's group [M], from 0 in the order in which they come."""
-        features, own = self._split(X, seen=seen)
-        groups = own if groups is None else groups
+        """Return features [M, D] and the group of each row [M], numbered from 0 in the order of first occurrence."""
+        features, column = self._split(X, seen=seen)
+        groups = column if groups is None else groups
         if groups is None:
             raise ValueError(
                 f"{type(self).__name__} needs groups, which say which rows make a list: pass groups, or group_column, "
@@ -407,18 +466,18 @@ class Reranker:
                 "sklearn.set_config(enable_metadata_routing=True), set_fit_request(groups=True) and "
                 "set_score_request(groups=True)"
             )
-        given = as_ids(groups)
-        if given.shape != (len(features),):
+        ids = as_ids(groups)
+        if ids.shape != (len(features),):
             raise ValueError(
-                f"groups must have an entry for each of the {len(features)} rows; its shape is {given.shape}"
+                f"groups must have an entry for each of the {len(features)} rows; its shape is {ids.shape}"
             )
-        if any(group is None or group != group for group in given.tolist()):
+        if any(group is None or group != group for group in ids.tolist()):
             raise ValueError("groups has missing entries (None or NaN); every row needs its group")
-        if len({isinstance(group, str) for group in given.tolist()}) > 1:
+        if len({isinstance(group, str) for group in ids.tolist()}) > 1:
             raise ValueError("groups has both strings and numbers; give one kind")
         numbers: dict[Any, int] = {}
         try:
-            return features, np.array([numbers.setdefault(group, len(numbers)) for group in given.tolist()])
+            return features, np.array([numbers.setdefault(group, len(numbers)) for group in ids.tolist()])
         except TypeError:
             raise TypeError("each group of the groups argument must be a string or a number") from None
 
@@ -430,7 +489,7 @@ class Reranker:
         return names.index(self.group_column)
 
     def _list_like(self, X: Any) -> TypeGuard[NBest]:
-        """Whether these are lists, rather than rows; raises `ValueError` for lattices."""
+        """Whether X holds lists rather than rows; raises `ValueError` for lattices."""
         if isinstance(X, WordGraphs):
             raise ValueError(
                 f"{type(X).__name__.lower()} hold too many paths for rows: pass lists of the best ones, "
@@ -448,7 +507,7 @@ class Reranker:
         raise NotFittedError("this Reranker is not fitted yet; call fit first")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # scikit-learn's signature
-        """Return the parameters by name."""
+        """Return the parameters by name, as scikit-learn expects."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
@@ -461,7 +520,7 @@ class Reranker:
         return self
 
     def __repr__(self) -> str:
-        """Return a call that makes this object."""
+        """Return the constructor call with the parameters that differ from their defaults."""
         known = signature(type(self)).parameters
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value is not known[name].default)
         return f"{type(self).__name__}({', '.join(changed)})"
@@ -475,7 +534,7 @@ class Reranker:
         return self._request("score", groups)
 
     def get_metadata_routing(self) -> Any:
-        """Return what scikit-learn's metadata routing asks of estimators: who takes groups."""
+        """Return the requests for scikit-learn's metadata routing: which methods take groups."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         requests = getattr(self, "_metadata_request", None)
@@ -488,11 +547,11 @@ class Reranker:
     def _request(self, method: str, groups: bool | str | None) -> Self:
         requests = self.get_metadata_routing()
         getattr(requests, method).add_request(param="groups", alias=groups)
-        self._metadata_request = requests  # under the name by which scikit-learn's `clone` takes it over
+        self._metadata_request = requests  # scikit-learn's `clone` copies the attribute of this name
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn's tools ask of estimators."""
+        """Return the estimator tags of scikit-learn."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags())
@@ -506,7 +565,7 @@ def _array(values: Any, what: str) -> Any:
 
 
 def _numbers(values: Any, what: str) -> FloatArray:
-    """Return real numbers as float64; raises `ValueError` for others, and for those that would not be the same."""
+    """Return real numbers as float64; raises `ValueError` for other values and numbers that float64 would round."""
     table = _array(values, what)
     if table.dtype.kind in "mM":
         raise ValueError(f"{what} must be numbers, not dates or times ({table.dtype}); make numbers of them")

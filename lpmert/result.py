@@ -1,4 +1,4 @@
-"""What every method takes and gives: limits, progress, status, result."""
+"""Limits, progress, status and result: the common interface of all methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
+from lpmert.errors import LpmertError as LpmertError  # code that handles results also handles errors
 from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted, is_restricted
 from lpmert.quoting import WARNINGS, listed, quoted
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from lpmert.system.deadline import Deadline
 
 SCHEMA = 1
-"""Version of the JSON that results, checks, evaluations and comparisons are written as; see `lpmert schema`."""
+"""Version of the JSON of results, checks, evaluations and comparisons; see `lpmert schema`."""
 
 
 class Status(Enum):
-    """How a run ended; the value is the sentence to show."""
+    """How a run ended; the value is a sentence for the user."""
 
     OPTIMAL = "proved optimal: no weights give a lower loss"
     OPTIMAL_TO_TOLERANCE = (
         "optimal to tolerance: a lower loss, if any, needs weights that double precision cannot tell from a tie"
     )
-    GAP = "stopped: the gap asked for is reached"
+    GAP = "stopped: the requested gap is reached"
     TARGET = "stopped: the target loss is reached"
     TIME_LIMIT = "stopped at the time limit: loss and bound hold"
     NODE_LIMIT = "stopped at the node limit: loss and bound hold"
@@ -47,12 +47,12 @@ class Status(Enum):
 
     @property
     def finished(self) -> bool:
-        """Whether the run did all that was asked of it, rather than being cut short by a limit."""
+        """Whether the run ended by itself or reached the requested gap or target, rather than another limit."""
         return self in _FINISHED
 
     @classmethod
     def cut_short(cls, deadline: Deadline, *, interrupted: bool) -> Status:
-        """Return how a run ended whose time or memory is used up, or that the user interrupted."""
+        """Return the status of a run that was interrupted, or has used up its time or memory."""
         if interrupted:
             return cls.INTERRUPTED
         return cls.MEMORY_LIMIT if deadline.ends_for_memory else cls.TIME_LIMIT
@@ -63,21 +63,21 @@ _FINISHED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TAR
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop; `None` means never.
+    """Limits of a search; `None` means no limit.
 
     Parameters
     ----------
     time_limit : float or None
         Seconds.
     node_limit : int or None
-        Search nodes.
+        Maximum number of search nodes.
     gap : float or None
-        Relative, as in `Result.gap_rel`.
+        Relative gap at which to stop, as in `Result.gap_rel`.
     target : float or None
-        A loss.
+        Loss at which to stop.
     memory_limit : int or None
-        Bytes that the process may hold; `None` means what it holds and nine tenths of what is free when the call
-        begins.
+        Maximum memory of the process in bytes; `None` means its memory when the call begins plus nine tenths of what is
+        free.
     """
 
     time_limit: float | None = None
@@ -89,10 +89,28 @@ class Limits:
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of the log: where a running search stands.
+    """The state of a running search; one line of the log.
 
-    `source` is one letter for what found a new incumbent since the last line, or an empty string; `phase` says what the
-    search works on.
+    Parameters
+    ----------
+    seconds : float
+        Time since the start.
+    nodes, open_nodes : int
+        Nodes searched, and nodes in the queue.
+    lower_bound : float or None
+        The proven lower bound on the loss; `None` for heuristics.
+    loss : float
+        The loss of the incumbent.
+    gap_rel : float or None
+        The relative gap between both, see `Result.gap_rel`.
+    lps : int
+        Linear programs solved.
+    source : str
+        One letter for what found a new incumbent since the last line, or an empty string.
+    weights : array [D]
+        The weights of the incumbent.
+    phase : str
+        What the search is doing.
     """
 
     seconds: float
@@ -108,14 +126,14 @@ class Progress:
 
 
 Callback = Callable[[Progress], object]
-"""Called about ten times a second; a true answer stops the search."""
+"""Called about ten times a second; a true return value stops the search."""
 
 OnStage = Callable[[str, int, int], object]
-"""Gets a stage of many searches, how much of it is done, and of how much; a true answer stops."""
+"""Called with a stage of many searches, how many of its parts are done, and their number; a true return value stops."""
 
 
 def relative_gap(loss: float, lower_bound: float | None) -> float | None:
-    """Return (loss - bound) / |loss|, never below 0, and 0 where both are equal; `None` without a bound."""
+    """Return (loss - bound) / |loss|, never negative, and 0 if both are equal; `None` without a bound."""
     if lower_bound is None:
         return None
     gap = max(0.0, loss - lower_bound)
@@ -126,43 +144,43 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Result(Weighted):
-    """What a method found and what it proved. Unknown is `None`.
+    """The result of a search: the best weights found, and what is proved of them. Unknown values are `None`.
 
     Parameters
     ----------
     weights : array [D]
-        For the features as the caller gave them, in the scale of a region that fixes a weight or the total, else with
-        absolute values that sum to 1; where the cell is so thin that this division would leave it, to at least 1/2.
+        One for each feature, in the scale of a region that fixes a weight or the total, otherwise with absolute values
+        that sum to 1; if the optimal cell is so thin that this division would leave it, they sum to at least 1/2.
     names : tuple of str
-        Of the features, in the order of the weights; `by_name` maps them to the weights.
+        The features, in the order of the weights; `by_name` maps them to the weights.
     loss, score : float
-        What decoding with these weights gives.
+        The loss and the score of decoding with these weights.
     lower_bound : float or None
-        The proven least loss; `None` for heuristics.
+        The proven lower bound on the loss of all weights; `None` for heuristics.
     status : Status
         How the run ended.
     method : str
-        The method's name.
+        The name of the method.
     statistics : array [K]
-        Summed over the chosen hypotheses.
+        The statistics summed over the chosen hypotheses.
     selection : array [S]
         The chosen hypothesis of each list, counted from 0 within the list.
     margin : float or None
         The least score difference between a chosen hypothesis and any other of its list at these weights.
     signature : str
-        Every setting that changes the number.
+        Every setting that changes the numbers.
     fingerprint : str
-        Of the lists.
+        Fingerprint of the lists.
     seed : int
-        Of all that was random.
+        The random seed.
     tied_lists : int
-        Lists that are tied at these weights.
+        Number of lists that are tied at these weights.
     loss_best_ties, loss_worst_ties : float or None
-        The loss with ties at their best and worst.
+        The loss with all ties broken for the best and for the worst.
     free : tuple of str
-        Features whose weight is 0 because no other would serve better.
+        Features whose weight is 0 because no other value would be better.
     region : mapping from label to number
-        How far the weights lie inside each limit.
+        Distance of the weights from each limit of the region.
     limiting : tuple of str
         Limits that cut off part of the optimal cell.
     cell : Cell or None
@@ -170,23 +188,23 @@ class Result(Weighted):
     counters, seconds : mapping
         Counters, and seconds by phase.
     trace : tuple of (seconds, bound, loss)
-        Each improvement; of long searches about every second, fourth, ... one, so that there are at most a thousand.
+        Improvements of bound or loss; for long searches about every second, fourth, ... one, at most a thousand.
     warnings : tuple of Diagnostic
-        What is odd about the lists, the losses or the weights.
+        Warnings about the lists, the losses or the weights.
     list_ids : tuple of str
-        Of the lists, in the order of the selection.
+        The lists, in the order of the selection.
     rates : mapping from name to share
-        The loss as shares (`accuracy`, `error_rate`), where the divisor is known.
+        The loss as shares (`accuracy`, `error_rate`), if the divisor is known.
     unit : Unit or None
-        How the loss reads in the unit that users know.
+        The unit in which the loss is shown.
     initial : array [D] or None
-        The weights that the search was given to start from.
+        The initial weights of the caller.
     resumed : bool
         Whether the search continued from a checkpoint: then the bound also rests on that file.
     sums : mapping from name to number
         Second sums of the chosen hypotheses, for budgets and fronts.
     whole : mapping from name to int
-        The smallest whole weights that choose as well, where they were sought and found: see `whole_weights`.
+        The smallest whole weights that choose as well, if they were requested and found: see `whole_weights`.
 
     Examples
     --------
@@ -197,7 +215,7 @@ class Result(Weighted):
     """
 
     schema = SCHEMA
-    told = ("schema", "gap_abs", "gap_rel", "message", "success")
+    json_properties = ("schema", "gap_abs", "gap_rel", "message", "success")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -233,17 +251,17 @@ class Result(Weighted):
 
     @property
     def success(self) -> bool:
-        """Whether the run ended by itself rather than at a limit."""
+        """Whether the run ended by itself or reached the requested gap or target, rather than another limit."""
         return self.status.finished
 
     @property
     def restricted(self) -> bool:
-        """Whether bound and proof are about the weights of a region rather than all."""
+        """Whether bound and proof are about a region rather than all weights."""
         return is_restricted(self.region, self.signature)
 
     @property
     def message(self) -> str:
-        """The status as a sentence, which also names a region, and whether the search was resumed."""
+        """The status as a sentence, which also tells whether there is a region and whether the search was resumed."""
         within = f" with {listed(self.sums)} within budget" if self.sums else ""
         status = self.status.value
         if not within and self.restricted:
@@ -253,17 +271,17 @@ class Result(Weighted):
 
     @property
     def gap_abs(self) -> float | None:
-        """Loss minus lower bound, never below 0; `None` without a bound."""
+        """Loss minus lower bound, never negative; `None` without a bound."""
         return None if self.lower_bound is None else max(0.0, self.loss - self.lower_bound)
 
     @property
     def gap_rel(self) -> float | None:
-        """Absolute gap over the loss; `None` without a bound."""
+        """Absolute gap divided by the absolute loss; `None` without a bound."""
         return relative_gap(self.loss, self.lower_bound)
 
     @property
     def cost(self) -> str:
-        """The loss and its bound as text, in the unit that users know."""
+        """The loss and its bound as text, in the unit in which losses are shown."""
         unit = self.unit or LOSS
         found = f"{unit.name} {unit.text(self.loss)}"
         if self.lower_bound is None:
@@ -272,7 +290,7 @@ class Result(Weighted):
         return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
 
     def factor_to(self, name: str, value: float) -> float:
-        """Return the positive factor that brings the weight of feature `name` to `value`; raises as `scaled_to`."""
+        """Return the positive factor that brings the weight of a feature to a value; see `scaled_to` for errors."""
         if name not in self.names:
             raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
         weight = float(self.weights[self.names.index(name)])
@@ -281,15 +299,29 @@ class Result(Weighted):
         return value / weight
 
     def scaled_to(self, name: str, value: float) -> FloatArray:
-        """Return the weights [D] times the positive factor that brings feature `name` to `value`.
+        """Return the weights in the scale in which the weight of a feature has a given value.
 
-        A positive factor changes no choice, so these weights are as good. Raises `ValueError` if the name is unknown,
-        or if its weight is 0 or of the other sign than `value`.
+        Parameters
+        ----------
+        name : str
+            The feature.
+        value : float
+            The value of its weight.
+
+        Returns
+        -------
+        array [D]
+            The weights times a positive factor, which changes no choice.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown, or the weight is 0 or has the opposite sign.
         """
         return np.asarray(self.weights * self.factor_to(name, value))
 
     def times(self, factor: float) -> Result:
-        """Return the same result with weights, and what depends on their scale, times a positive factor."""
+        """Return the result with weights, margin and cell multiplied by a positive factor."""
         cell = self.cell
         return replace(
             self,
@@ -299,14 +331,14 @@ class Result(Weighted):
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the result as JSON; the file appears whole or not at all."""
+        """Write the result as JSON; the file is written completely or not at all."""
         from lpmert.system.files import write_text
 
         write_text(path, self.to_json() + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Result:
-        """Read a result that `save` wrote; raises `DataError` if the file holds none."""
+        """Read a result that `save` wrote; raises `DataError` for other files."""
         from lpmert.system.files import read_text
 
         try:
@@ -316,7 +348,7 @@ class Result(Weighted):
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
-        """Return the result from its `to_dict`; raises `ValueError`, `KeyError` and the like for other dictionaries."""
+        """Return the result of a dictionary from `to_dict`; raises `ValueError`, `KeyError` or the like for others."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
         names, cell = tuple(data["weights"]), data["cell"]
@@ -359,12 +391,12 @@ class Result(Weighted):
         return "\n".join([*lines, self.cost, self.message])
 
     def with_seconds(self, **seconds: float) -> Result:
-        """Return the same result with further phases in `seconds`."""
+        """Return the result with further phases in `seconds`."""
         return replace(self, seconds={**self.seconds, **seconds})
 
 
 def warned(result: Result) -> Result:
-    """Return the result, and log what it warns of."""
+    """Log the warnings of a result, and return it."""
     for one in result.warnings:
         logging.getLogger(WARNINGS).warning("warning: %s", one.message)
     return result
@@ -372,15 +404,34 @@ def warned(result: Result) -> Result:
 
 @dataclass(frozen=True)
 class Check(Outcome):
-    """What given weights cost, beside the best ones.
+    """The loss of given weights beside that of the best weights.
 
-    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
-    are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
-    is the result of the search, `rates` as there.
+    Parameters
+    ----------
+    weights : array [D]
+        The weights that were checked.
+    names : tuple of str
+        The features, in the order of the weights.
+    loss, score : float
+        The loss and the score of decoding with these weights, with ties broken by `ties`.
+    statistics : array [K]
+        The statistics summed over the chosen hypotheses.
+    tied_lists : int
+        Number of lists that are tied at these weights.
+    loss_best_ties, loss_worst_ties : float or None
+        The loss with all ties broken for the best and for the worst.
+    margin : float or None
+        The least score difference between a chosen hypothesis and any other of its list.
+    inside : bool
+        Whether the weights lie in the region.
+    optimum : Result
+        The result of the search.
+    rates : mapping from name to share
+        The loss as shares, as in a `Result`.
     """
 
     schema = SCHEMA
-    told = ("schema", "excess", "wins_by_ties")
+    json_properties = ("schema", "excess", "wins_by_ties")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -397,17 +448,17 @@ class Check(Outcome):
 
     @property
     def excess(self) -> float:
-        """Loss beyond the best found; never below 0."""
+        """How far the loss exceeds that of the best weights found; never negative."""
         return max(0.0, self.loss - self.optimum.loss)
 
     @property
     def wins_by_ties(self) -> bool:
-        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
+        """Whether the loss is below the proved optimum, which is only possible by ties that list order breaks."""
         return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What is odd about the weights and about the question."""
+        """Warnings about the weights and about the lists."""
         return (*(() if self.weights.any() else (ALL_ZERO,)), *self.optimum.warnings)
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
-"""The JSON Schema of results, checks, evaluations, comparisons, and what `tune` and `rank` find.
+"""The JSON Schema of results, checks, evaluations, comparisons, and the outcomes of `tune` and `rank`.
 
-It is read from their dataclasses, as `plain` tells them: types from the annotations, descriptions from the docstrings.
+It is derived from their dataclasses, which `plain` writes: types from annotations, descriptions from docstrings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from lpmert.comparing.comparison import Comparison
 from lpmert.errors import FloatArray
-from lpmert.findings import BY_FEATURE, Cell, told_of
+from lpmert.findings import BY_FEATURE, Cell, json_fields
 from lpmert.fusion import Fused
 from lpmert.model.evaluation import Evaluation
 from lpmert.quoting import shortened, visible
@@ -35,7 +35,7 @@ _PLAIN: Mapping[Any, Json] = {
 }
 _MAYBE: Json = {"type": ["number", "null"]}
 _NAMES: Mapping[str, Any] = {"FloatArray": FloatArray, "Mapping": Mapping}
-"""What annotations name that their modules import for type checkers alone."""
+"""Names in annotations that their modules import only for type checkers."""
 
 _PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : .*\n((?:    .*\n?)+)", re.MULTILINE)
 
@@ -59,8 +59,8 @@ def _object(properties: Mapping[str, Json], optional: tuple[str, ...] = ()) -> J
     }
 
 
-def _told(kind: type[Any]) -> dict[str, Json]:
-    """Return the schema of each entry that JSON has of a dataclass."""
+def _entries(kind: type[Any]) -> dict[str, Json]:
+    """Return the schema of each entry in the JSON of a dataclass."""
     hints, texts = get_type_hints(kind, localns=_NAMES), dict[str, str]()
     for names, text in _PARAMETER.findall(cleandoc(kind.__doc__ or "")):
         texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
@@ -68,20 +68,20 @@ def _told(kind: type[Any]) -> dict[str, Json]:
         if isinstance(own, property):
             hints[name] = get_type_hints(own.fget, localns=_NAMES)["return"]
             texts[name] = (own.__doc__ or "").partition("\n")[0]
-    found = {name: _of(hints[name], by_feature=name in BY_FEATURE) for name in told_of(kind) if name in hints}
+    found = {name: _of(hints[name], by_feature=name in BY_FEATURE) for name in json_fields(kind) if name in hints}
     described = {name: {"description": texts[name]} for name in found if texts.get(name)}
     return {name: {**own, **described.get(name, {})} for name, own in found.items()}
 
 
 def _of(hint: Any, *, by_feature: bool = False) -> Json:
-    """Return the schema of what an annotation says; by_feature: of an array by the names of features."""
+    """Return the schema of a type; by_feature: for an array whose keys are the names of features."""
     inner = get_args(hint)
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
     if hint is Result:
         return {"$ref": "#/$defs/result"}
     if isinstance(hint, type) and is_dataclass(hint):
-        return _object(_told(hint))
+        return _object(_entries(hint))
     if get_origin(hint) is np.ndarray:
         entry = _of(int if np.int64 in get_args(inner[1]) else float)
         return _by_name(entry) if by_feature else {"type": "array", "items": entry}
@@ -109,17 +109,17 @@ def _or_null(schema: Json) -> Json:
 _VERSION: Json = {"schema": {"const": SCHEMA, "description": "Version of this schema."}}
 _RANGES = _by_name({"type": "array", "items": _MAYBE, "minItems": 2, "maxItems": 2})
 _OF_RESULT: dict[str, Json] = {
-    **_told(Result),
+    **_entries(Result),
     **_VERSION,
-    "cell": _or_null(_object({**_told(Cell), "ranges": _RANGES})),
+    "cell": _or_null(_object({**_entries(Cell), "ranges": _RANGES})),
     "whole": _by_name({"type": "integer"}),
 }
 _RESULT = _object(_OF_RESULT, optional=("warnings", "unit", "resumed", "sums", "whole"))
 
 
 def _like_result(kind: type[Any], *more: str) -> dict[str, Json]:
-    """Return the entries of a dataclass, and more, described as those of a result."""
-    own = _told(kind)
+    """Return the entries of a dataclass, and more, with the descriptions of a result where they share names."""
+    own = _entries(kind)
     return {**own, **{name: one for name, one in _OF_RESULT.items() if name in (*own, *more)}}
 
 
@@ -127,14 +127,14 @@ _SCHEMAS: Mapping[str, Json] = {
     "result": _RESULT,
     "check": _object(_like_result(Check, "schema")),
     "evaluation": _object(_like_result(Evaluation, "schema", "weights", "list_ids", "signature", "fingerprint")),
-    "comparison": _object({**_told(Comparison), **_VERSION}),
-    "tuning": _object({**_told(Tuned), "recommended": {"enum": [AVERAGED, OPTIMUM]}}),
-    "ranking": _object({**_told(RankingResult), **_told(Fused)}),
+    "comparison": _object({**_entries(Comparison), **_VERSION}),
+    "tuning": _object({**_entries(Tuned), "recommended": {"enum": [AVERAGED, OPTIMUM]}}),
+    "ranking": _object({**_entries(RankingResult), **_entries(Fused)}),
 }
 
 
 def fault(document: Any, kind: str) -> str | None:
-    """Return what in a document is not as the schema of its kind says, `None` where all is."""
+    """Return why a document violates the schema of its kind; `None` if it does not."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 

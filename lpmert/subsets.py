@@ -1,8 +1,8 @@
-"""Best subset selection: the least loss that weights with at most k features reach, for k = 1, 2, ..., proved.
+"""Best subset selection: the least loss of weights with at most k features, for k = 1, 2, ..., proved.
 
-A set of features is a region: the weights of all others are fixed to 0. Every set of a size is searched, in the order
-of what smaller sets inside it cost, for less than the best loss so far. That cut-off is what makes a set cheap: most
-are ruled out before their own optimum is known. The bound of a size is the least bound of its sets.
+A set of features is a region: the weights of all other features are fixed to 0. Every set of a size is searched for a
+loss below the best so far, beginning with sets that contain good smaller ones. The cut-off makes sets cheap: most are
+ruled out before their own optimum is known. The bound of a size is the least bound of its sets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _Set = tuple[str, ...]
 
 MOST_SETS = 50_000
-"""Sets of features beyond which their search is refused: at a tenth of a second each they take more than an hour."""
+"""Maximum number of sets of features: at a tenth of a second each, more take over an hour."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Subset:
     Parameters
     ----------
     size : int
-        How many weights may be other than 0.
+        Maximum number of nonzero weights.
     features : tuple of str
-        Those that are other than 0; fewer than `size` where more do not help.
+        The features with a nonzero weight; fewer than `size` if more do not help.
     result : Result
-        The weights, their loss, and the bound on the loss of all weights with so few features.
+        The weights, their loss, and the bound on the loss of all weights with at most `size` features.
     n_sets, n_open : int
-        Sets of this size, and how many of them may still hold better weights.
+        Number of sets of this size, and of those that may still hold better weights.
     """
 
     size: int
@@ -64,14 +64,14 @@ class Subset:
 
 @dataclass(frozen=True)
 class Subsets(Outcome):
-    """What `best_subsets` found: one `Subset` for each size, the smallest first.
+    """The result of `best_subsets`.
 
     Parameters
     ----------
     names : tuple of str
         All features.
     subsets : tuple of Subset
-        By size; sizes for which no time was left are missing.
+        One for each size, the smallest first; sizes for which there was no time are missing.
     complete : bool
         Whether all requested sizes are there.
     seconds : float
@@ -84,7 +84,7 @@ class Subsets(Outcome):
     seconds: float
 
     def __getitem__(self, size: int) -> Subset:
-        """Return the best weights with at most so many features; raises `KeyError` for a size that is not there."""
+        """Return the best weights with at most `size` features; raises `KeyError` for a missing size."""
         return {one.size: one for one in self.subsets}[size]
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Subsets(Outcome):
 
     @property
     def unit(self) -> Unit | None:
-        """The unit in which users know the losses."""
+        """The unit in which the losses are shown."""
         return self.subsets[0].result.unit if self.subsets else None
 
 
@@ -112,7 +112,7 @@ def best_subsets(
     seed: int = 0,
     on_stage: OnStage | None = None,
 ) -> Subsets:
-    """Find, for k = 1, 2, ..., the best weights with at most k other than 0, and prove that none do better.
+    """Find the best weights with at most k features, for k = 1, 2, ..., and prove that none do better.
 
     Parameters
     ----------
@@ -125,17 +125,18 @@ def best_subsets(
     method : str or Method
         How to search each set.
     ties : {"first", "best", "worst"}, optional
-        Which of several hypotheses with identical features represents them. Without a feature more of them are
-        identical: by default they count at their worst, so that no set wins by their order. A metric that is no sum
-        over lists takes the first.
+        Which hypothesis of a list represents all that have identical features. Fewer features make more hypotheses
+        identical, so by default the worst counts, and no set wins by their order; with a metric that is not a sum over
+        lists, the first counts.
     region : Region, optional
         Where the weights may lie; features whose weight cannot be 0 there are in every set.
     time_limit : float, optional
-        Seconds for everything: an equal share for each size, and at least that of the sets before.
+        Seconds for everything; the time that is left is shared equally by the remaining sizes.
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_stage : callable, optional
-        Gets "sets of", with a size, how many of these are searched, and how many there are; a true answer stops.
+        Called with "sets of" and a size, how many of its sets are searched, and their number; a true return value
+        stops.
 
     Returns
     -------
@@ -145,12 +146,12 @@ def best_subsets(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices, and for too many sets.
+        As by `minimize`; `MethodError` also for lattices, and for too many sets.
 
     Notes
     -----
-    Best subset selection: Bertsimas, King and Mazumder, Best Subset Selection via a Modern Optimization Lens, Annals
-    of Statistics 2016, who do it for least squares by mixed-integer programs.
+    Source for best subset selection: Bertsimas, King and Mazumder, Best Subset Selection via a Modern Optimization
+    Lens, Annals of Statistics 2016, who solve it for least squares by mixed-integer programs.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def best_subsets(
 
 @dataclass
 class _Selection:
-    """The search of all sets, size by size."""
+    """The search of all sets, size by size. oracle: a lower bound on the loss of all weights."""
 
     problem: Problem
     method: Method
@@ -193,12 +194,12 @@ class _Selection:
 
     @cached_property
     def useful(self) -> _Set:
-        """Features that vary within a list."""
+        """The features that vary within a list."""
         nbest = self.problem.nbest
         return tuple(nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets))
 
     def sizes(self, at_most: int | None) -> range:
-        """Return the sizes to search; raises `MethodError` if there is no feature, or if the sets are too many."""
+        """Return the sizes to search; raises `MethodError` if there is no useful feature, or too many sets."""
         n, n_sets = len(self.useful), 0
         if not n:
             raise MethodError("no feature varies within a list: there is nothing to choose")
@@ -211,7 +212,7 @@ class _Selection:
         return sizes
 
     def search(self, sizes: Sequence[int]) -> Iterator[Subset]:
-        """Yield the best weights of each size, until the time is over."""
+        """Yield the best weights of each size, until the time is used up."""
         for size in sizes:
             if self.deadline.expired or self.stopped:
                 return
@@ -220,12 +221,12 @@ class _Selection:
                 yield of_size
 
     def _attained(self, found: Result) -> bool:
-        """Whether the loss is that of the weights without the help of a tie."""
+        """Whether the loss of the weights does not depend on a tie."""
         exact = self.problem.region is None or self.problem.region.cosine is None
         return found.status is Status.OPTIMAL or (found.tied_lists == 0 and exact)
 
     def tightened(self, subsets: list[Subset]) -> list[Subset]:
-        """Return the sizes with bounds that hold for larger ones: no set does better than one that contains it."""
+        """Raise the bound of each size to that of the next larger one: no set does better than one that contains it."""
         for k in reversed(range(len(subsets) - 1 if self.problem.ties == "worst" else 0)):
             own, larger = subsets[k].result, subsets[k + 1].result.lower_bound
             if own.lower_bound is None or larger is None or own.lower_bound >= larger:
@@ -236,7 +237,7 @@ class _Selection:
         return subsets
 
     def _search_size(self, size: int, share: Deadline) -> Subset | None:
-        """Search all sets of a size; those that do not end in their time again, with more of it."""
+        """Search all sets of a size; searches that do not end in their share of the time are repeated with more."""
         sets = sorted(combinations(self.useful, size), key=self._promise)
         bounds: dict[_Set, float] = {}
         ended: set[_Set] = set()
@@ -251,14 +252,14 @@ class _Selection:
                 self.stopped = told(self.on_stage, f"sets of {size}", len(bounds), len(sets))
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
-        if self.problem.ties != "worst":  # fewer features may cost less then: others stand for hypotheses alike
+        if self.problem.ties != "worst":  # a smaller set may cost less, as another of identical hypotheses may count
             bound = min(bound, self._bound)
         self._bound = bound
         n_open = sum(not self._rules_out(bounds.get(names, -inf)) for names in sets)
         return None if self.best is None else self._subset(size, self.best, len(sets), n_open, complete=not waiting)
 
     def _subset(self, size: int, found: Result, n_sets: int, n_open: int, *, complete: bool) -> Subset:
-        """Return the best weights so far with the bound on all sets of a size."""
+        """Return the best weights so far, with the bound on all sets of a size."""
         if self._bound == -inf:
             status = Status.HEURISTIC if complete else Status.TIME_LIMIT
         elif self._rules_out(self._bound) and self._attained(found):
@@ -279,22 +280,22 @@ class _Selection:
         return Subset(size, used, result, n_sets, n_open)
 
     def _rules_out(self, bound: float) -> bool:
-        """Whether nothing above a bound is better than the best weights so far."""
+        """Whether no weights with a loss of at least `bound` are better than the best so far."""
         return self.best is not None and bound >= self.best.loss
 
     def _search_set(self, names: _Set, seconds: float | None) -> tuple[float, bool]:
-        """Search a set for less than the best loss; return a bound on its loss, and whether its search ended."""
-        whole, least = self.problem, inf if self.best is None else self.best.loss
-        given = whole.region or Region()
+        """Search a set for a loss below the best so far; return a bound on its loss, and whether the search ended."""
+        full, cutoff = self.problem, inf if self.best is None else self.best.loss
+        outer = full.region or Region()
         zero = {name: 0.0 for name in self.useful if name not in names}
-        if any(given.fixed.get(name) for name in zero):
+        if any(outer.fixed.get(name) for name in zero):
             return inf, True
-        region = replace(given, fixed={**given.fixed, **zero}) if zero else whole.region
+        region = replace(outer, fixed={**outer.fixed, **zero}) if zero else full.region
         limits = replace(self.limits, time_limit=seconds)
         try:
-            problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=region)
-            found = search_below(problem, least, self.method, limits, self.seed)
-        except RegionError:  # which these weights at 0 leave empty
+            problem = Problem(full.nbest, full.metric, ties=full.ties, region=region)
+            found = search_below(problem, cutoff, self.method, limits, self.seed)
+        except RegionError:  # the region is empty with these weights at 0
             return inf, True
         self._met[names] = found.least_met
         if found.result is not None:
@@ -302,5 +303,5 @@ class _Selection:
         return found.bound, found.status.finished
 
     def _promise(self, names: _Set) -> float:
-        """Return the least loss met in a set with a feature less."""
+        """Return the least loss found in a subset with one feature less."""
         return min((self._met.get(less, inf) for less in combinations(names, len(names) - 1)), default=inf)

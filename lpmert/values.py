@@ -1,4 +1,4 @@
-"""Numbers, weights and limits as callers may give them: those of Python and of numpy, but no booleans."""
+"""Checks of numbers, weights and limits from callers: numbers of Python and numpy are valid, booleans are not."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Number = TypeVar("Number")
 
 @runtime_checkable
 class WeightsSource(Protocol):
-    """What knows weights of features, such as a file of weights that was read."""
+    """An object that has weights for features, such as a file of weights that was read."""
 
     def of_features(self, names: Sequence[str]) -> FloatArray:
-        """Return the weights [D] of these features, in their order; raises `DataError` unless it has just these."""
+        """Return the weights [D] of these features, in this order; raises `DataError` if the names differ."""
 
 
 Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result | WeightsSource
-"""One number for each feature: by name, in the order of the features, or those of a result or a file of weights."""
+"""One number per feature: by name, in the order of the features, from a result or from a file of weights."""
 
 
 def whole_number(value: object, what: str, least: int, error: type[LpmertError] = MethodError) -> int:
-    """Return a whole number of Python or numpy as an `int`; raises `error` for anything else, and below `least`."""
+    """Return an integer of Python or numpy as an `int`; raises `error` for anything else or less than `least`."""
     if not isinstance(value, bool) and isinstance(value, Integral) and index(value) >= least:
         return index(value)
     raise error(f"{what} must be a whole number of at least {least}; got {quoted(value)}")
 
 
 def real_number(value: object) -> float | None:
-    """Return a number of Python or numpy as a `float`, `None` for anything else and beyond all doubles."""
+    """Return a number of Python or numpy as a `float`; `None` for anything else, or a number too large for a double."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond all doubles
+    except OverflowError:  # an integer too large for a double
         return None
 
 
@@ -55,7 +55,7 @@ def are_texts_by_name(value: object) -> bool:
 
 
 def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
-    """Return weights by the names that they have; raises `DataError` unless there is a finite number for each."""
+    """Return weights that have names as a dictionary; raises `DataError` unless all are finite numbers by name."""
     if not isinstance(weights, Mapping):
         weights = getattr(weights, "by_name", weights)  # of results, and of files of weights
     if not isinstance(weights, Mapping) or not weights:
@@ -65,9 +65,9 @@ def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
 
 
 def weights_array(weights: object, names: Sequence[str], what: str = "weights") -> FloatArray:
-    """Return weights as an array [D] in the order of the features' names.
+    """Return weights as an array [D] in the order of the features `names`.
 
-    Raises `DataError` unless there is one finite number for each feature and nothing else.
+    Raises `DataError` unless there is exactly one finite number for each feature.
     """
     if isinstance(weights, WeightsSource):
         return weights.of_features(names)
@@ -95,9 +95,9 @@ def weights_array(weights: object, names: Sequence[str], what: str = "weights") 
 
 
 def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, more: bool = False) -> list[Number]:
-    """Return what features have, in their order, from a mapping by name; with `more`, it may have others as well.
+    """Return the values of a mapping in the order of `names`; more: other names are allowed as well.
 
-    Raises `DataError`, which says what is missing, what is unknown, and what there is.
+    Raises `DataError`, which lists missing and unknown names.
     """
     known = set(names)
     missing = [name for name in names if name not in weights]
@@ -108,16 +108,16 @@ def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, 
         if features
     ]
     if faults:
-        given = listed([str(name) for name in weights])
+        present = listed([str(name) for name in weights])
         remedy = "" if unknown else "; give 0 where one is not to count"
         raise DataError(
-            f"{what} {' and '.join(faults)}; they are for {given}; the features are {listed(names)}{remedy}"
+            f"{what} {' and '.join(faults)}; they are for {present}; the features are {listed(names)}{remedy}"
         )
     return [weights[name] for name in names]
 
 
 def checked_limits(time_limit: object, node_limit: object, gap: object, target: object, memory_limit: object) -> Limits:
-    """Return limits of numbers as callers give them, `None` for no limit; raises `MethodError`."""
+    """Check the numbers of a caller, `None` for no limit, and return them as limits; raises `MethodError`."""
 
     def number(value: object, name: str, least: float) -> float | None:
         found = real_number(value)

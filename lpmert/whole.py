@@ -1,9 +1,10 @@
-"""Weights that people can read and remember: the smallest whole numbers that choose as well as given weights.
+"""Weights that people can read and remember: the smallest whole weights that choose as well as given ones.
 
-The weights that keep the choice of every list ahead of all hypotheses of another loss are a cone. Whole numbers in it
-are sought by constraint propagation on boxes, for one largest absolute value after the other, with few of its limits at
-a time. What is found is decoded in exact arithmetic; what is ruled out, by limits in whole numbers that are relaxed by
-more than their rounding. So there are none smaller in the cone.
+The weights that keep the choice of every list ahead of all hypotheses with another loss form a cone. A branch and bound
+on boxes searches it for integer points, for one largest absolute value after the other, with constraint propagation
+over a growing subset of the cone's half-spaces (limits). Candidates are decoded in exact arithmetic. Boxes are ruled
+out by limits with integer coefficients that are relaxed by more than their rounding, so no smaller integer point of the
+cone is missed.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     from lpmert.values import Weights
 
 LARGEST = 999
-"""What whole weights are at most by default: three digits."""
+"""Default maximum of the absolute values of whole weights: three digits."""
 
 _BITS = 30
-"""Of the entries of limits; products with weights of some digits are far from overflow."""
+"""Bits of the coefficients of limits; products with weights of a few digits are far from overflow."""
 
 _MOST_TRIED = 50
-"""Candidates after which the search gives up: where features are coarse, small weights tie nearly everywhere."""
+"""Candidates after which the search gives up: with coarse features, small weights tie nearly everywhere."""
 
 _MOST_BOXES = 10_000
 """Boxes after which the search gives up: with many features or thin cones it would not end."""
 
 _FIRST_LIMITS, _ROUNDS = 4, 8
-"""Limits for each feature that the search begins with, and how often each box is narrowed by all."""
+"""Limits per feature at the start, and rounds of propagation per box."""
 
 
 def whole_weights(
@@ -57,30 +58,30 @@ def whole_weights(
     ties: str = "first",
     region: Region | None = None,
 ) -> dict[str, int] | None:
-    """Find the smallest whole numbers with which every list chooses as well as with given weights.
+    """Find the smallest whole weights that choose as well as given weights.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     weights : mapping or sequence of numbers, Result, str or Path
-        Weights of the region without ties that matter, such as those of `minimize`.
+        Weights inside the region whose loss does not depend on ties, such as those of `minimize`.
     largest : int
-        The largest absolute value that they may have.
+        Maximum absolute value of a whole weight.
     metric, ties, region
         As for `minimize`.
 
     Returns
     -------
     dict of int or None
-        Whole weights by name, with the same loss in exact arithmetic, whatever their ties, inside the region up to a
-        positive factor. No smaller ones, by their largest absolute value, keep each choice ahead of all hypotheses of
-        its list with another loss. `None` if there are none, or if they are too hard to find.
+        Whole weights by name. They have the same loss in exact arithmetic, however ties are broken, and lie inside the
+        region up to a positive factor. No weights with a smaller largest absolute value keep each choice ahead of all
+        hypotheses of its list with another loss. `None` if there are none, or they are too hard to find.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `evaluate`; `MethodError` too for lattices.
+        As by `evaluate`; `MethodError` also for lattices.
 
     Examples
     --------
@@ -96,11 +97,11 @@ def whole_weights(
         raise DataError(f"largest must be at most {2**20}; got {largest}")
     checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
-    given = problem.checked_weights(given_weights(weights, "weights"))
+    near = problem.checked_weights(given_weights(weights, "weights"))
     reduction = problem.coordinates.reduction
     if reduction.columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
         return None
-    loss = problem.evaluate(given).loss
+    loss = problem.evaluate(near).loss
 
     def serves(whole: IntArray) -> bool:
         candidate = whole.astype(np.float64)
@@ -110,23 +111,26 @@ def whole_weights(
 
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
-    rows = np.array([*map(whole_row, reduction.given.exact_rows)], dtype=np.float64).reshape(-1, len(given))
+    rows = np.array([*map(whole_row, reduction.given.exact_rows)], dtype=np.float64).reshape(-1, len(near))
     free = np.union1d(varying_columns(features, offsets), np.flatnonzero(rows.any(axis=0)))
     free = np.intersect1d(free, reduction.columns)
 
-    def full(part: IntArray) -> IntArray:
-        whole = np.zeros(len(given), dtype=np.int64)
-        whole[free] = part
+    def full(reduced: IntArray) -> IntArray:
+        whole = np.zeros(len(near), dtype=np.int64)
+        whole[free] = reduced
         return whole
 
-    parts = chain([rows], _limits(features, offsets, values, given))
-    limits = np.concatenate([_relaxed(part[:, free]) for part in parts])
-    found = _smallest(limits, given[free], largest, lambda part: serves(full(part)))
+    blocks = chain([rows], _limits(features, offsets, values, near))
+    limits = np.concatenate([_relaxed(block[:, free]) for block in blocks])
+    found = _smallest(limits, near[free], largest, lambda reduced: serves(full(reduced)))
     return None if found is None else dict(zip(problem.names, full(found).tolist(), strict=True))
 
 
 def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> Iterator[FloatArray]:
-    """Yield the differences [k, D] of each choice to all hypotheses of its list with other values [M, V], by blocks."""
+    """Yield the limits [k, D] of the cone by blocks: each choice minus the hypotheses of its list with other values.
+
+    values [M, V]: losses or statistics.
+    """
     chosen = decode(features, offsets, weights)
     for lists, some, ends in blocks_of_lists(offsets):
         checkpoint()
@@ -137,23 +141,22 @@ def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights
 
 
 def _relaxed(limits: FloatArray) -> IntArray:
-    """Return limits [k, d] as different rows of whole numbers, each off by 1 at most from the limit times a factor."""
+    """Scale limits [k, d] to distinct rows of integers, each entry off by at most 1."""
     sizes = np.abs(limits).max(axis=1, initial=0.0)
     scaled = limits[sizes > 0.0] / sizes[sizes > 0.0, None]
     return np.unique(np.rint(np.ldexp(scaled, _BITS)).astype(np.int64), axis=0)
 
 
 def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable[[IntArray], bool]) -> IntArray | None:
-    """Return whole numbers [d] that serve, with the least largest absolute value; `None` if there are none, or too many
-    boxes or candidates.
+    """Return integers w [d] that serve, with the smallest largest absolute value.
 
-    limits [k, d]: such numbers w have limits @ w > -slack, with a slack of d times their size for the rounding of the
-    limits. near [d]: numbers that serve, which need not be whole.
+    limits [k, d]: limits @ w > -slack is necessary, where slack, d times the size of w, covers the rounding of the
+    limits. near [d]: real numbers that serve. `None` if there are no such integers, or too many boxes or candidates.
     """
     if not len(near) or not near.any():
         return None
     leads = limits @ near
-    work = limits[np.argsort(leads)[: _FIRST_LIMITS * len(near)]]
+    active = limits[np.argsort(leads)[: _FIRST_LIMITS * len(near)]]
     boxes = tried = 0
     for size in range(1, largest + 1):
         slack = size * len(near)
@@ -163,17 +166,17 @@ def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable
             boxes += 1
             if boxes > _MOST_BOXES:
                 return None
-            box = _narrowed(work, *stack.pop(), slack)
+            box = _narrowed(active, *stack.pop(), slack)
             if box is None:
                 continue
             low, high = box
             if np.maximum(-low, high).max() < size:
-                continue  # ruled out before
+                continue  # searched with a smaller size
             widths = high - low
             if not widths.any():
                 worst = int(np.argmin(limits @ low)) if len(limits) else -1
                 if worst >= 0 and int(limits[worst] @ low) <= -slack:
-                    work = np.vstack([work, limits[worst]])
+                    active = np.vstack([active, limits[worst]])
                 elif tried == _MOST_TRIED:
                     return None
                 elif serves(low):
@@ -191,13 +194,13 @@ def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable
 
 
 def _narrowed(limits: IntArray, low: IntArray, high: IntArray, slack: int) -> tuple[IntArray, IntArray] | None:
-    """Return the box low, high [d] without whole numbers w for which some limit @ w <= -slack; `None` if none is left.
+    """Propagate limits @ w > -slack over the integers w of a box low, high [d]; `None` if the box becomes empty.
 
-    Each limit narrows each number: what the others add to it at most is not enough beyond.
+    Each limit bounds each entry of w, given the most that all other entries can contribute to it.
     """
     for _ in range(_ROUNDS):
         most = np.where(limits > 0, limits * high, limits * low)
-        missing = 1 - slack - (most.sum(axis=1, keepdims=True) - most)  # limit * w has to be at least that
+        missing = 1 - slack - (most.sum(axis=1, keepdims=True) - most)  # lower bound on limit * w for each entry
         if (most.sum(axis=1) <= -slack).any():
             return None
         divisor = np.where(limits == 0, 1, limits)

@@ -1,6 +1,6 @@
 """Workers for units of work: the caller, threads or a Dask cluster, with the same answers.
 
-A unit is a function of a module, called with a value that all units share and with its own arguments. Its answer
+A unit is a module-level function, called with a value that all units share and with its own arguments. Its answer
 depends on nothing else, so a unit whose worker dies is submitted again. A search that takes the answers in the order of
 submission takes the same course with any number of workers.
 """
@@ -27,7 +27,7 @@ logger = logging.getLogger("lpmert")
 T = TypeVar("T")
 
 Unit = Callable[..., T]
-"""Called with what is shared, and with the arguments of the unit."""
+"""Called with the shared value and the arguments of the unit."""
 
 THREADS = "threads"
 """The backend of this process."""
@@ -35,13 +35,13 @@ THREADS = "threads"
 _SCHEME = "dask://"
 
 _POLL = 0.05
-"""Seconds between two checks, while waiting for an answer, whether to stop."""
+"""Seconds between two looks at the deadline while waiting for an answer."""
 
-_MOST_LOSSES = 8
-"""Times that a unit may be lost with its worker; then the caller does it."""
+_MOST_DEATHS = 8
+"""Number of workers that may die with a unit before the caller does it."""
 
 _WORTH_SHARING, _WORTH_STARTING = 0.05, 5.0
-"""Seconds of work that are sent to threads, and to workers that take long to start."""
+"""Seconds of work that are worth sending to threads, and to workers that take long to start."""
 
 _CONNECT_SECONDS = 10
 _WORKER_SECONDS = 60
@@ -49,7 +49,7 @@ _WORKER_SECONDS = 60
 
 
 class Shared:
-    """What the units of a search share. value: in this process; place: what workers elsewhere find it by."""
+    """A value that units share. value: in this process; place: its future in a cluster, `None` before it is sent."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -57,15 +57,15 @@ class Shared:
 
 
 class Pending(Generic[T]):
-    """A unit that was submitted; arguments that it was called with stay unchanged until the answer is there."""
+    """A submitted unit. The caller must not change its arguments until the answer is there."""
 
     def __init__(self, workers: Workers, unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> None:
-        self._workers, self._work, self._losses = workers, (unit, shared, arguments), 0
+        self._workers, self._work, self._deaths = workers, (unit, shared, arguments), 0
         self._answer: list[T] = []
         self._future = workers.begin(*self._work)
 
     def done(self, seconds: float) -> bool:
-        """Wait so long for the answer, and return whether it is there; the caller may do the unit in this call."""
+        """Wait at most so long for the answer, or run the unit if the caller has to; return whether it is there."""
         if self._answer:
             return True
         if self._future is None:
@@ -78,9 +78,9 @@ class Pending(Generic[T]):
                 self.give_up()
                 self._future = None
             return False
-        elif self._lost(self._future):
-            self._losses += 1
-            if self._losses < _MOST_LOSSES:
+        elif self._worker_died(self._future):
+            self._deaths += 1
+            if self._deaths < _MOST_DEATHS:
                 logger.info("a worker died, and its unit of work is done again")
                 self._future = self._workers.begin(*self._work)
             else:
@@ -90,7 +90,7 @@ class Pending(Generic[T]):
         return True
 
     def answer(self) -> T:
-        """Return the answer, or raise what the unit raised."""
+        """Return the answer, or raise the error of the unit."""
         if not self._answer:
             self._answer.append(cast("Future[Any]", self._future).result())
         return self._answer[0]
@@ -110,59 +110,59 @@ class Pending(Generic[T]):
         return False
 
     def give_up(self) -> None:
-        """Cancel a unit that has not begun yet; its answer is not needed."""
+        """Cancel the unit if it has not begun yet; its answer is not needed."""
         if self._future is not None:
             self._workers.cancel(self._future)
 
-    def _lost(self, future: Future[Any]) -> bool:
+    def _worker_died(self, future: Future[Any]) -> bool:
         try:
             error = future.exception()
         except CancelledError as cancelled:
             error = cancelled
         if isinstance(error, CancelledError) and self._workers.closed:
             return False
-        return isinstance(error, self._workers.losses)
+        return isinstance(error, self._workers.death_errors)
 
 
 class Workers:
-    """The caller, which runs a unit when its answer is requested.
+    """The caller alone, which runs a unit when its answer is requested; base of other kinds of workers.
 
-    jobs: units at once; remote: whether the workers take long to start, and to get what is shared; losses: errors of
-    units whose worker died.
+    jobs: units that run at the same time; remote: whether the workers take long to start and to receive a shared value;
+    death_errors: errors of units whose worker died.
     """
 
     jobs: int = 1
     remote: bool = False
-    losses: tuple[type[BaseException], ...] = (CancelledError,)
+    death_errors: tuple[type[BaseException], ...] = (CancelledError,)
     closed: bool = False
 
     def share(self, value: object) -> Shared:
-        """Give all workers a value, once; it may be collected when the answer is no longer referenced."""
+        """Send a value to all workers once; they may free it when what is returned is no longer referenced."""
         return Shared(value)
 
     def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        """Have a unit done."""
+        """Submit a unit."""
         return Pending(self, unit, shared, arguments)
 
     def map(self, unit: Unit[T], shared: Shared, arguments: Iterable[Sequence[object]]) -> Iterator[T]:
-        """Yield the answers to units with these arguments, in order."""
+        """Submit a unit for each of the arguments, and yield the answers in order."""
         pending = [self.submit(unit, shared, *own) for own in arguments]
         return (one.wait() for one in pending)
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:  # noqa: ARG002
-        """Return the future of a unit, `None` if it is left to the caller."""
+        """Return the future of a unit, `None` if the caller has to run it."""
         return None
 
     def cancel(self, future: Future[Any]) -> None:
-        """Cancel the unit of a future, if it has not begun yet; its answer is not needed."""
+        """Cancel the unit of a future if it has not begun yet."""
         future.cancel()
 
     def absent(self) -> bool:
-        """Whether no workers are left for the units that were begun."""
+        """Whether no workers are left to run the units."""
         return False
 
     def close(self) -> None:
-        """Stop the workers; units without a waiting caller are given up."""
+        """Stop the workers; units for which no caller waits are dropped."""
 
     def __enter__(self) -> Self:
         return self
@@ -172,14 +172,14 @@ class Workers:
 
 
 class Threads(Workers):
-    """Threads of this process: the core does not hold the interpreter's lock, so that they run side by side."""
+    """Threads of this process, which run in parallel because the core releases the interpreter's lock."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="lpmert")
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any]:
-        context = copy_context()  # threads heed the deadlines of the caller
+        context = copy_context()  # so the deadlines of the caller apply
         context.run(_workers.set, SERIAL)
         work: Callable[..., Any] = context.run
         return self._pool.submit(work, unit, shared.value, *arguments)
@@ -192,9 +192,8 @@ class Threads(Workers):
 class Cluster(Workers):
     """The workers of the Dask cluster whose scheduler listens at HOST:PORT.
 
-    The cluster itself does units again whose worker died, and makes what is shared again. While the scheduler is gone,
-    or there have been no workers for a minute, the caller does all units: what starts workers may give up on those that
-    die.
+    The cluster itself repeats units whose worker died, and computes the shared value again. While the scheduler is
+    gone, or there have been no workers for a minute, the caller runs all units: dead workers may never be restarted.
     """
 
     remote = True
@@ -214,7 +213,7 @@ class Cluster(Workers):
                 f"{quoted(_SCHEME + address)}: no Dask scheduler answers there; start one with `dask scheduler`, and "
                 "`dask worker` for each worker"
             ) from error
-        self.losses = (KilledWorker, CommClosedError, CancelledError)
+        self.death_errors = (KilledWorker, CommClosedError, CancelledError)
         self._address, self._alone = address, False
         self._tasks: WeakKeyDictionary[Future[Any], Any] = WeakKeyDictionary()
         self._seen = self._looked = time.monotonic()
@@ -233,7 +232,7 @@ class Cluster(Workers):
         if self.absent():
             return None
         if shared.place is None or shared.place.status in ("error", "lost", "cancelled"):
-            # The cluster makes the value, and can do so again: what is scattered is lost with its worker.
+            # The cluster computes the value, so it can do so again; scattered data would be lost with their worker.
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
                 shared.place = self._client.submit(_itself, shared.value, pure=False)
@@ -267,10 +266,10 @@ class Cluster(Workers):
         return bool(self._client.status == "running")
 
     def _threads(self) -> int:
-        """Return how many threads the workers have together, and note when there were any."""
+        """Return the total number of threads of the workers, and remember when there were any."""
         try:
             found = sum(self._client.nthreads().values()) if self._running() else 0
-        except OSError:  # the scheduler goes right now
+        except OSError:  # the scheduler is just ending
             return 0
         if found:
             self._seen = time.monotonic()
@@ -278,14 +277,14 @@ class Cluster(Workers):
 
 
 async def _deliver(client: Any, task: Any, future: Future[Any]) -> None:
-    """Pass the outcome of a task on to a future, whatever it is.
+    """Pass the answer or error of a task on to a future.
 
-    Dask's own executor does not if the worker that holds the answer dies while it is fetched: it takes the answer for
-    an error then, or leaves the future without any.
+    Dask's own executor is not reliable if the worker that holds an answer dies while it is fetched: it takes the answer
+    for an error, or never completes the future.
     """
     try:
         answer = await client.gather(task, asynchronous=True)
-    except BaseException as error:  # noqa: BLE001 - for whoever waits
+    except BaseException as error:  # noqa: BLE001 - passed on to the waiting caller
         future.set_exception(error)
     else:
         future.set_result(answer)
@@ -296,7 +295,7 @@ def _itself(value: Any) -> Any:
 
 
 class PerThread(Generic[T]):
-    """A value that each worker thread makes once, such as work space; it is not sent to other processes."""
+    """A value that each thread makes once, such as work space; it is not sent to other processes."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -315,11 +314,11 @@ class PerThread(Generic[T]):
 SERIAL = Workers()
 
 _workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
-"""The workers of the running call; within a unit, only the worker that runs it."""
+"""The workers of the running call; within a unit, only the worker itself."""
 
 
 def checked_backend(backend: str) -> str:
-    """Return the name of a kind of workers; raises `MethodError` for an unknown one."""
+    """Return the name of a backend; raises `MethodError` for an unknown one."""
     host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
     if backend == THREADS or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
         return backend
@@ -330,26 +329,26 @@ def checked_backend(backend: str) -> str:
 
 
 def workers_of(backend: str, jobs: int) -> Workers:
-    """Return so many workers; a cluster has as many as it has."""
+    """Return the workers of a backend; jobs: their number, unless it is a cluster."""
     if backend.startswith(_SCHEME):
         return Cluster(backend.removeprefix(_SCHEME))
     return SERIAL if jobs == 1 else Threads(jobs)
 
 
 def current_workers() -> Workers:
-    """Return the workers of the running call: the caller, outside of a block of `using_workers`."""
+    """Return the workers of the running call; outside a block of `using_workers` that is the caller alone."""
     return _workers.get()
 
 
 def workers_for(seconds: float) -> Workers:
-    """Return the workers for units that take so many seconds together: the caller, if sending them costs more."""
+    """Return the workers for units that take so many seconds in total: the caller alone if sending them costs more."""
     found = current_workers()
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
 @contextmanager
 def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
-    """Let so many workers run the units of work within the block, then stop them. New threads do not inherit them."""
+    """Let workers run the units of work within the block, then stop them; threads started there do not inherit them."""
     with workers_of(backend, jobs) as workers:
         token = _workers.set(workers)
         try:

@@ -103,7 +103,7 @@ def search_lattices(seed: int, metric: str, **more: Any) -> Result:
 def open_lattices(*, comparisons: int) -> Iterator[None]:
     """Let lattices stay open in a cone where listing their paths takes more comparisons a link."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lattice_search, "COMPARISONS", comparisons)
+        patch.setattr(nodes, "COMPARISONS", comparisons)
         yield
 
 

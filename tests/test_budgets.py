@@ -15,7 +15,7 @@ from lpmert import DataError, LimitError, MethodError, MetricError, NBest, Regio
 
 
 def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
-    """The pairs that no other pair is as good as in both sums, from the least loss on."""
+    """The Pareto-optimal pairs of both sums, from the least loss on."""
     pairs = sorted({(loss, second) for loss, second in totals})
     return [pair for k, pair in enumerate(pairs) if all(pair[1] < before for _, before in pairs[:k])]
 
@@ -44,7 +44,7 @@ def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed:
 @pytest.mark.parametrize("feature", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int, feature: bool) -> None:
-    """Of a feature, too, whose least sum leaves the cheapest hypotheses alone."""
+    """Also for a feature whose least sum only leaves the cheapest hypotheses."""
     lists, nbest, second = at_odds(seed, 2 + seed % 3)
     second = lists.features[:, 0] if feature else second
     name = "feature1" if feature else "second"
@@ -65,7 +65,7 @@ def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(see
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None:
+def test_sums_may_be_decimals_binary_fractions_or_negative(seed: int) -> None:
     lists, nbest, second = at_odds(seed, 2)
     wanted = lpmert.pareto(nbest, second)
     for scale, shift, more in ((0.1, -0.7, 0.3), (0.25, -3.0, -100.0)):
@@ -79,7 +79,7 @@ def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None
 
 
 def test_a_budget_is_the_decimal_that_it_prints_as() -> None:
-    """0.1 + 0.2 in print is 0.3, and above the double nearest to it."""
+    """As decimals, 0.1 + 0.2 is 0.3; as doubles, it is above the double nearest to 0.3."""
     lists = NBest([[1.0], [2.0]] * 2, [0, 2, 4], [0, 1, 0, 1])
     assert [lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], most).loss for most in (0.3, 0.29)] == [0.0, 2.0]
 
@@ -96,7 +96,7 @@ def test_a_front_keeps_to_the_region(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_some_points_are_the_best_for_budgets_at_even_steps(seed: int) -> None:
+def test_a_number_of_points_gives_the_best_for_budgets_at_even_steps(seed: int) -> None:
     _, nbest, second = at_odds(seed, 3, 5)
     every = _pairs(lpmert.pareto(nbest, second))
     for points in (1, 2, 3, 5):
@@ -123,7 +123,7 @@ def test_the_second_sum_may_be_a_feature_or_a_statistic() -> None:
     assert _pairs(lpmert.pareto(nbest, "loss")) == [_pairs(lpmert.pareto(nbest, "feature2"))[0][:1] * 2]
 
 
-def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None:
+def test_a_time_limit_leaves_valid_points_and_an_incomplete_front() -> None:
     rng = np.random.default_rng(0)
     features, losses = rng.normal(size=(3000, 6)), rng.integers(0, 9, 3000)
     nbest, second = NBest(features, list(range(0, 3001, 10)), losses), 20 - losses + rng.integers(0, 9, 3000)
@@ -138,7 +138,7 @@ def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None
     assert (len(stopped.points), stopped.complete) == (1, False)
 
 
-def test_progress_tells_losses_and_the_trace_does_too() -> None:
+def test_progress_and_trace_are_in_losses() -> None:
     _, nbest, second = at_odds(3, 3)
     seen = []
     found = lpmert.within_budget(nbest, second, 30, callback=seen.append)
@@ -165,7 +165,7 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
         lpmert.plots.surface(found, nbest)
 
 
-def test_what_cannot_be_asked_is_said() -> None:
+def test_invalid_budgets_are_refused() -> None:
     _, nbest, second = at_odds(0, 2)
     digits, steps = np.random.default_rng(0).normal(size=len(second)), np.arange(len(second)) % 7 + 1.0
     far, fine = (np.where(steps < 3, 1, steps * size) for size in (2.0**35, 2.0**20))
@@ -181,7 +181,7 @@ def test_what_cannot_be_asked_is_said() -> None:
         (MetricError, "for a front multiplied with each other", lambda: lpmert.pareto(finer, fine)),
         (
             MetricError,
-            "a sum over lists, and metric 'f1' is none",
+            "a sum over lists, which metric 'f1' is not",
             lambda: lpmert.pareto(counts, "feature1", metric="f1"),
         ),
     ):
@@ -203,7 +203,7 @@ def test_a_search_within_a_budget_that_is_stopped_has_a_bound_below_its_loss() -
 
 
 def test_a_front_of_points_that_are_optimal_to_tolerance_is_not_complete() -> None:
-    """A cosine beside an equation on two weights asks for coordinates that doubles only come near."""
+    """A cosine and an equation on two weights need coordinates that doubles only approximate."""
     rng = np.random.default_rng(0)
     lists = NBest(rng.integers(-9, 10, (24, 3)), np.arange(0, 25, 4), rng.integers(0, 5, 24), names=["a", "b", "c"])
     linear = [lpmert.Linear({"b": 1.0, "c": -1.0}, 0.0, 0.0)]

@@ -1,4 +1,4 @@
-"""Fused scores are worth what trec_eval and ranx say, and the best weights stand beside what usual ones are worth."""
+"""Fused scores have the values of trec_eval and ranx, and the best weights are compared with usual ones."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scor
 
 
 def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
-    """The weighted sum over the runs that return a document, without the package: others add 0."""
+    """The weighted sum over the runs that return a document, without the package; other runs add 0."""
     found: Scores = {}
     for weight, run in zip(WEIGHTS, runs.values(), strict=True):
         for q, scores in run.items():
@@ -68,7 +68,7 @@ def trec_eval(run: Scores, qrels: Scores, metric: str, *, by_name: bool = False)
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("how", [None, "minmax", "z"])
-def test_what_weights_are_worth_is_what_trec_eval_counts(metric: str, how: str | None) -> None:
+def test_scores_are_those_of_trec_eval(metric: str, how: str | None) -> None:
     for seed in range(4):
         runs, qrels = collection(seed)
         lists = read_judged(runs, qrels=qrels, normalise=how, missing="zero")
@@ -104,7 +104,7 @@ OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map
 
 
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.startswith("mrr")])
-def test_what_weights_are_worth_is_what_pytrec_eval_says(metric: str) -> None:
+def test_scores_are_those_of_pytrec_eval(metric: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     runs, qrels = collection(7)
     name, _, k = metric.partition("@")
@@ -126,7 +126,7 @@ OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}
 @pytest.mark.slow  # ranx compiles for minutes
 @pytest.mark.parametrize("metric", [*METRICS, "ndcg-exp@10"])
 @pytest.mark.parametrize("how", [None, "minmax", "z"])
-def test_what_weights_are_worth_is_what_ranx_says_of_its_own_fusion(metric: str, how: str | None) -> None:
+def test_scores_are_those_of_ranx_for_its_own_fusion(metric: str, how: str | None) -> None:
     ranx = pytest.importorskip("ranx")
     runs, qrels = collection(8)
     name, at = metric.partition("@")[::2]
@@ -165,7 +165,7 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     assert found.message == "proved: no weights do better"
 
 
-def test_the_search_says_how_it_stands() -> None:
+def test_the_progress_of_fusion_is_reported() -> None:
     told: list[tuple[str, int, int | None]] = []
     found = fuse(lists_of(3, 3), "map@5", folds=2, on_stage=lambda *stage: told.append(stage))
     of_search = [(stage.split(), done) for stage, done, parts in told if parts is None]
@@ -222,7 +222,7 @@ def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None
     assert Unseen(0.5, 0.7, 0.1, 5).message == "on unseen queries equal weights are better"
 
 
-def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_search_reports_its_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = lists_of(2, 3)
     found = fuse(lists, "ndcg-exp@5", time_limit=0.0)
     assert found.result.status is Status.TIME_LIMIT
@@ -230,11 +230,11 @@ def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyP
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
-    assert short.others["grid of 1 of 66; then time was over"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert short.others["grid of 1 of 66; then time ran out"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
-    """Each number of digits takes a look at all documents."""
+    """Each number of digits takes an evaluation of all documents."""
     lists = lists_of(2, 3)
     long = maximize(lists, "ndcg-exp@5").weights * [1.0, 1.0 + 2.0**-50, 1.0]
     few = fuse(lists, "ndcg-exp@5", other=long).result.weights
@@ -243,10 +243,10 @@ def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
         stopped = fuse(lists, "ndcg-exp@5", other=long)
     assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
     assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
-    assert "grid of 1 of 66; then time was over" in stopped.others
+    assert "grid of 1 of 66; then time ran out" in stopped.others
 
 
-def test_a_bound_that_is_shown_is_still_one() -> None:
+def test_a_shown_bound_is_rounded_up() -> None:
     random = np.random.default_rng(0)
     for bound in [0.1234561, 0.5, 1.0, 0.1, float(np.nextafter(0.5, 1)), *random.random(100).tolist()]:
         shown = rounded_up(bound)
@@ -254,7 +254,7 @@ def test_a_bound_that_is_shown_is_still_one() -> None:
         assert len(shown) == 8
 
 
-def test_json_holds_all_of_it() -> None:
+def test_json_is_complete() -> None:
     found = fuse(lists_of(3, 2), "ndcg-exp@5", folds=3)
     plain = json.loads(found.to_json())
     assert plain["weights"] == found.result.by_name
@@ -315,7 +315,7 @@ def test_weaviate_takes_two_scores() -> None:
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
     found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
-    assert found.message == "optimal to tolerance: no weights were found for more, which may be up to 0.600000"
+    assert found.message == "optimal to tolerance: no weights with a higher score were found; none exceed 0.600000"
 
 
 # Heuristics, and searches that are stopped

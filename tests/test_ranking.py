@@ -211,7 +211,7 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         (TURNED, "mrr@3", 0.0),  # whose cones are not open yet
     ],
 )
-def test_a_search_cut_short_keeps_a_bound(lists: Judged, name: str, limit: float) -> None:
+def test_a_search_that_is_cut_short_has_a_valid_bound(lists: Judged, name: str, limit: float) -> None:
     best = maximize(lists, name, nonnegative=lists is TWENTY)
     short = maximize(lists, name, nonnegative=lists is TWENTY, time_limit=limit)
     assert best.status is Status.OPTIMAL
@@ -233,7 +233,7 @@ def interrupted(*_: object) -> bool:
         (TURNED, "mrr@3", {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
     ],
 )
-def test_what_interrupts_a_search_leaves_a_bound(
+def test_an_interrupted_search_has_a_valid_bound(
     lists: Judged, name: str, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = maximize(lists, name).score
@@ -245,7 +245,7 @@ def test_what_interrupts_a_search_leaves_a_bound(
 
 
 def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cone of half a million documents has millions of pairs, and weights compare as many."""
+    """A cone with half a million documents has millions of pairs, and random weights compare as many."""
     looks: list[int] = []
     monkeypatch.setattr(Deadline, "expired", property(lambda _: bool(looks.append(1))))
     told: list[int] = []
@@ -426,7 +426,7 @@ def test_other_metrics_are_refused(metric: Any) -> None:
 
 
 @pytest.mark.parametrize("k", [2.5, True, "10"])
-def test_places_are_a_whole_number(k: Any) -> None:
+def test_k_is_a_whole_number(k: Any) -> None:
     with pytest.raises(MetricError, match="k must be a whole number"):
         RankingMetric("ndcg", k)
 
@@ -434,7 +434,7 @@ def test_places_are_a_whole_number(k: Any) -> None:
 @pytest.mark.parametrize(
     "setting", [{"time_limit": "1"}, {"time_limit": float("nan")}, {"time_limit": -1}, {"seed": -1}]
 )
-def test_limits_and_seeds_that_are_none_are_refused(setting: dict[str, Any]) -> None:
+def test_invalid_limits_and_seeds_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(MethodError, match=f"{next(iter(setting))} must be a"):
         maximize(Judged([[1.0, 2.0]], [0, 1], [1]), "mrr@1", **setting)
 
@@ -454,7 +454,7 @@ def test_a_metric_is_written_as_it_is_read() -> None:
         RankingMetric.of("ndcg-l2@10")
 
 
-def test_the_search_tells_how_it_stands() -> None:
+def test_the_progress_of_the_search_is_reported() -> None:
     told: list[tuple[float, float, int]] = []
     best = maximize(TWENTY, "map@5", on_progress=lambda *told_now: told.append(told_now))
     assert best.status is Status.OPTIMAL
@@ -466,7 +466,7 @@ def test_the_search_tells_how_it_stands() -> None:
     assert max(scores) <= best.score <= min(bounds)
 
 
-def test_names_are_each_of_one_thing() -> None:
+def test_names_must_differ() -> None:
     for what, names in (("names", ("a", "b", "a")), ("queries", ("a", "a"))):
         with pytest.raises(DataError, match=f"{what} has 'a' twice; all must differ"):
             Judged(np.eye(3), [0, 1, 3], [1, 0, 0], **{what: names})

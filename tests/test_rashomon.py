@@ -22,7 +22,7 @@ from lpmert.system.deadline import Deadline
 
 
 def _sure(seed: int, n_features: int, n_lists: int = 12) -> NBest:
-    """Lists on which the first feature matters most, so that its sign is sure."""
+    """Lists on which the first feature matters most, so that the sign of its weight is proved."""
     rng = np.random.default_rng(seed)
     features = rng.integers(-20, 21, (4 * n_lists, n_features)).astype(float)
     worth = features @ np.linspace(1.0, -0.4, n_features) + rng.normal(size=4 * n_lists) * 4.0
@@ -104,7 +104,7 @@ def test_a_feature_that_tells_nothing_apart_has_any_weight() -> None:
     assert found.sign is None
 
 
-def test_whoever_stops_it_gets_ranges_that_hold_and_are_not_complete() -> None:
+def test_ranges_stopped_by_the_callback_are_valid_and_incomplete() -> None:
     found = lpmert.near_optimal(_sure(1, 2), slack=1.0, relative_to="a", on_stage=lambda *_: True)
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
@@ -155,7 +155,7 @@ def test_no_drawn_weights_near_the_optimum_lie_outside_of_what_is_possible(regio
 
 
 @pytest.mark.parametrize(("gain", "slack", "part"), [(0.0, "50%", 2.0), (9.0, "10%", 10.0)])
-def test_a_share_is_one_of_the_size_of_the_optimum(gain: float, slack: str, part: float) -> None:
+def test_a_slack_in_percent_is_a_share_of_the_optimum(gain: float, slack: str, part: float) -> None:
     lists = _sure(3, 2)
     turned = NBest(lists.features, lists.offsets, lists.statistics - gain, names=lists.names)
     found = lpmert.near_optimal(turned, slack=slack, relative_to="a")
@@ -164,7 +164,7 @@ def test_a_share_is_one_of_the_size_of_the_optimum(gain: float, slack: str, part
 
 
 def test_identical_hypotheses_count_as_the_ties_say() -> None:
-    """As if those that do not stand for them were not there."""
+    """As if the hypotheses that do not represent them were not there."""
     lists = _sure(4, 2)
     losses = lists.statistics.ravel()
     twice, ends = np.repeat(np.arange(len(losses)), 2), [2 * end for end in lists.offsets.tolist()]
@@ -194,7 +194,7 @@ def test_weights_a_thin_cell_keeps_out_of_scale_count_in_scale(region: Region, m
         assert one.possible == pytest.approx(other.possible, rel=1e-12)
 
 
-def test_time_ends_it_with_ranges_that_hold() -> None:
+def test_ranges_at_the_time_limit_are_valid() -> None:
     lists = _sure(5, 3, 60)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a", time_limit=0.6, precision=1e-6)
     assert found.seconds < 5.0
@@ -204,7 +204,7 @@ def test_time_ends_it_with_ranges_that_hold() -> None:
         assert long[name].attained[1] <= found[name].possible[1]
 
 
-def test_no_ranges_are_given_where_none_can_be() -> None:
+def test_problems_without_ranges_are_refused() -> None:
     share = "0 or more, or a share of the optimum such as 1%"
     for settings, error, said in (
         *(({"slack": slack}, DataError, share) for slack in (-1, "-1%", "many", None, inf, "inf%")),
@@ -230,7 +230,7 @@ def _lists(seed: int, n_features: int, n_lists: int = 8, *, whole: bool = True) 
 
 
 def _set(lists: NBest, slack: float, region: Region | None = None, **settings: Any) -> tuple[float, RashomonSet]:
-    """The largest loss that is near the optimum, and all weights that have it, sought everywhere."""
+    """The largest near-optimal loss, and the set of all near-optimal weights, without the box of their ranges."""
     most = lpmert.minimize(lists, region=region).loss + slack
     return most, near_cones(Problem(lists, region=region), most, None, Deadline(None), **settings)
 
@@ -279,7 +279,7 @@ def _meet(one: tuple[Direction, Direction], other: tuple[Direction, Direction]) 
 
 
 def _common(one: tuple[Direction, Direction], other: tuple[Direction, Direction]) -> float:
-    """What two sectors have in common."""
+    """The intersection of two sectors."""
     if not _meet(one, other):
         return 0.0
     begin = one[0] if _starts_in(one[0], *other) else other[0]
@@ -287,13 +287,13 @@ def _common(one: tuple[Direction, Direction], other: tuple[Direction, Direction]
 
 
 def _part(a: Direction, b: Direction) -> float:
-    """What a sector of one quadrant has of all weights with absolute values of sum 1: four lines of one length."""
+    """The share of a sector of one quadrant in all weights with L1 norm 1: four segments of equal length."""
     return abs(a[0] / (abs(a[0]) + abs(a[1])) - b[0] / (abs(b[0]) + abs(b[1]))) / 4
 
 
 @pytest.mark.parametrize("slack", [0.0, 2.0, 5.0, 1e9])
 @pytest.mark.parametrize("seed", range(5))
-def test_of_two_weights_no_arc_beyond_is_inside_and_no_near_one_outside(seed: int, slack: float) -> None:
+def test_arcs_of_two_weights_are_inside_or_outside_by_their_loss(seed: int, slack: float) -> None:
     lists = _lists(seed, 2)
     most, found = _set(lists, slack, share=0.01)
     arcs = list(_arcs(lists))
@@ -319,20 +319,20 @@ def test_of_two_weights_no_arc_beyond_is_inside_and_no_near_one_outside(seed: in
 
 
 def _inside(cones: FloatArray, weights: FloatArray) -> np.ndarray:
-    """Which weights [n, D] lie in some of the cones [k, D, D]."""
+    """Which weights [n, D] lie in one of the cones [k, D, D]."""
     inverse = np.linalg.inv(cones) if len(cones) else cones
     return np.array([bool((one @ inverse >= -1e-12).all(axis=1).any()) for one in weights], dtype=bool)
 
 
 def _losses(lists: NBest, weights: FloatArray) -> FloatArray:
-    """What each of the weights [n, D] loses; drawn ones tie nothing that differs."""
+    """The loss of each of the weights [n, D]; random weights tie no hypotheses that differ."""
     scores = lists.dense_features() @ weights.T
     chosen = [begin + scores[begin:end].argmax(axis=0) for begin, end in pairwise(lists.offsets.tolist())]
     return np.sum([lists.statistics[rows, 0] for rows in chosen], axis=0)
 
 
 def _agrees(lists: NBest, most: float, found: RashomonSet, drawn: FloatArray) -> None:
-    """Hold cones to what drawn weights [n, D] lose, of all with absolute values of sum 1 equally many."""
+    """Check cones against the losses of random weights [n, D], uniform over all with L1 norm 1."""
     near = _losses(lists, drawn) <= most
     assert near.sum() > 50
     assert _inside(np.concatenate([found.inner, found.open]), drawn[near][:60]).all()
@@ -434,7 +434,7 @@ def test_a_list_that_a_feature_without_loss_changes_is_not_said_to_be_unchanged(
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 4])
-def test_with_any_slack_it_is_the_region(n_features: int) -> None:
+def test_with_a_large_slack_the_set_is_the_region(n_features: int) -> None:
     lists = _lists(3, n_features)
     everywhere, orthant = (_set(lists, 1e9, r)[1] for r in (None, Region(nonnegative=True)))
     assert everywhere.share == pytest.approx((1.0, 1.0))
@@ -464,7 +464,7 @@ def test_what_wins_by_very_little_at_the_edge_of_a_cone_keeps_it_open() -> None:
     assert any(_cross(a, edge) >= 0 and _cross(edge, b) >= 0 for a, b in _sectors(found.open))
 
 
-def test_limits_of_the_region_cut_it_and_losses_may_be_rounded() -> None:
+def test_limits_of_the_region_cut_the_set_and_losses_may_be_rounded() -> None:
     lists = _lists(1, 2)
     tenths = NBest(lists.features, lists.offsets, lists.statistics / 10.0, names=lists.names)
     region = Region(bounds={"b": (0.5, None)}, fixed={"a": 1.0})
@@ -503,7 +503,7 @@ def test_unscaled_features_have_the_shares_of_the_callers_weights() -> None:
     assert found.share[0] - reach <= near <= found.share[1] + reach
 
 
-def test_rounding_is_none_while_53_bits_hold_all_sums_and_is_bounded_after() -> None:
+def test_scores_are_exact_while_sums_fit_in_53_bits_and_their_error_is_bounded_beyond() -> None:
     rng = np.random.default_rng(0)
     features = rng.integers(-(2**20), 2**20, (50, 3)) / 2.0**22
     precision = _Precision(features)
@@ -528,7 +528,7 @@ def _holds(found: RashomonSet, whole: RashomonSet) -> None:
     assert whole.share[0] <= found.share[1] + 1e-12
 
 
-def test_what_ends_it_leaves_a_set_that_holds() -> None:
+def test_a_stopped_division_leaves_a_valid_set() -> None:
     lists = _lists(0, 3)
     whole = _set(lists, 2.0)[1]
     _holds(_set(lists, 2.0, most_cones=20)[1], whole)
@@ -540,7 +540,7 @@ def test_what_ends_it_leaves_a_set_that_holds() -> None:
     assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 
-def test_what_has_no_cones_is_refused() -> None:
+def test_problems_without_cones_are_refused() -> None:
     six = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
     alike = NBest([[1.0], [1.0]], [0, 2], [[0], [1]])
     cosine, equations = Region(cosine=0.5, around={"a": 1.0, "b": 1.0}), Region(fixed={"a": 1.0, "b": 0.3})

@@ -204,7 +204,7 @@ def test_lattices_are_refused_with_the_remedy() -> None:
             use(lattices)
 
 
-def test_gains_are_losses_turned() -> None:
+def test_gains_are_negative_losses() -> None:
     features, losses, groups = data()
     model = lpmert.Reranker(method="auto", gain=True).fit(features, 10 - losses, groups)
     turned = lpmert.Reranker(method="auto").fit(features, losses, groups)
@@ -249,7 +249,7 @@ def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
     )
 
 
-def test_what_is_requested_of_routing_is_cloned() -> None:
+def test_routing_requests_are_cloned() -> None:
     model = lpmert.Reranker(seed=4).set_fit_request(groups=True).set_score_request(groups="groups_of_rows")
     again = sklearn.clone(model)
     assert again is not model
@@ -352,7 +352,7 @@ def test_nothing_is_guessed_or_rounded(features: Any, losses: Any, groups: list[
         lpmert.Reranker().fit(features, losses, np.array(groups, dtype=object))
 
 
-def test_what_scikit_learn_checks() -> None:
+def test_checks_of_scikit_learn_pass() -> None:
     found = Late("sklearn.utils.estimator_checks").check_estimator(
         lpmert.Reranker(method="och", group_column=-1), on_fail=None
     )
@@ -395,6 +395,6 @@ def test_data_frames_may_name_groups_by_whatever_kind_of_text(kind: str) -> None
     assert (lists.n_lists, lists.names) == (20, ("a", "b", "c"))
 
 
-def test_gains_are_told_as_gains() -> None:
+def test_gains_are_shown_as_gains() -> None:
     model = lpmert.Reranker(method="exact", gain=True).fit([[1.0], [2.0], [1.0], [2.0]], [0, 1, 3, 2], [0, 0, 1, 1])
     assert "gain 3, at most 3" in str(model.result_)

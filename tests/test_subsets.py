@@ -12,8 +12,7 @@ import oracle
 import pytest
 from fuzz import ROUNDING
 from oracle import Lists
-from problems import Case as Given
-from problems import at_odds, feature_names, problem
+from problems import Case, at_odds, feature_names, problem
 from shared import ROOT
 
 import lpmert
@@ -35,7 +34,7 @@ def _lists(rng: np.random.Generator, n_features: int, *, coarse: bool) -> tuple[
 @pytest.mark.parametrize("coarse", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) -> None:
-    """Hypotheses that a set cannot tell apart count at their worst."""
+    """Of hypotheses that a set cannot tell apart, the worst counts."""
     rng = np.random.default_rng([seed, coarse])
     n_features = 3 + seed % 2
     features, offsets, losses = _lists(rng, n_features, coarse=coarse)
@@ -54,30 +53,30 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) 
 
 
 def _assert_used(one: Subset) -> None:
-    """The features named are those that weights other than 0 belong to, and no more than allowed."""
+    """The features are those with nonzero weights, and no more than allowed."""
     assert len(one.features) <= one.size
     assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
 
 
-def _least(given: Given, size: int) -> Fraction | float | None:
+def _least(case: Case, size: int) -> Fraction | float | None:
     """The least loss of weights in the region with at most so many features."""
     every = [
-        _on(given, kept) for k in range(1, size + 1) for kept in combinations(feature_names(given.features.shape[1]), k)
+        _on(case, kept) for k in range(1, size + 1) for kept in combinations(feature_names(case.features.shape[1]), k)
     ]
     return min((one.least for one in every if one is not None and one.least is not None), default=None)
 
 
-def _on(given: Given, kept: Sequence[str]) -> Given | None:
-    """The problem with all other weights at 0, `None` where one of them is fixed; limits of these hold then."""
-    width = given.features.shape[1]
+def _on(case: Case, kept: Sequence[str]) -> Case | None:
+    """The problem with all other weights at 0, where their limits still hold; `None` if one is fixed elsewhere."""
+    width = case.features.shape[1]
     names = feature_names(width)
     zero = [[Fraction(int(k == d)) for k in range(width)] for d, name in enumerate(names) if name not in kept]
-    if given.region is not None and any(value and name not in kept for name, value in given.region.fixed.items()):
+    if case.region is not None and any(value and name not in kept for name, value in case.region.fixed.items()):
         return None
-    equations = [*given.equations, *zero]
+    equations = [*case.equations, *zero]
     basis = oracle.null_space(equations, width)
-    rows = [row for row in given.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
-    return replace(given, equations=equations, rows=rows)
+    rows = [row for row in case.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
+    return replace(case, equations=equations, rows=rows)
 
 
 @pytest.mark.parametrize("kind", ["", "nonnegative", "signs", "fixed", "simplex", "linear", "equation"])
@@ -85,27 +84,27 @@ def _on(given: Given, kept: Sequence[str]) -> Given | None:
 def test_regions_and_metrics(worth: str, kind: str) -> None:
     searched = 0
     for features, seed in (("integers", 1), ("ternary", 2), ("decimals", 5), ("collinear", 4), ("dyadic", 6)):
-        given = problem(features, worth, seed, kind=kind)
-        if given.features.shape[1] > 4:
+        case = problem(features, worth, seed, kind=kind)
+        if case.features.shape[1] > 4:
             continue
-        begins = np.repeat(given.offsets[:-1], np.diff(given.offsets))
-        if (given.features == given.features[begins]).all():
+        begins = np.repeat(case.offsets[:-1], np.diff(case.offsets))
+        if (case.features == case.features[begins]).all():
             continue
         try:
-            found = lpmert.best_subsets(given.nbest, metric=given.metric, region=given.region, ties="first")
+            found = lpmert.best_subsets(case.nbest, metric=case.metric, region=case.region, ties="first")
         except RegionError:
-            assert _least(given, given.features.shape[1]) is None
+            assert _least(case, case.features.shape[1]) is None
             continue
         for one in found.subsets:
-            least = _least(given, one.size)
-            slack = 0.0 if given.exact else ROUNDING * abs(float(least))
-            about = f"{given.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
+            least = _least(case, one.size)
+            slack = 0.0 if case.exact else ROUNDING * abs(float(least))
+            about = f"{case.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
             assert abs(one.result.loss - float(least)) <= slack, about
             assert one.result.lower_bound <= float(least) + slack, about
             assert one.result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE), about
             searched += 1
         sizes = [one.size for one in found.subsets]
-        assert all(_least(given, size) is None for size in range(1, sizes[0]))
+        assert all(_least(case, size) is None for size in range(1, sizes[0]))
     assert searched
 
 
@@ -116,7 +115,7 @@ def _wide(n_features: int) -> NBest:
     return NBest(features, list(range(0, 201, 5)), rng.integers(0, 9, 200).astype(float), names=names)
 
 
-def test_what_cannot_be_searched_is_said() -> None:
+def test_invalid_subsets_are_refused() -> None:
     alike = NBest([[1.0, 2.0], [1.0, 2.0]], [0, 2], [[0], [1]])
     two = {"at_most": 1, "region": Region(fixed={"f0": 1.0, "f1": 0.5})}
     for lists, settings, error, said in (
@@ -137,7 +136,7 @@ def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
     assert all("f2" in one.features and one.result.by_name["f2"] == 1.0 for one in found.subsets)
 
 
-def test_time_and_the_caller_end_it_with_a_valid_bound() -> None:
+def test_a_stopped_selection_has_valid_bounds() -> None:
     lists, seen = _wide(8), []
 
     def on_stage(*stage: object) -> bool:
@@ -165,7 +164,7 @@ def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() 
     assert [one.n_open for one in found.subsets] == [4, 6]
 
 
-def test_the_least_is_the_same_for_any_number_of_jobs() -> None:
+def test_losses_are_the_same_for_any_number_of_jobs() -> None:
     one, two = (lpmert.best_subsets(_wide(5), at_most=3, jobs=jobs) for jobs in (1, 2))
     assert [list(a.result.weights) for a in one.subsets] == [list(b.result.weights) for b in two.subsets]
 
@@ -175,11 +174,11 @@ def _tightened(larger: float, *, ties: str = "worst", region: Region | None = No
     found = lpmert.minimize(_wide(3))
     own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
     more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
-    given = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
-    return given.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
+    case = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
+    return case.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
 
 
-def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_worst() -> None:
+def test_the_bound_of_more_features_holds_for_fewer_if_ties_count_at_their_worst() -> None:
     for one, bound, status, n_open in (
         (_tightened(3.0), 3.0, Status.TIME_LIMIT, 2),
         (_tightened(1.0), 2.0, Status.TIME_LIMIT, 2),
@@ -192,7 +191,7 @@ def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_wo
         assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
 
 
-def test_sets_that_nobody_searched_may_reach_the_oracle() -> None:
+def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:
     """The second of two features makes no error, and the search stops after the first."""
     lists = NBest([[0, 1], [1, 0], [0, 0], [1, 1]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     found = lpmert.best_subsets(lists, at_most=1, on_stage=lambda *_: True)[1]
@@ -204,15 +203,15 @@ def test_sets_that_nobody_searched_may_reach_the_oracle() -> None:
 @pytest.mark.parametrize(
     ("ties", "tied_lists", "bounds", "statuses"),
     [
-        ("first", 0, [0.0, 0.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # what is alike may be cheaper without a feature
+        ("first", 0, [0.0, 0.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # a smaller set may cost less
         ("worst", 0, [5.0, 5.0], [Status.OPTIMAL] * 2),
-        ("worst", 1, [5.0, 5.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # nobody knows whether 5 is reached without a tie
+        ("worst", 1, [5.0, 5.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # the loss of 5 may depend on a tie
     ],
 )
 def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
     ties: str, tied_lists: int, bounds: list[float], statuses: list[Status], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of three single features has weights at 5 and all that is known of the others is 0; no two reach less."""
+    """The first of three features has weights with loss 5; each feature has a bound of 0, each pair one of 5."""
     lists = _wide(3)
     known = replace(lpmert.minimize(lists), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
     searched: list[frozenset[str]] = []
@@ -242,7 +241,7 @@ def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest
 
 
 def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
-    """Whether each choice has a higher score than all of its list with another loss; scores are whole numbers.
+    """Whether each choice has a higher score than all hypotheses of its list with another loss; scores are integers.
 
     Of hypotheses with identical features the first counts.
     """
@@ -289,7 +288,7 @@ def test_decimals_are_what_they_print_as(seed: int) -> None:
 def test_where_small_weights_tie_nearly_everywhere_the_search_for_whole_ones_gives_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Features of words are coarse: thousands of candidates, each with ties to settle exactly, took minutes."""
+    """Features of words are coarse: thousands of candidates, each with ties to break exactly, took minutes."""
     puzzles = lpmert.read(ROOT / "examples" / "best_of_n" / "puzzles.jsonl.gz")
     best = lpmert.minimize(puzzles, method="choices")
     decoded: list[object] = []
@@ -370,7 +369,7 @@ def test_features_that_do_not_matter_weigh_nothing_and_ratios_do_as_well() -> No
     assert lpmert.whole_weights(lists, lpmert.minimize(lists, metric="f1"), metric="f1") == {"a": 3, "b": 2, "same": 0}
 
 
-def test_a_largest_weight_that_is_none_is_refused() -> None:
+def test_an_invalid_largest_weight_is_refused() -> None:
     lists = at_odds(0, 2, 6)[0].nbest
     with pytest.raises(MethodError, match="largest must be a whole number of at least 1"):
         lpmert.whole_weights(lists, [1, 2], largest=0)

@@ -40,7 +40,7 @@ from lpmert.workers import (
 
 
 def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """A unit; what it is called with is its own to change."""
+    """A unit; it may change its arguments."""
     assert base.flags.writeable
     assert more.flags.writeable
     return 2.0 * base + more
@@ -68,7 +68,7 @@ class Killer:
         alive = [pid for pid in self.pids() if pid and pid not in self.killed]
         if self.left and alive and self.rng.random() < 1 / self.every:
             victim = int(self.rng.choice(alive))
-            with suppress(ProcessLookupError):  # it is gone already, and nobody knows yet
+            with suppress(ProcessLookupError):  # it has ended already, which is not known yet
                 os.kill(victim, signal.SIGKILL)
                 self.left -= 1
             self.killed.add(victim)
@@ -80,7 +80,7 @@ def address_of(local: Any) -> str:
 
 
 @pytest.fixture
-def hands(request: pytest.FixtureRequest) -> Iterator[Workers]:
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     """Workers of the kind that the test names."""
     made = {"serial": Workers, "one thread": lambda: Threads(1), "threads": lambda: Threads(3)}
     if request.param == "cluster":
@@ -93,24 +93,24 @@ OTHERS = ("threads", "cluster")
 ALL = ("serial", "one thread", *OTHERS)
 
 
-@pytest.mark.parametrize("hands", ALL, indirect=True)
-def test_answers_come_in_order_from_what_is_shared(hands: Workers) -> None:
+@pytest.mark.parametrize("workers", ALL, indirect=True)
+def test_answers_come_in_order_from_what_is_shared(workers: Workers) -> None:
     base = np.arange(100_000.0)
-    shared = hands.share(base)
-    answers = list(hands.map(doubled, shared, [(np.full(100_000, float(k)),) for k in range(5)]))
+    shared = workers.share(base)
+    answers = list(workers.map(doubled, shared, [(np.full(100_000, float(k)),) for k in range(5)]))
     assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 
-@pytest.mark.parametrize("hands", ALL, indirect=True)
-def test_an_error_in_a_unit_is_raised(hands: Workers) -> None:
-    pending = hands.submit(failing, hands.share(np.ones(1)), "no good")
+@pytest.mark.parametrize("workers", ALL, indirect=True)
+def test_an_error_in_a_unit_is_raised(workers: Workers) -> None:
+    pending = workers.submit(failing, workers.share(np.ones(1)), "no good")
     with pytest.raises(MethodError, match="no good"):
         pending.wait()
 
 
-def test_whoever_waits_heeds_the_deadline() -> None:
-    with Threads(1) as hands, Deadline(0.1).running(), heeding():
-        pending = hands.submit(slow, hands.share(np.ones(1)), 1.0)
+def test_waiting_ends_at_the_deadline() -> None:
+    with Threads(1) as workers, Deadline(0.1).running(), heeding():
+        pending = workers.submit(slow, workers.share(np.ones(1)), 1.0)
         with pytest.raises(OutOfTime):
             pending.wait()
 
@@ -172,10 +172,10 @@ class Dying(Workers):
 
 
 def test_a_unit_that_kills_every_worker_is_done_by_the_caller_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.workers._MOST_LOSSES", 3)
-    hands = Dying()
-    assert hands.submit(divmod, hands.share(7), 2).wait() == (3, 1)
-    assert hands.begun == 3
+    monkeypatch.setattr("lpmert.workers._MOST_DEATHS", 3)
+    workers = Dying()
+    assert workers.submit(divmod, workers.share(7), 2).wait() == (3, 1)
+    assert workers.begun == 3
 
 
 def test_backends_are_known_by_name() -> None:
@@ -184,8 +184,8 @@ def test_backends_are_known_by_name() -> None:
         with pytest.raises(MethodError, match=r"neither threads nor dask://HOST:PORT; for processes .*`dask worker`"):
             checked_backend(name)
     assert current_workers() is SERIAL
-    with using_workers("threads", 2) as hands:
-        assert current_workers() is hands
+    with using_workers("threads", 2) as workers:
+        assert current_workers() is workers
     assert current_workers() is SERIAL
 
 
@@ -203,14 +203,14 @@ def lists_for(metric: str) -> lpmert.NBest:
     return noise_of(3) if metric == "loss" else counted(3, metric)
 
 
-@pytest.mark.parametrize("hands", ["one thread", *OTHERS], indirect=True)
+@pytest.mark.parametrize("workers", ["one thread", *OTHERS], indirect=True)
 @pytest.mark.parametrize("metric", ["wer", "bleu"])
-def test_lattices_are_searched_alike_by_all_workers(metric: str, hands: Workers) -> None:
+def test_lattices_are_searched_alike_by_all_workers(metric: str, workers: Workers) -> None:
     with long_searches():
         alone = search_lattices(1, metric)
         assert alone.status is Status.OPTIMAL
         assert alone.counters["lattice_cones"] > 10
-        with with_workers(hands), using_workers("threads", 2):
+        with with_workers(workers), using_workers("threads", 2):
             assert same(alone, search_lattices(1, metric))
 
 
@@ -228,8 +228,8 @@ def test_folds_and_methods_are_searched_alike_by_all_workers(what: str) -> None:
         return timeless(compared)
 
     alone = found()
-    for hands in (Threads(1), Threads(2), Threads(3)):
-        with with_workers(hands):
+    for workers in (Threads(1), Threads(2), Threads(3)):
+        with with_workers(workers):
             assert found(jobs=2) == alone
 
 
@@ -262,7 +262,7 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
     assert ended.wait(20.0)
 
 
-def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_methods_that_use_one_thread_log_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     for method, told in (
         ("grid", True),
         ("lp-mert", True),
@@ -285,7 +285,7 @@ def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) 
         assert "searches in one thread" not in caplog.text
 
 
-def test_a_search_ends_with_the_deadline_of_whoever_began_it() -> None:
+def test_a_search_ends_at_the_deadline_of_its_caller() -> None:
     nbest = noise_of(3, 40, 6)
     lpmert.minimize(nbest, method="cells", node_limit=1)
     with Deadline(0.3).running():
@@ -295,8 +295,8 @@ def test_a_search_ends_with_the_deadline_of_whoever_began_it() -> None:
 
 
 def test_threads_heed_the_deadline_and_do_their_units_alone() -> None:
-    with using_workers("threads", 2) as hands, Deadline(0.0).running():
-        assert hands.submit(surroundings, hands.share(None)).wait() == (True, True)
+    with using_workers("threads", 2) as workers, Deadline(0.0).running():
+        assert workers.submit(surroundings, workers.share(None)).wait() == (True, True)
 
 
 def surroundings(_: None) -> tuple[bool, bool]:
@@ -317,12 +317,12 @@ def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, 
         return [one.pid for one in mortal.workers.values() if one.worker_address in mortal.scheduler.workers]
 
     nbest, kill = lists_for(metric), Killer(pids, kills, every=2)
-    with Cluster(address_of(mortal)) as hands, long_searches(20 * SLICE):
+    with Cluster(address_of(mortal)) as workers, long_searches(20 * SLICE):
         alone = lpmert.minimize(nbest, method=method, metric=metric)
         assert alone.status is Status.OPTIMAL
         for _ in range(4 * kills):
             if kill.left:
-                with with_workers(hands):
+                with with_workers(workers):
                     assert same(alone, lpmert.minimize(nbest, method=method, metric=metric, callback=kill))
     assert not kill.left, f"{kill.left} of {kills} workers were not killed in {kill.calls} calls"
 
@@ -331,7 +331,7 @@ GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
     "the Dask scheduler is gone": ("_CONNECT_SECONDS", lambda mortal: mortal.close()),
     "there are no workers, start `dask worker`": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
 }
-"""What is said, what is waited for, and what makes it so: what starts workers gives up on those that die at once."""
+"""The warning, the time limit to shorten, and the cause: dead workers may never be restarted."""
 
 
 @pytest.mark.parametrize("call", [3, *map(many_more, (1, 8))])
@@ -406,7 +406,7 @@ def test_a_cluster_without_workers_leaves_all_units_to_the_caller_but_the_time_l
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "while it is fetched"])
 def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(mortal: Any, moment: str) -> None:
-    """Dask knows the answer, and loses it with its worker: then it is made again."""
+    """Dask has the answer, and loses it with its worker: then it is computed again."""
     with Cluster(address_of(mortal)) as workers:
         shared = workers.share(3)
         task = workers._client.submit(tripled, 3, pure=False)
@@ -429,7 +429,7 @@ def tripled(number: int) -> np.ndarray:
     return np.full(4_000_000, float(number))
 
 
-def test_where_no_scheduler_answers_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.workers._CONNECT_SECONDS", 1)
     with pytest.raises(MethodError, match="no Dask scheduler answers there"):
         lpmert.minimize(noise_of(3), backend="dask://127.0.0.1:9")

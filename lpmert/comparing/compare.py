@@ -1,4 +1,4 @@
-"""`compare`: all methods on the same lists, each judged by its distance to the optimum."""
+"""`compare`: methods and weights of other tools on the same lists, and their distance to the optimum."""
 
 from __future__ import annotations
 
@@ -68,56 +68,56 @@ def compare(
     on_stage: Callable[[str, int, int], object] | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
-    """Run methods on the same lists with several seeds, and judge their weights and those of other tools.
+    """Run methods on the same lists with several seeds, and evaluate their weights and those of other tools.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists on which weights are tuned; or lattices, where all paths count.
+        The lists on which weights are tuned, or lattices, of which every path is a hypothesis.
     methods : sequence, or mapping from name, of str or method, optional
-        By default och, average, annealing, msr and grid, on lattices och, average and nelder-mead. Each runs with the
-        seeds `seed`, `seed` + 1, ...; those that draw nothing at random run once.
+        By default och, average, annealing, msr and grid; on lattices och, average and nelder-mead. Each runs with the
+        seeds `seed`, `seed` + 1, ...; methods that use no random numbers run once.
     seeds : int
         Number of seeds.
     metric, ties, region
         As for `minimize`.
     held_out : NBest, Lattices or Hypergraphs, optional
-        Lists, or lattices, on which no weights are tuned.
+        Further lists or lattices, on which no weights are tuned.
     weights : mapping from name to weights, optional
-        Weights of other tools, each by name, in the order of the features, or in a file.
+        Weights of other tools: one number per feature, by name or in order, or a file of weights.
     callables : mapping from name to function, optional
-        Functions of the lists and a seed that return weights.
+        Functions that take the lists and a seed and return weights.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
-        Where methods that start from weights start.
+        Start of the methods that start from weights.
     optimum : str, method, Result or None
-        The method that searches for the optimum at the end, from the best weights met; or the result of `minimize` on
+        The method that searches for the optimum at the end, from the best weights found; or the result of `minimize` on
         these lists.
     optimum_limits : Limits, optional
-        Of that search; 60 seconds by default.
+        Limits of that search; 60 seconds by default.
     time_limit : float, optional
         Seconds for each run.
     memory_limit : int, optional
-        Most bytes that this process holds, during the runs and the search for the optimum. The
-        comparison ends before that with the runs so far.
+        Maximum memory of this process in bytes, during the runs and the search for the optimum. The comparison stops
+        before the limit and returns the runs so far.
     cv : int, optional
-        Folds of a cross-validation of all methods, and of the search for the optimum, which shares its time limit among
-        them. Every fit starts anew from the lists of its fold; weights that are given are left out.
+        Number of folds of a cross-validation of all methods, and of the search for the optimum, whose time limit is
+        divided among the fits. Every fit uses the lists of its fold alone; `weights` are left out.
     repeat : int
         How often lists are drawn into folds.
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     jobs : int
-        Workers for the runs, the folds and the search for the optimum; their number changes only times.
+        Number of workers for the runs, the folds and the search for the optimum; it changes only times.
     backend : str
         The workers, as for `minimize`.
     seed : int
         The first seed.
     on_run : callable, optional
-        Gets the name of each run and the run when it ends; a true answer stops the comparison.
+        Called with the name of each run and the `Run` when it ends; a true return value stops the comparison.
     on_stage : callable, optional
-        Gets the stage, how many of its parts are done, and how many there are.
+        Called with the name of a stage, how many of its parts are done, and their number.
     callback : callable, optional
-        Of the search for the optimum, as for `minimize`.
+        Callback of the search for the optimum, as for `minimize`.
 
     Returns
     -------
@@ -127,11 +127,11 @@ def compare(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        Where an argument cannot be used.
+        If an argument cannot be used.
 
     Notes
     -----
-    The first entry and each other one are compared by approximate randomisation, by list: Noreen, Computer-Intensive
+    Each entry is compared with the first one by approximate randomisation over lists: Noreen, Computer-Intensive
     Methods for Testing Hypotheses, 1989.
 
     Examples
@@ -149,8 +149,8 @@ def compare(
     memory = None if most is None else Allowance(most)
     with Allowance(most).enforced_if_any():
         problem = problem_of(nbest, metric, ties, region)
-    there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
-    judge = Judge(problem, there)
+    test = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
+    judge = Judge(problem, test)
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     )
@@ -161,8 +161,8 @@ def compare(
         if isinstance(methods, Mapping)
         else [(None, one) for one in checked_sequence(methods, "methods")]
     )
-    given = [(name, method_of(method)) for name, method in named]
-    compared = sources(given, weights or {}, callables or {}, problem)
+    chosen = [(name, method_of(method)) for name, method in named]
+    compared = sources(chosen, weights or {}, callables or {}, problem)
     known = optimum if isinstance(optimum, Result) else None
     if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
         raise DataError(
@@ -171,7 +171,7 @@ def compare(
         )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
-    for method in [method for _, method in given] + ([] if solver is None else [solver]):
+    for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
         if not isinstance(problem, Problem):
             check_fits(method, problem)
 
@@ -219,8 +219,7 @@ def compare(
     if refits is not None:
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
         if known is not None:
-            apart = [] if there is None else [there.evaluate(known.weights).loss]
-            costs[OPTIMUM] = [known.loss], apart
+            costs[OPTIMUM] = [known.loss], [] if test is None else [test.evaluate(known.weights).loss]
         found = expected(problem, refits.split, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
@@ -232,5 +231,5 @@ def compare(
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
         cross_validation=found,
         unit=problem.unit,
-        held_out_unit=None if there is None else there.unit,
+        held_out_unit=None if test is None else test.unit,
     )

@@ -1,4 +1,4 @@
-"""What a comparison found: runs, what they say of each method, here and on unseen lists, and the optimum."""
+"""The result of a comparison: runs, their summary by method, cross-validation, and the optimum."""
 
 from __future__ import annotations
 
@@ -14,15 +14,33 @@ from lpmert.unseen.estimate import Interval, doubts
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a method, or weights that were given, judged by decoding.
+    """One run of a method, or weights from elsewhere, evaluated by decoding.
 
-    weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
-    whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: of the
-    search alone. status: how the run ended, `None` for given weights; seed likewise. chosen [S, K] and
-    held_out_chosen: the statistics of the hypotheses chosen.
+    Parameters
+    ----------
+    weights : array [D]
+        The weights.
+    loss, score : float
+        Their loss and score on the lists tuned on.
+    tied_lists : int
+        Number of lists that are tied at these weights.
+    inside : bool
+        Whether the weights lie in the region.
+    held_out_loss, held_out_score : float or None
+        Loss and score on the held-out lists, if there are any.
+    seconds : float
+        Time of the search alone.
+    seed : int or None
+        The seed; `None` if nothing is random.
+    status : Status or None
+        How the run ended; `None` unless a method ran.
+    chosen : array [S, K]
+        The statistics of the chosen hypotheses.
+    held_out_chosen : array [S', K] or None
+        The same on the held-out lists.
     """
 
-    untold = ("chosen", "held_out_chosen")
+    json_omits = ("chosen", "held_out_chosen")
 
     weights: FloatArray
     loss: float
@@ -39,25 +57,38 @@ class Run:
 
 
 def best_of(runs: Iterable[Run]) -> Run:
-    """Return the run with the least loss, the first of equals; one outside of the region only if all are."""
+    """Return the run with the least loss, the first of equal ones; runs outside the region only count if all are."""
     return min(runs, key=lambda run: (not run.inside, run.loss))
 
 
 OPTIMUM = "optimum"
-"""The name of what the search for the optimum finds on the lists of a fit, beside those of the methods."""
+"""Name of the search for the optimum in cross-validation, beside the names of the methods."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What a method costs on lists that it was not fitted to.
+    """The expected loss of a method on unseen lists, by cross-validation.
 
-    here: its mean loss on the lists that it was fitted to, all of them; loss: that of cross-validation; difference:
-    from the first method, with the p-value of there being none, `None` for the first. held_out: mean loss on lists
-    apart. fits: one for each repetition and fold.
+    Parameters
+    ----------
+    name : str
+        The method.
+    here : float or None
+        The mean loss of its runs on all lists, to which they are fitted.
+    loss : Interval
+        The loss in cross-validation.
+    difference : Interval or None
+        The difference from the first method; `None` for the first.
+    p_value : float or None
+        The p-value of that difference.
+    held_out : float or None
+        The mean loss of its runs on the held-out lists, if there are any.
+    fits : tuple of Run
+        One for each repetition and fold.
     """
 
-    told = ("optimism", "proved")
-    untold = ("fits",)
+    json_properties = ("optimism", "proved")
+    json_omits = ("fits",)
 
     name: str
     here: float | None
@@ -69,27 +100,39 @@ class Expected:
 
     @property
     def optimism(self) -> float | None:
-        """The share of the expected loss that the loss on the lists fitted to leaves out."""
+        """By which share the loss on the lists fitted to is below the expected loss."""
         if self.here is None or not self.loss.value > 0.0:
             return None
         return 1.0 - self.here / self.loss.value
 
     @property
     def proved(self) -> int:
-        """Fits whose loss is proved to be the least on their lists."""
+        """Number of fits that are proved optimal on their lists."""
         return sum(fit.status is not None and fit.status.proved for fit in self.fits)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """All methods on the same folds; groups: of lists that share a source, or the lists themselves.
+    """Cross-validation of all methods on the same folds.
 
-    planned: repetitions that were to be made; repetitions: those that were completed. left_out: names of weights that
-    cannot be fitted again.
+    Parameters
+    ----------
+    folds : int
+        Number of folds.
+    repetitions, planned : int
+        How often lists were drawn into folds and all folds completed, and how often this was requested.
+    groups : int
+        Number of groups of lists that share a source; without groups, of lists.
+    n_lists : int
+        Number of lists.
+    methods : tuple of Expected
+        The methods.
+    left_out : tuple of str
+        Names of weights from elsewhere, which cannot be refitted.
     """
 
-    told = ("notes",)
-    untold = ("planned", "n_lists", "left_out")
+    json_properties = ("notes",)
+    json_omits = ("planned", "n_lists", "left_out")
 
     folds: int
     repetitions: int
@@ -105,7 +148,7 @@ class CrossValidation:
 
     @property
     def notes(self) -> list[str]:
-        """What to keep in mind, a sentence each."""
+        """Notes on how far the estimates can be trusted, a sentence each."""
         found = []
         if self.repetitions < self.planned:
             found.append(f"only {self.repetitions} of {self.planned} repetitions were made")
@@ -122,7 +165,15 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and best of losses, their range Delta and their standard deviation S, `None` for a single one."""
+    """Summary of the losses of several runs.
+
+    Parameters
+    ----------
+    mean, best : float
+        Mean and minimum of the losses.
+    delta, deviation : float or None
+        Range and standard deviation of the losses; `None` for a single one.
+    """
 
     mean: float
     best: float
@@ -138,13 +189,22 @@ class Summary:
 
 @dataclass(frozen=True)
 class Entry:
-    """A method, or weights from elsewhere, with all runs in the order of their seeds.
+    """A method, or weights from elsewhere, with its runs.
 
-    settings: the method's name and what differs from its defaults. p_value: of the difference of its best run from that
-    of the first method, on the held-out lists if there are any; `None` for the first.
+    Parameters
+    ----------
+    name : str
+        Its name in the comparison.
+    settings : str
+        The method's name and the options that differ from their defaults.
+    runs : tuple of Run
+        The runs in the order of their seeds.
+    p_value : float or None
+        The p-value of the difference between its best run and that of the first entry, on the held-out lists if there
+        are any; `None` for the first entry.
     """
 
-    told = ("loss", "held_out_loss", "seconds")
+    json_properties = ("loss", "held_out_loss", "seconds")
 
     name: str
     settings: str
@@ -153,7 +213,7 @@ class Entry:
 
     @property
     def best(self) -> Run:
-        """The run with the least loss, the first of equals; one outside of the region only if all are."""
+        """The run with the least loss, the first of equal ones; runs outside the region only count if all are."""
         return best_of(self.runs)
 
     @property
@@ -162,17 +222,17 @@ class Entry:
 
     @property
     def held_out_losses(self) -> list[float]:
-        """Loss of each run on the held-out lists, none without such lists."""
+        """Loss of each run on the held-out lists; empty without such lists."""
         return [run.held_out_loss for run in self.runs if run.held_out_loss is not None]
 
     @property
     def loss(self) -> Summary:
-        """What the runs cost on the lists tuned on."""
+        """The losses of the runs on the lists tuned on."""
         return Summary.of(self.losses)
 
     @property
     def held_out_loss(self) -> Summary | None:
-        """The same on the held-out lists, `None` without such lists."""
+        """The losses of the runs on the held-out lists; `None` without such lists."""
         return Summary.of(self.held_out_losses) if self.held_out_losses else None
 
     @property
@@ -183,16 +243,31 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison(Outcome):
-    """All methods on the same lists, and the optimum of these lists or what is known of it.
+    """All methods on the same lists, and the optimum of these lists or a bound on it.
 
-    names [D] of the features. complete: whether every run was made. cross_validation: if it was requested and one
-    repetition at least was made. unit, held_out_unit: how losses on the lists, and on those held out, read in
-    the unit that users know.
+    Parameters
+    ----------
+    names : tuple of str
+        The features.
+    methods : tuple of Entry
+        The methods and weights compared.
+    optimum : Result or None
+        The result of the search for the optimum, if there was one.
+    complete : bool
+        Whether every run was made.
+    signature : str
+        Every setting that changes the numbers.
+    fingerprint, held_out_fingerprint : str, or None
+        Fingerprints of the lists and of the held-out lists.
+    cross_validation : CrossValidation or None
+        Its result, if it was requested and at least one repetition was completed.
+    unit, held_out_unit : Unit, or None
+        The units in which losses on the lists, and on the held-out lists, are shown.
     """
 
     schema = SCHEMA
-    told = ("schema", "proved", "lower_bound")
-    untold = ("names",)
+    json_properties = ("schema", "proved", "lower_bound")
+    json_omits = ("names",)
 
     names: tuple[str, ...]
     methods: tuple[Entry, ...]
@@ -211,22 +286,23 @@ class Comparison(Outcome):
 
     @property
     def proved(self) -> bool:
+        """Whether the optimum is proved."""
         return self.optimum is not None and self.optimum.status.proved
 
     @property
     def lower_bound(self) -> float | None:
-        """The proven least loss, or a proven bound below it; `None` if there is none."""
+        """The proven lower bound on the loss of all weights; `None` if there is none."""
         return None if self.optimum is None else self.optimum.lower_bound
 
     def excess(self, run: Run) -> float | None:
-        """Return the loss beyond the lower bound: the distance to the optimum where that is proved.
+        """Return how far the loss of a run exceeds the lower bound, which is the optimum if that is proved.
 
-        Negative only for given weights that win by ties or lie outside of the region. `None` without a bound.
+        It is negative only for weights that win by ties or lie outside the region. `None` without a bound.
         """
         return None if self.lower_bound is None else run.loss - self.lower_bound
 
     def __str__(self) -> str:
-        """Return a short report, one line a method."""
+        """Return a short report with a line for each method."""
         unit, bound = self.unit, "no bound"
         if self.lower_bound is not None:
             proved = " (proved optimum)" if self.proved else ""

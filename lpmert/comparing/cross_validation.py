@@ -1,7 +1,7 @@
-"""What methods cost on lists that they were not fitted to: all of them on the same folds, drawn several times.
+"""Repeated cross-validation of methods, all on the same folds.
 
-Every fit sees the lists of its fold alone: their scale, their starts, their settings. Weights that the caller gives are
-no starts here, as they may come from the lists that are held out.
+Every fit uses its training lists alone: their scale, their first weights, their settings. It does not start from the
+caller's initial weights, because these may come from the held-out lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lpmert.unseen.estimate import Split, data_of, interval_of, like, one_thread
 
 @dataclass(frozen=True)
 class Refits:
-    """Fits of every source, and then of the optimum, on all lists but those of a fold, on which they are judged."""
+    """Fits of every source and of the optimum to all lists outside a fold, evaluated on the lists of the fold."""
 
     problem: AnyProblem
     split: Split
@@ -46,14 +46,14 @@ class Refits:
         limits: Limits,
         optimum_limits: Limits,
     ) -> Refits:
-        """Return the fits on the lists of a problem; the time for the optimum is shared out among them.
+        """Return the fits on the lists of a problem; the time limit of the optimum is divided among them.
 
-        Raises `MethodError` for a method that remembers other lists, and where a name means the optimum.
+        Raises `MethodError` for a method that depends on earlier runs, and for a source with the name of the optimum.
         """
-        taking_part = tuple(source for source in sources if not source.fixed)
-        if not taking_part and solver is None:
+        refitted = tuple(source for source in sources if not source.fixed)
+        if not refitted and solver is None:
             raise MethodError("nothing to cross-validate; give at least one method")
-        for source in taking_part:
+        for source in refitted:
             if source.remembers:
                 raise MethodError(
                     f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
@@ -64,8 +64,8 @@ class Refits:
         if optimum_limits.time_limit is not None:
             share = optimum_limits.time_limit / (split.folds * split.repetitions)
             optimum_limits = replace(optimum_limits, time_limit=share)
-        data_of(problem)  # refuses what is not divided
-        return cls(problem, split, taking_part, solver, limits, optimum_limits)
+        data_of(problem)  # raises for hypergraphs, which cannot be split
+        return cls(problem, split, refitted, solver, limits, optimum_limits)
 
     @property
     def tasks(self) -> list[tuple[int, int]]:
@@ -74,13 +74,13 @@ class Refits:
 
 
 def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
-    """Return a run of every source of a fit, without what it chose on the lists fitted to; a unit of work."""
+    """Return a run of every source for a repetition and fold, without its choices on the training lists."""
     repetition, fold = task
-    aside, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
+    held_out, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
     problem, data = refits.problem, data_of(refits.problem)
     with one_thread():
-        fitted = like(problem, data.restrict(~aside), problem.region)
-        judge = Judge(fitted, like(problem, data.restrict(aside)))
+        training = like(problem, data.restrict(~held_out), problem.region)
+        judge = Judge(training, like(problem, data.restrict(held_out)))
         found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
         if refits.solver is not None:
             start = CallerWeights(best_of(run for _, run in found).weights) if found else None
@@ -96,9 +96,9 @@ def expected(
     known: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     left_out: Sequence[str],
 ) -> CrossValidation | None:
-    """Return what the runs of the folds say, `None` unless all of a repetition were made.
+    """Summarise the runs of the folds; `None` unless at least one repetition is complete.
 
-    known: losses on all lists, and on lists apart, by name.
+    known: losses on all lists, and on held-out lists, by name.
     """
     done = min((len(found) for found in runs.values()), default=0) // split.folds
     if done == 0:
@@ -125,7 +125,7 @@ def expected(
 
 
 def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, FloatArray]:
-    """Return the mean over repetitions of the loss of all folds together, and what each fold [J] says of it."""
+    """Return the total loss of all folds, as a mean over repetitions, and its estimate from each fold [J]."""
     width = max(run.held_out_chosen.shape[1] for run in fits if run.held_out_chosen is not None)
     chosen = np.empty((len(split.group), width))
     losses: list[float] = []

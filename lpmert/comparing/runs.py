@@ -1,6 +1,6 @@
-"""Runs of methods, of functions and of weights from elsewhere: units of work, each judged by decoding.
+"""Runs of methods, of functions and of weights from elsewhere, as units of work whose results are decoded.
 
-And whether two sets of chosen hypotheses differ by more than chance, for any metric of summed statistics.
+Also the significance test for two sets of chosen hypotheses, for any metric of summed statistics.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 1_000_000
-"""Numbers that are drawn at a time."""
+"""Random numbers that are drawn at a time."""
 
 
 def permutation_test(
@@ -45,18 +45,18 @@ def permutation_test(
 ) -> float:
     """Return the p-value of the difference in loss between two sets of statistics [S, K], paired by list.
 
-    The share of replications, each of which swaps the two in random lists, whose difference is at least as large in
-    absolute value; the data count as one more replication. All ways to swap are tried instead if they are no more than
-    `replications`. Raises `DataError` if the shapes differ. Source: approximate randomisation, Noreen,
-    Computer-Intensive Methods for Testing Hypotheses, 1989.
+    Each replication swaps the two in random lists. The p-value is the share of replications whose absolute difference
+    is at least the observed one, where the data count as one more replication. If there are at most `replications` ways
+    to swap, each is tried once instead. Raises `DataError` if the shapes differ. Source: approximate randomisation,
+    Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989.
     """
     if first.shape != second.shape or first.ndim != 2 or not len(first):
         raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
     if len(first) == 1:
-        return 1.0  # swapped or not, the difference is as large
+        return 1.0  # a swap only changes the sign of the difference
 
     def difference(signs: FloatArray, **_axis: int) -> FloatArray:
-        """Return the difference in loss when the lists with sign -1 [..., S] are swapped."""
+        """Return the absolute difference in loss after swapping the lists with sign -1; signs [..., S]."""
         moved = (1.0 - np.atleast_2d(signs)) / 2 @ (second - first)
         one = losses_of_totals(metric, first.sum(axis=0) + moved)
         other = losses_of_totals(metric, second.sum(axis=0) - moved)
@@ -74,7 +74,7 @@ def permutation_test(
         alternative="greater",
         random_state=np.random.default_rng(seed),
     )
-    # not scipy's p-value, which overlooks that sums in another order differ by rounding
+    # scipy's own p-value ignores that sums in another order differ by rounding
     observed, differences = float(found.statistic), np.asarray(found.null_distribution)
     extreme = int(np.count_nonzero(differences >= observed - 1e-12 * max(1.0, observed)))
     drawn = len(differences) < 1 << len(first)
@@ -82,7 +82,7 @@ def permutation_test(
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float:
-    """Return the p-value of the mean of values [J] of overlapping splits being other than 0, by Student's t."""
+    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0."""
     mean, error = float(np.mean(values)), corrected_error(values, ratio)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
@@ -94,14 +94,14 @@ Function = Callable[["Material", int], Weights]
 
 
 Given = tuple[CallerWeights, Status | None]
-"""Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
+"""Weights [D] of the caller's features, and how the run that found them ended, if a method ran."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
+    """An entry of a comparison; find: returns its weights for a problem, limits, initial weights [D] and a seed.
 
-    random: whether the seed matters. fixed: whether the weights are there already. remembers: whether they depend on
+    random: whether the seed matters. fixed: whether the weights are known before. remembers: whether they depend on
     earlier runs.
     """
 
@@ -119,7 +119,7 @@ def sources(
     functions: Mapping[str, Function],
     problem: AnyProblem,
 ) -> list[Source]:
-    """Return what is compared, methods first, under the names given or those that methods have.
+    """Return the entries of a comparison, methods first; methods without a name get their own.
 
     Raises `MethodError` for names that occur twice, `DataError` for weights that do not fit.
     """
@@ -135,7 +135,7 @@ def sources(
 
 
 def of_method(method: Method, name: str | None = None) -> Source:
-    """Return a method as a source, by default under its name and changed settings."""
+    """Return a method as a source; its default name is that of the method with its changed settings."""
 
     def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
         result = solve(method, problem, limits, None, seed, initial)
@@ -145,7 +145,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
 
 
 def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
-    """Return weights [D] that are there already; raises `DataError` unless they fit."""
+    """Return given weights as a source; raises `DataError` unless they fit."""
     try:
         given = problem.checked_weights(given_weights(weights, name))
     except DataError as error:
@@ -154,7 +154,7 @@ def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) ->
 
 
 def of_function(name: str, function: Function) -> Source:
-    """Return a function of lists and seed as a source."""
+    """Return a function of lists and a seed as a source."""
 
     def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
         return problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None
@@ -169,47 +169,47 @@ Context = TypeVar("Context")
 Task = TypeVar("Task")
 
 Named = list[tuple[str, Run]]
-"""Runs by the names of what made them."""
+"""Runs with the names of their sources."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Tells what weights cost, on the lists tuned on and on those held out."""
+    """Runs sources on a problem, and evaluates their weights on it and on held-out lists."""
 
     problem: AnyProblem
     held_out: AnyProblem | None
 
     def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
-        """Return a run of a source, judged by decoding alone."""
+        """Run a source, and evaluate its weights by decoding alone."""
         clock = Deadline()
         weights, status = source.find(self.problem, limits, initial, seed)
         seconds = clock.seconds
-        here = self.problem.evaluate(weights)
-        there = None if self.held_out is None else self.held_out.evaluate(weights)
+        training = self.problem.evaluate(weights)
+        test = None if self.held_out is None else self.held_out.evaluate(weights)
         return Run(
             weights=weights,
-            loss=here.loss,
-            score=here.score,
-            tied_lists=here.tied_lists,
+            loss=training.loss,
+            score=training.score,
+            tied_lists=training.tied_lists,
             inside=self.problem.inside(weights),
-            held_out_loss=None if there is None else there.loss,
-            held_out_score=None if there is None else there.score,
+            held_out_loss=None if test is None else test.loss,
+            held_out_score=None if test is None else test.score,
             seconds=seconds,
             seed=seed if source.random else None,
             status=status,
-            chosen=chosen_statistics(self.problem, weights, here),
-            held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, there),
+            chosen=chosen_statistics(self.problem, weights, training),
+            held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, test),
         )
 
     def p_value(self, first: Run, other: Run, seed: int) -> float:
-        """Return the p-value of the difference of two runs, on the lists held out if there are any."""
+        """Return the p-value of the difference between two runs, on the held-out lists if there are any."""
         if first.held_out_chosen is None or other.held_out_chosen is None:
             return permutation_test(self.problem.metric, first.chosen, other.chosen, seed=seed)
         return permutation_test(self.problem.metric, first.held_out_chosen, other.held_out_chosen, seed=seed)
 
 
 def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
-    """Return the run of a source with a seed, limits and initial weights; a unit of work."""
+    """Return the run of a source for a seed, limits and initial weights."""
     with one_thread():
         return [(task[0].name, judge.run(*task))]
 
@@ -219,45 +219,45 @@ def collect(
     context: Context,
     tasks: Sequence[Task],
     runs: dict[str, list[Run]],
-    told: Callable[[Named], object],
+    on_runs: Callable[[Named], object],
     interrupts: Interrupts,
     memory: Allowance | None = None,
 ) -> bool:
-    """Have all tasks done and gather their runs by name, in order; return whether all were done.
+    """Run all tasks and collect their runs by name, in order; return whether all were done.
 
-    unit: does one of them; context: what they share. told: sees the named runs of each task, and stops by a true
-    answer. memory: what this process may hold; where it is spent, no more is done.
+    unit: runs a task; context: the value that all units share. on_runs: called with the named runs of each task; a true
+    return value stops. memory: allowance of this process; no more tasks run once it is spent.
     """
     workers, over = current_workers(), False
     pending: list[Pending[Named]] = []
-    # once for all: threads that set the limit and took it back one after the other would undo each other's
+    # set once for all: threads that each set and reset the limit would undo each other's
     with one_thread(), Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
             shared = workers.share(context)
             pending = [workers.submit(unit, shared, task) for task in tasks]
             for one in pending:
                 in_time = one.in_time()
-                if deadline.out_of_memory:  # which may have cut this run short, too
+                if deadline.out_of_memory:  # this run may have been cut short
                     logger.warning("the memory limit is near; the runs so far are compared")
                     return False
                 if not in_time:
                     return False
                 found = one.answer()
                 if interrupts.pressed and workers is not SERIAL:
-                    return False  # a run that heeded it would look like one that a limit has stopped
+                    return False  # an interrupted run would look like one that a limit stopped
                 for name, run in found:
                     if run.status is Status.INTERRUPTED:
-                        runs.setdefault(name, [run])  # beside whole runs it would count as one
+                        runs.setdefault(name, [run])  # only if it is the first: it must not count beside complete runs
                         return False
                 for name, run in found:
                     runs.setdefault(name, []).append(run)
-                if told(found):
+                if on_runs(found):
                     return False
         except KeyboardInterrupt:
             logger.info("interrupted; the runs so far are compared")
             return False
         finally:
-            over = True  # threads that are still at work heed it
+            over = True  # stops threads that are still running
             for one in pending:
                 one.give_up()
     return True

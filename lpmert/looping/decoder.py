@@ -1,4 +1,4 @@
-"""What a decoder is to the loop: weights in, N-best lists and its own outputs out; and what these cost."""
+"""The interface of decoders to the loop: weights in, N-best lists and own outputs out; and the cost of the outputs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from lpmert.values import are_texts_by_name
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What a decoder made of its inputs with certain weights.
+    """The outputs of a decoder for its inputs.
 
     Parameters
     ----------
     lists : NBest
         The N-best lists, each in the decoder's order, with texts or with statistics.
     own : mapping from str to str, optional
-        The output that the decoder would show, by list. It may belong to lists that are not among `lists`, because the
-        decoder had no alternatives there. Without it, the first hypothesis of each list is the decoder's output.
+        The text that the decoder would show for each list. It may have lists that are not among `lists`, for which the
+        decoder has no alternatives. By default, the first hypothesis of each list is the decoder's own output.
     """
 
     lists: NBest
@@ -41,22 +41,37 @@ class Decoded:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What was decoded."""
+        """The ids of the decoded inputs."""
         return self.lists.list_ids if self.own is None else tuple(self.own)
 
 
 class Decoder(Protocol):
-    """A decoder, as `lpmert.loop` calls it; it always decodes the same inputs."""
+    """The interface of a decoder for `lpmert.loop`; it decodes the same inputs in every call."""
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Return at most about `n` hypotheses of each input, and the decoder's own outputs.
+        """Decode all inputs.
 
-        Raises `DecoderError`; the loop then ends, and can be resumed.
+        Parameters
+        ----------
+        weights : mapping from str to float
+            The weights by feature.
+        n : int
+            The approximate maximum number of hypotheses per input.
+
+        Returns
+        -------
+        Decoded
+            The hypotheses of each input, and the decoder's own outputs.
+
+        Raises
+        ------
+        DecoderError
+            If decoding fails. The loop then ends, and can be resumed.
         """
 
 
 def check_decoder(decoder: object, what: str) -> None:
-    """Raise `DecoderError` unless an object can decode; what: the name of the argument."""
+    """Raise `DecoderError` unless an object has a method `decode`; what: the name of the argument."""
     if isinstance(decoder, type | bytes | bytearray) or not callable(getattr(decoder, "decode", None)):
         raise DecoderError(
             f"{what} must be an object with a method decode, such as an lpmert.Worker or an lpmert.Command, not "
@@ -65,10 +80,10 @@ def check_decoder(decoder: object, what: str) -> None:
 
 
 def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) -> Decoded:
-    """Return what was decoded, with the features in the order of `names`.
+    """Return the outputs of a decoder, with the features in the order of `names`.
 
-    ids: what was decoded the first time. Raises `DecoderError` for what is not `Decoded`, and where features or lists
-    are missing or new.
+    ids: of the inputs in the first decoding. Raises `DecoderError` for other objects, and if features or lists are
+    missing or new.
     """
     if not isinstance(decoded, Decoded):
         raise DecoderError(f"decode must return an lpmert.Decoded, not {quoted(decoded)}")
@@ -104,13 +119,13 @@ def _without(some: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 ERROR_METRIC = "wer"
-"""What texts are measured by unless it is said."""
+"""The default metric of texts."""
 
 _PATH = str | Path
 
 
 class Cost(NamedTuple):
-    """What outputs cost: their loss, the score of the metric, and the loss as a rate where that is known."""
+    """The cost of outputs: their loss, the score of the metric, and the loss as a rate if that is known."""
 
     loss: float
     score: float
@@ -118,10 +133,10 @@ class Cost(NamedTuple):
 
 
 class Measure:
-    """Counts the statistics of texts against references, or takes those that the decoder's lists have.
+    """Measures outputs: counts the statistics of texts against references, or takes the statistics of the lists.
 
-    references: as `with_references` takes them, `None` where the lists have statistics. metric: of texts, or what sums
-    the statistics. Raises `DataError` for references of another type, `MetricError` for a metric that is unknown or not
+    references: as `with_references` takes them, `None` if the lists have statistics. metric: of texts, or of the
+    statistics. Raises `DataError` for references of another type, `MetricError` for a metric that is unknown or not
     installed.
     """
 
@@ -130,17 +145,17 @@ class Measure:
         self._references = references
         self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
         if self._settings is not None:
-            self._settings.counter(("",))  # a package that is missing is told of before anything is decoded
+            self._settings.counter(("",))  # raises before anything is decoded if a package is missing
         self._named = metric
         self.metric: Metric
-        """What sums the statistics, once lists are measured."""
+        """The metric of the statistics, once lists are measured."""
         self.unit = LOSS
-        """How users know the loss, once lists are measured."""
+        """The unit in which the loss is shown, once lists are measured."""
         self._by_list: dict[str, tuple[str, ...]] = {}
         self._counters: dict[str, TextCounter] = {}
 
     def expect(self, ids: Sequence[str]) -> None:
-        """Take the references of the decoded inputs; raises `DataError` for missing and for superfluous ones."""
+        """Match the references with the decoded inputs; raises `DataError` if some are missing or superfluous."""
         if self._references is not None and self._settings is not None:
             found = references_by_list(ids, self._references, options=False)
             self._by_list = dict(zip(ids, found, strict=True))
@@ -161,7 +176,7 @@ class Measure:
         return found
 
     def own(self, decoded: Decoded, only: Collection[str] | None = None) -> Cost:
-        """Return what the decoder's own outputs cost, all or `only` those of some lists; its lists have statistics."""
+        """Return the cost of the decoder's own outputs, for all lists or `only` some; decoded: with statistics."""
         if self._settings is not None:
             texts = own_texts(decoded)
             rows = [self._counters[name](text) for name, text in texts.items() if only is None or name in only]
@@ -175,13 +190,13 @@ class Measure:
         return Cost(loss, score, score if isinstance(self.metric, Wer) else self.rate(loss))
 
     def rate(self, loss: float) -> float | None:
-        """Return a loss as a share of the words or characters of the references, where it is one."""
+        """Return a loss as a share of the words or characters of the references; `None` if it is not an error rate."""
         length = reference_length(self._settings, [*self._by_list.values()])
         return None if length is None else loss / length
 
 
 def own_texts(decoded: Decoded) -> dict[str, str]:
-    """Return what the decoder would show, by list; raises `DataError` without texts."""
+    """Return the decoder's own outputs by list; raises `DataError` without texts."""
     if decoded.own is not None:
         return dict(decoded.own)
     if decoded.lists.texts is None:
@@ -191,7 +206,7 @@ def own_texts(decoded: Decoded) -> dict[str, str]:
 
 
 def check_references(references: object) -> None:
-    """Raise `DataError` unless an object can be references."""
+    """Raise `DataError` unless an object is of a type that references can have."""
     if references is None or isinstance(references, _PATH):
         return
     if isinstance(references, Mapping):

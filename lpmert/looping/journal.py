@@ -1,8 +1,9 @@
-"""A loop on disk: each decoding and each step is kept before the next one begins, so that a killed loop goes on.
+"""A loop on disk: each decoding and each step is saved before the next one begins, so that a killed loop can continue.
 
-`settings.json` has what must not change; the folder of an iteration has what was decoded (`decoded.npz`,
-`decoded.json`, and the same as `held-out`) and the step that followed (`step.json`). Every file is whole or not there,
-and the JSON of a decoding is written last. What cannot be written waits, and all that comes after it.
+`settings.json` has the settings that must not change. The folder of an iteration has the outputs of the decoder
+(`decoded.npz`, `decoded.json`, and the same as `held-out`) and the step that followed (`step.json`). Every file is
+written completely or not at all, and the JSON of a decoding is written last. Writes that fail for lack of room are
+queued, together with all that follow.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ T = TypeVar("T")
 
 
 class Journal:
-    """The folder of a loop; without one, nothing is kept.
+    """The folder of a loop; without one, nothing is saved.
 
-    settings: what must be the same when a loop goes on, down to the order of weights. Raises `DataError` if there is a
-    loop already and it is not to be resumed, if it had other settings, or none.
+    settings: must be the same when a loop continues, including the order of weights. Raises `DataError` if the folder
+    has a loop and `resume` is not set, or the loop has other settings or none.
     """
 
     def __init__(self, folder: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> None:
@@ -48,7 +49,7 @@ class Journal:
             return
         place = self._folder / _SETTINGS
         plain = json.loads(json.dumps(settings))
-        with owned(place, self._folder, wait=True):  # loops that begin at once
+        with owned(place, self._folder, wait=True):  # another loop may begin at the same time
             if place.exists():
                 if not resume:
                     raise DataError(
@@ -61,7 +62,7 @@ class Journal:
                 _write(place, plain)
 
     def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
-        """Return what was decoded in an iteration, and in how many seconds; `None` if that is not there."""
+        """Return the outputs of the decoder in an iteration, and their seconds; `None` if they were not saved."""
 
         def of(place: Path) -> tuple[Decoded, float]:
             found = _read(place)
@@ -77,6 +78,7 @@ class Journal:
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
     ) -> None:
+        """Save the outputs of the decoder in an iteration."""
         own = None if decoded.own is None else dict(decoded.own)
 
         def write(folder: Path) -> None:
@@ -86,14 +88,15 @@ class Journal:
         self._keep(number, write)
 
     def step(self, number: int, names: Sequence[str]) -> Step | None:
-        """Return the step after an iteration, with weights of these names; `None` if it is not there."""
+        """Return the step after an iteration, with weights for these features; `None` if it was not saved."""
         return self._known(number, _STEP, lambda place: Step.of(_read(place), names))
 
     def keep_step(self, number: int, step: Step) -> None:
+        """Save the step after an iteration."""
         self._keep(number, lambda folder: _write(folder / _STEP, asdict(step)))
 
     def _known(self, number: int, name: str, of: Callable[[Path], T]) -> T | None:
-        """Return what a file of an iteration holds; `None` if it is not there."""
+        """Return the content of a file of an iteration; `None` if it does not exist."""
         if self._folder is None or not (place := _iteration(self._folder, number) / name).exists():
             return None
         try:
@@ -102,8 +105,8 @@ class Journal:
             raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
 
     def _keep(self, number: int, write: Callable[[Path], None]) -> None:
-        """Write into the folder of an iteration what waits and this; where there is no room, a line says so, and it
-        waits, too.
+        """Queue a write into the folder of an iteration, and run the queue; an error of the system is logged, and the
+        queue is kept for the next call.
         """
         if self._folder is None:
             return
@@ -125,12 +128,12 @@ def _iteration(folder: Path, number: int) -> Path:
 
 
 def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise `DataError` where a loop goes on with other settings than it began with."""
+    """Raise `DataError` if a loop continues with other settings than it began with."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if json.dumps(old) != json.dumps(new):  # the order of weights is that of the features
             trouble = f"has {name} = {quoted(old)}, not {quoted(new)}" if old != new else f"has {name} in another order"
-            if name.endswith("references"):  # of which there are only digests
+            if name.endswith("references"):  # the settings only have their digests
                 trouble = f"has other {name.replace('_', ' ')}"
             raise DataError(
                 f"the loop there {trouble}; resume it with the same settings, or give another folder", path=folder

@@ -1,4 +1,4 @@
-"""`loop`: decode, pool, search, decode again, until the decoder itself gets no better."""
+"""`loop`: decode, add to the pool, search the pool, and decode again, until the decoder's outputs stop improving."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ class Iteration:
     Parameters
     ----------
     number : int
-        From 1.
+        Number of the iteration, from 1.
     weights : mapping from name to float
-        The decoder's weights.
+        The weights of the decoding.
     loss, score : float
-        Of the decoder's own outputs.
+        Loss and score of the decoder's own outputs.
     rate : float, optional
-        The loss as a share of the references' length, where it is an error rate.
+        The loss as a share of the references' length, if it is an error rate.
     unit : Unit
-        The unit in which users know the losses.
+        The unit in which the losses are shown.
     held_out_loss, held_out_unit : float and Unit, optional
         The same for held-out inputs.
     accepted : bool
-        Whether the loss is at most that of the iteration that the step started from.
+        Whether the loss is at most that of the iteration from which the step started.
     hypotheses, new_hypotheses, new_words, grown_lists : int
-        Contents of the pool after the decoding, what of it is new, and lists that grew.
+        Number of hypotheses in the pool after the decoding, of new ones, of new words, and of lists with new words.
     consistency : Consistency
         How well pool and decoder agree.
     seconds : mapping from str to float
-        For decoding and for the search.
+        Seconds for the decoding and for the search.
     pool_loss, lower_bound : float, optional
-        Least loss found on the pool for the next decoding, within `angle` of the best weights, and its proven bound;
-        `None` in the last iteration.
+        The least loss found on the pool within `angle` of the best weights, and its proven bound; `None` in the last
+        iteration.
     angle : float, optional
-        In degrees; `None` for no limit.
+        Maximum angle of the step in degrees; `None` for no limit.
     """
 
-    untold = ("unit", "held_out_unit")
+    json_omits = ("unit", "held_out_unit")
 
     number: int
     weights: Mapping[str, float]
@@ -95,31 +95,31 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class Looped(Weighted):
-    """The outcome of a loop: the first iteration whose decoder outputs cost least.
+    """The outcome of a loop: the iteration with the least loss of the decoder's own outputs.
 
     Parameters
     ----------
-    weights : array of shape [D]
-        Of the best iteration, in the scale of the first weights.
+    weights : array [D]
+        The weights of the best iteration, in the scale of the first weights.
     names : tuple of str
         The features.
     best : int
-        The number of that iteration.
+        Number of the best iteration, the first of equal ones.
     iterations : tuple of Iteration
-        All of them.
+        All iterations.
     reason : str
         Why the loop ended.
     finished : bool
-        Whether it ended by itself, and not by a limit.
+        Whether it ended by itself, not by a limit.
     warnings : tuple of str
-        What to keep in mind, a sentence each.
+        Warnings, a sentence each.
     seed : int
-        Seed for everything random.
+        The random seed.
     signature : str
         Every setting that changes the numbers.
     """
 
-    told = ("loss", "held_out_loss", "unit")
+    json_properties = ("loss", "held_out_loss", "unit")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -133,7 +133,7 @@ class Looped(Weighted):
 
     @property
     def loss(self) -> float:
-        """What the decoder's own outputs cost with these weights."""
+        """The loss of the decoder's own outputs with these weights."""
         return self.iterations[self.best - 1].loss
 
     @property
@@ -143,7 +143,7 @@ class Looped(Weighted):
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the losses."""
+        """The unit in which the losses are shown."""
         return self.iterations[self.best - 1].unit
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ class Looped(Weighted):
 
 
 class Output(NamedTuple):
-    """What was decoded, its lists with statistics, what the decoder's own outputs cost, and how long it took."""
+    """The outputs of a decoding, with statistics; the cost of the decoder's own outputs; and the seconds it took."""
 
     decoded: Decoded
     cost: Cost
@@ -166,9 +166,9 @@ class Output(NamedTuple):
 
 @dataclass
 class Inputs:
-    """Inputs that are decoded in each iteration: those that weights are tuned on, or others.
+    """Inputs that are decoded in each iteration, for tuning or held out.
 
-    name: under which a journal keeps them. where: what to say of it where it fails, after the iteration.
+    name: their name in the journal. where: text for error messages, after the number of the iteration.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Inputs:
     _ids: tuple[str, ...] | None = None
 
     def output(self, number: int, weights: Mapping[str, float]) -> Output:
-        """Return what the decoder makes of weights, from the journal if it is there.
+        """Decode with weights, or take the outputs from the journal.
 
         Raises `DecoderError`, and `OutOfTime` at the deadline of the loop.
         """
@@ -200,18 +200,18 @@ class Inputs:
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
         output = Output(measured, self.measure.own(measured), seconds)
-        if known is None:  # what cannot be used is not kept
+        if known is None:  # saved only now, because unusable outputs have raised an error
             self.journal.keep_decoded(number, self.name, weights, decoded, seconds)
         return output
 
 
 LEAST_ANGLE = 0.05
-"""Degrees; a smaller step is none."""
+"""Smallest angle of a step, in degrees, before the loop ends."""
 
 
 @dataclass
 class Rounds:
-    """What a loop has done so far: `done`, and the `reason` why it ended; `finished`, if no limit did that."""
+    """A running loop: the iterations `done`, the `reason` why it ended, and whether it `finished` without a limit."""
 
     inputs: Inputs
     held_out: Inputs | None
@@ -225,25 +225,25 @@ class Rounds:
     warnings: list[str] = field(default_factory=list)
     reason: str = ""
     finished: bool = True
-    _told: int = 0
+    _reported: int = 0
 
     @property
     def best(self) -> Iteration:
-        """The iteration with the least loss, the first one of equals."""
+        """The iteration with the least loss, the first of equal ones."""
         return min(self.done, key=lambda one: one.loss)
 
     def run(self, weights: Mapping[str, float], most: int) -> None:
-        """Decode, merge, minimise, select and decode again, at most so many times, until there is a reason to stop.
+        """Run up to `most` iterations, until there is a reason to stop.
 
-        Raises `OutOfTime` at the deadline, `DecoderError`.
+        Raises `DecoderError`, and `OutOfTime` at the deadline.
         """
-        centre: Iteration | None = None  # the last iteration that was accepted: where steps start
+        centre: Iteration | None = None  # the last accepted iteration, from which steps start
         angle: float | None = None
         for number in range(1, most + 1):
             output = self.inputs.output(number, weights)
             held_out = None if self.held_out is None else self.held_out.output(number, weights)
-            growth, hypotheses, fits = self._merged(number, weights, output)
-            confirmed = centre is None or self.stepping.explores or output.cost.loss <= centre.loss
+            growth, hypotheses, agreement = self._merged(number, weights, output)
+            accepted = centre is None or self.stepping.explores or output.cost.loss <= centre.loss
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
@@ -251,20 +251,20 @@ class Rounds:
                 unit=self.inputs.measure.unit,
                 held_out_loss=None if held_out is None else held_out.cost.loss,
                 held_out_unit=None if self.held_out is None else self.held_out.measure.unit,
-                accepted=confirmed,
+                accepted=accepted,
                 hypotheses=hypotheses,
                 new_hypotheses=growth.hypotheses,
                 new_words=growth.words,
                 grown_lists=growth.lists,
-                consistency=fits,
+                consistency=agreement,
                 seconds={"decode": output.seconds + (0.0 if held_out is None else held_out.seconds), "search": 0.0},
             )
             self.done.append(iteration)
-            if centre is None or confirmed:
+            if centre is None or accepted:
                 centre, angle = iteration, None
-            else:  # after a step that was not confirmed, half as far
-                apart = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
-                angle = apart if angle is None else min(apart, angle / 2.0)
+            else:  # halve the step after one that was not accepted
+                half = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
+                angle = half if angle is None else min(half, angle / 2.0)
             self.reason = self._ended(growth, angle)
             if not self.reason and number == most:
                 self.reason, self.finished = f"{most} iterations were allowed", False
@@ -280,40 +280,40 @@ class Rounds:
                 return
 
     def stop(self, reason: str) -> None:
-        """End where a limit came; a decoding that was over counts. Raises `LpmertError` if there is none."""
+        """End the loop at a limit, with all complete decodings; raises `LpmertError` if there is none."""
         if not self.done:
             raise LpmertError(f"{reason} before the first decoding was over")
         self._report()
         self.reason, self.finished = reason, False
 
     def _report(self) -> None:
-        """Tell of the last iteration, if that is still to be done."""
-        if self._told < len(self.done):
-            self._told = len(self.done)
+        """Report the last iteration, unless it has been reported."""
+        if self._reported < len(self.done):
+            self._reported = len(self.done)
             if self.on_iteration is not None:
                 with unheeded():
                     self.on_iteration(self.done[-1])
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
-        """Add a decoding to the pool; return what was new, how much there is now, and how the two fit."""
+        """Add a decoding to the pool; return its growth, its size, and how well it agrees with the decoder."""
         found = output.decoded.lists
-        given = {*found.list_ids}
-        lost = [name for name in self.pool.list_ids if name not in given]
-        if lost:
+        present = {*found.list_ids}
+        missing = [name for name in self.pool.list_ids if name not in present]
+        if missing:
             self.warnings.append(
-                f"iteration {number}: the decoder gave no hypotheses of {len(lost)} of {len(output.decoded.ids)} "
-                f"inputs, and some before: {listed(lost)}; see that its output is whole"
+                f"iteration {number}: the decoder gave no hypotheses for {len(missing)} of {len(output.decoded.ids)} "
+                f"inputs, which had some before: {listed(missing)}; check that its output is complete"
             )
         growth, lists = self.pool.add(found), self.pool.lists()
         problem = Problem(lists, self.inputs.measure.metric)
-        fits = consistency(self.pool, problem, output.decoded, self.inputs.measure, _vector(weights))
-        said = warning(fits, self.pool.equal_words)
-        if said is not None:
-            self.warnings.append(f"iteration {number}: {said}")
-        return growth, lists.n_hypotheses, fits
+        agreement = consistency(self.pool, problem, output.decoded, self.inputs.measure, _vector(weights))
+        message = warning(agreement, self.pool.equal_words)
+        if message is not None:
+            self.warnings.append(f"iteration {number}: {message}")
+        return growth, lists.n_hypotheses, agreement
 
     def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
-        """Minimise on the pool and select, or take the step from the journal."""
+        """Search the pool for the next weights, or take the step from the journal."""
         method, searching = self.stepping.method, self.stepping.within(angle)
         if method is not None and searching is not None and searching is not method:
             self.warnings.append(
@@ -323,13 +323,13 @@ class Rounds:
         if step is None:
             checkpoint()
             step = self.stepping.step(self.pool.lists(), _vector(start), angle, self.deadline)
-            checkpoint()  # a search that was cut short is not kept
+            checkpoint()  # a search that was cut short is not saved
             self.journal.keep_step(number, step)
         self.stepping.remember(step, _vector(start))
         return step
 
     def _ended(self, growth: Growth, angle: float | None) -> str:
-        """Return why no further decoding is worth it, if so."""
+        """Return why no further decoding is worthwhile; an empty text if it is."""
         last = self.done[-1]
         if angle is not None and angle < LEAST_ANGLE:
             return "steps became too small"
@@ -349,7 +349,7 @@ def _vector(weights: Mapping[str, float]) -> FloatArray:
 ITERATIONS = 20
 PATIENCE = 3
 SEARCH_SECONDS = 60.0
-"""How long a pool is searched where no limit is given."""
+"""Default time limit of each search of the pool."""
 
 
 def loop(
@@ -375,54 +375,55 @@ def loop(
     seed: int = 0,
     on_iteration: Callable[[Iteration], object] | None = None,
 ) -> Looped:
-    """Tune the weights of a decoder: decode, add what it gives to a pool, search the pool, and decode again.
+    """Tune the weights of a decoder: decode, add the hypotheses to a pool, search the pool, and decode again.
 
-    The decoder's own outputs decide: where they cost more than before, the next step goes at most half as far from the
-    best weights.
+    The decoder's own outputs decide whether a step is accepted. If their loss has increased, the next step starts again
+    from the best weights and goes at most half as far.
 
     Parameters
     ----------
     decoder : Decoder
-        What decodes: `lpmert.Command`, `lpmert.Worker`, or any object with such a `decode`.
+        The decoder: an `lpmert.Command`, an `lpmert.Worker`, or any object with such a `decode` method.
     weights : mapping from name to number, Result, str or Path
-        The first weights, by name. All others get their scale, unless the region sets it.
+        The first weights, by name. All later ones have their scale, unless the region sets one.
     references : mapping, str, Path or sequence, optional
-        What the outputs should be, as for `lpmert.read`; without them, the decoder's lists have statistics.
+        The reference texts, as for `lpmert.read`; without them, the decoder's lists must have statistics.
     metric : str, TextMetric or Metric, optional
-        Of texts ("wer" by default), or what sums the statistics (by default chosen by their names).
+        The metric of texts ("wer" by default), or of the statistics (by default their names decide).
     n : int
-        How many hypotheses of an input the decoder is asked for.
+        Number of hypotheses that the decoder is asked for per input.
     region : Region, optional
-        Where the weights may lie; without a cosine.
+        Where the weights may lie; it must have no cosine.
     method : str or Method
-        How a pool is searched, as for `minimize`; or "average", for unseen inputs. Steps of methods that do not look
-        for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
+        How to search the pool, as for `minimize`; or "average", for unseen inputs. Steps of methods that do not
+        minimise the loss ("stabilised", "annealing", "likelihood", ...) are always accepted.
     equal_words : {"all", "latest"}
-        What the pool keeps of hypotheses with the same words and other features.
+        Which hypotheses with the same words and different features the pool keeps: all, or those of the last decoding
+        that gave these words.
     held_out : Decoder, optional
         The same decoder with other inputs, decoded in each iteration; nothing is fitted to them.
     held_out_references : mapping, str, Path or sequence, optional
-        What its outputs should be.
+        The reference texts of the held-out inputs.
     iterations : int
-        Most decodings.
+        Maximum number of decodings.
     patience : int
-        The loop ends after this many decodings without improvement, on the inputs or on those held out.
+        The loop ends after this many decodings without an improvement on the inputs, or on the held-out inputs.
     search_seconds : float, optional
-        Most seconds for each search, `None` for no limit.
+        Maximum seconds for each search; `None` for no limit.
     time_limit : float, optional
-        Most seconds for everything; a decoding that runs then is abandoned.
+        Maximum seconds for everything; a decoding that is running then is abandoned.
     memory_limit : int, optional
-        Most bytes that this process and the decoder's hold together; the loop ends before that.
+        Maximum memory of this process and the decoder's together, in bytes; the loop ends before the limit.
     folder : str or Path, optional
-        Folder for everything, so that a loop stopped at any moment can continue.
+        Folder in which everything is saved, so that a loop that was stopped can continue.
     resume : bool
         Continue the loop in `folder`, if there is one.
     jobs : int
-        Threads of a search.
+        Number of threads for a search.
     seed : int
-        Seed for everything random.
+        Random seed.
     on_iteration : callable, optional
-        Gets each `Iteration` once it is over.
+        Called with each `Iteration` when it is complete.
 
     Returns
     -------
@@ -432,14 +433,14 @@ def loop(
     Raises
     ------
     DecoderError
-        Where the decoder fails; what was done before is in `folder`.
+        If the decoder fails; everything before is saved in `folder`.
     DataError, MetricError, MethodError, RegionError
-        Where an argument cannot be used.
+        If an argument cannot be used.
 
     Notes
     -----
-    The loop of Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003, with steps that the
-    decoder has to confirm. `docs/loop.md` has the rules and their reasons.
+    The loop is that of Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003, with steps that
+    the decoder has to confirm. `docs/loop.md` has the rules and their reasons.
 
     Examples
     --------
@@ -465,8 +466,7 @@ def loop(
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
-    own = "och" if method == AVERAGE else method
-    solver, limits, seed = settings_of(own, search_seconds, memory_limit, jobs, seed)
+    solver, limits, seed = settings_of("och" if method == AVERAGE else method, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
     n, iterations, patience = (
@@ -482,7 +482,7 @@ def loop(
     first = named_weights(given_weights(weights))
     if region is not None:
         check_first(first, region)
-    measure, aside = Measure(references, metric), Measure(held_out_references, metric)
+    measure, held_out_measure = Measure(references, metric), Measure(held_out_references, metric)
     settings = {
         "weights": first,
         "n": n,
@@ -501,10 +501,13 @@ def loop(
     memory = None if limits.memory_limit is None else Allowance(limits.memory_limit)
     deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     pool = Pool(equal_words)
-    journal = Journal(folder, settings, resume=resume)  # once nothing else can be refused
+    journal = Journal(folder, settings, resume=resume)  # after all other checks, because it writes
+    held_out_inputs = None
+    if held_out is not None:
+        held_out_inputs = Inputs("held-out", held_out, held_out_measure, n, journal, ", held-out inputs")
     rounds = Rounds(
         inputs=Inputs("decoded", decoder, measure, n, journal),
-        held_out=None if held_out is None else Inputs("held-out", held_out, aside, n, journal, ", held-out inputs"),
+        held_out=held_out_inputs,
         stepping=Stepping(
             None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), seed
         ),
@@ -523,7 +526,7 @@ def loop(
         except DecoderError as error:
             if folder is None:
                 raise
-            how = f"what was decoded before is kept in {folder}; once the decoder is mended, go on with"
+            how = f"earlier decodings are saved in {folder}; once the decoder is fixed, continue with"
             raise DecoderError(f"{error}\n{how} resume=True (--resume)") from error
     best = rounds.best
     return Looped(
@@ -540,7 +543,7 @@ def loop(
 
 
 def _digest(references: Any) -> str | None:
-    """Return what tells whether references are the same as those of a loop that goes on."""
+    """Return a digest of references, by which a loop that continues recognises them."""
     if references is None:
         return None
     if not isinstance(references, Mapping):

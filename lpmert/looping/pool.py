@@ -1,4 +1,4 @@
-"""All hypotheses that a decoder has given so far, and how well the two agree."""
+"""The pool of all hypotheses that a decoder has given so far, and how well pool and decoder agree."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 
 POLICIES = ("all", "latest")
-"""What counts of equal words in a list: all their features, or those of the last decoding that gave them."""
+"""Which of the hypotheses of a list with the same words count: all, or those of the last decoding that gave them."""
 
 _DECIMALS = 6
-"""To which features are rounded when they are compared; those that came first are kept as they are."""
+"""Decimals to which features are rounded for comparison; the first features are kept unrounded."""
 
 Words = tuple[str, str | bytes]
-"""List and text of a hypothesis; without texts, its statistics stand for them."""
+"""List id and text of a hypothesis; if there are no texts, its statistics instead."""
 
 
 class Growth(NamedTuple):
-    """What a decoding added: hypotheses, words not seen before in their list, and how many lists got any of these."""
+    """Numbers of hypotheses that a decoding added, of words that are new in their list, and of lists with new words."""
 
     hypotheses: int
     words: int
@@ -40,13 +40,15 @@ class _Hypothesis:
 
 
 class Pool:
-    """The union of N-best lists; hypotheses of a list are the same if their words and their rounded features are.
+    """The union of N-best lists from several decodings.
+
+    Hypotheses of a list are the same if their words and their rounded features are.
 
     Parameters
     ----------
     equal_words : {"all", "latest"}
-        What counts of hypotheses of a list with equal words: a decoder that prunes may give other features for the
-        same words at other weights.
+        Which hypotheses of a list with the same words count: all, or those of the last decoding that gave these words.
+        A decoder that prunes may give different features for the same words at other weights.
     """
 
     def __init__(self, equal_words: str = "all") -> None:
@@ -55,21 +57,29 @@ class Pool:
         self.equal_words = equal_words
         self._lists: dict[str, dict[str | bytes, dict[bytes, _Hypothesis]]] = {}
         self._decodings = 0
-        self._like: NBest | None = None
+        self._last: NBest | None = None
 
     def add(self, lists: NBest) -> Growth:
-        """Add the lists of one decoding, and return what was new in them.
+        """Add the lists of a decoding.
 
-        Raises `DataError` where features or statistics have other names than before, or texts are there only now.
+        Parameters
+        ----------
+        lists : NBest
+            The lists, with texts or with statistics.
+
+        Returns
+        -------
+        Growth
+            How many hypotheses, words and lists are new or have grown.
+
+        Raises
+        ------
+        DataError
+            If features or statistics have other names than before, or only one of both has texts.
         """
-        like = self._like
-        if like is not None and (like.names, like.statistic_names, like.texts is None) != (
-            lists.names,
-            lists.statistic_names,
-            lists.texts is None,
-        ):
+        if self._last is not None and _columns(self._last) != _columns(lists):
             raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
-        self._like, self._decodings = lists, self._decodings + 1
+        self._last, self._decodings = lists, self._decodings + 1
         hypotheses, new, grown = 0, 0, set()
         for (name, words), row, statistics in zip(
             words_of(lists), lists.dense_features(), lists.statistics, strict=True
@@ -91,8 +101,8 @@ class Pool:
         return tuple(self._lists)
 
     def lists(self) -> NBest:
-        """Return the pooled lists, with equal words treated by the policy."""
-        if self._like is None:
+        """Return the pooled lists, with the hypotheses that count by `equal_words`."""
+        if self._last is None:
             raise DataError("the pool is empty; add lists to it first")
         features, statistics, texts, sizes = [], [], [], []
         for by_words in self._lists.values():
@@ -109,21 +119,21 @@ class Pool:
             np.array(features),
             np.concatenate([[0], np.cumsum(sizes)]),
             np.array(statistics),
-            self._like.names,
+            self._last.names,
             tuple(self._lists),
-            self._like.statistic_names,
-            None if self._like.texts is None else [str(words) for words in texts],
+            self._last.statistic_names,
+            None if self._last.texts is None else [str(words) for words in texts],
         )
 
     @property
     def n_words(self) -> int:
-        """How many different words all lists have together."""
+        """Number of different words, summed over lists."""
         return sum(map(len, self._lists.values()))
 
     @property
     def spread(self) -> tuple[int, float, str]:
-        """How many words of a list came with several features; over these, the median of the greatest less the least
-        value of the feature that differs most; and which that is. 0 and empty where each has the same every time.
+        """How many words of a list came with several features; their spread in the feature that differs most, as the
+        median of the maximum minus the minimum; and the name of that feature. 0 and empty if there are none.
         """
         several = [
             np.ptp([one.features for one in known.values()], axis=0)
@@ -131,15 +141,19 @@ class Pool:
             for known in by_words.values()
             if len(known) > 1
         ]
-        if not several or self._like is None or self._like.texts is None:
+        if not several or self._last is None or self._last.texts is None:
             return 0, 0.0, ""
         medians = np.median(several, axis=0)
         most = int(np.argmax(medians))
-        return len(several), float(medians[most]), self._like.names[most]
+        return len(several), float(medians[most]), self._last.names[most]
+
+
+def _columns(lists: NBest) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    return lists.names, lists.statistic_names, lists.texts is None
 
 
 def words_of(lists: NBest) -> Iterator[Words]:
-    """Yield list and words of each hypothesis; without texts, its statistics stand for them."""
+    """Yield list id and words of each hypothesis; if there are no texts, its statistics instead."""
     ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
     words = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
     return zip(ids, words, strict=True)
@@ -147,13 +161,26 @@ def words_of(lists: NBest) -> Iterator[Words]:
 
 @dataclass(frozen=True)
 class Consistency:
-    """How well pool and decoder agree, at the weights of one decoding.
+    """How well pool and decoder agree at the weights of one decoding.
 
-    own_differs: lists in which the decoder shows other words than those of the pool's best hypothesis; search_errors:
-    lists in which the pool has a better hypothesis than all that the decoder gave this time; pool_loss and own_loss: of
-    the pool's best hypotheses, and of the decoder's own outputs for the same lists, which are `lists`. equal_words:
-    words of a list that came with several features, of all the `words`; spread: the median difference between these in
-    `feature`, where it is largest; 0 and empty where all are equal.
+    Parameters
+    ----------
+    lists : int
+        Number of lists in the pool.
+    own_differs : int
+        Number of lists in which the decoder's own output differs from the words of the pool's best hypothesis.
+    search_errors : int
+        Number of lists in which the pool has a hypothesis with a higher score than all of this decoding.
+    pool_loss, own_loss : float
+        Loss of the pool's best hypotheses, and of the decoder's own outputs for the same lists.
+    words : int
+        Number of different words, summed over lists.
+    equal_words : int
+        How many of these came with several features.
+    spread : float
+        The median difference between these features, in the feature for which it is largest.
+    feature : str
+        The name of that feature; empty if there is none.
     """
 
     lists: int
@@ -168,15 +195,14 @@ class Consistency:
 
 
 _ROUNDING = 1e-9
-"""Of the largest score: what two scores of the same hypothesis may differ by."""
+"""Maximum difference between two scores of the same hypothesis, relative to the largest score."""
 
-_PARTED = 0.1
-_FEWEST = 5
-"""Share of the decoder's loss, and lists, by which the pool may be wrong before a warning."""
+_MOST_GAP, _FEWEST_LISTS = 0.1, 5
+"""A warning follows if the losses of pool and decoder differ by more than this share, and in at least so many lists."""
 
 
 def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure, weights: FloatArray) -> Consistency:
-    """Return how a pool and a decoding with weights [D] fit; problem: the pool's lists, decoded: with statistics."""
+    """Return how well a pool and a decoding with weights [D] agree; problem: on the pool's lists; decoded: measured."""
     lists = problem.nbest
     found = problem.evaluate(weights)
     rows = lists.rows_of(found.selection)
@@ -187,10 +213,9 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
             own.get(name, "").split() != lists.texts[row].split()
             for name, row in zip(lists.list_ids, rows.tolist(), strict=True)
         )
-    scores, given = lists.dense_features() @ weights, decoded.lists.dense_features() @ weights
-    best = dict(
-        zip(decoded.lists.list_ids, np.maximum.reduceat(given, decoded.lists.offsets[:-1]).tolist(), strict=True)
-    )
+    scores, decoded_scores = lists.dense_features() @ weights, decoded.lists.dense_features() @ weights
+    maxima = np.maximum.reduceat(decoded_scores, decoded.lists.offsets[:-1])
+    best = dict(zip(decoded.lists.list_ids, maxima.tolist(), strict=True))
     margin = _ROUNDING * float(np.abs(scores).max(initial=0.0))
     pooled = zip(lists.list_ids, scores[rows].tolist(), strict=True)
     errors = sum(score > best.get(name, -np.inf) + margin for name, score in pooled)
@@ -209,9 +234,11 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
 
 
 def warning(found: Consistency, policy: str) -> str | None:
-    """Return a warning and remedies where decoder and pool disagree; policy: of the pool, for equal words."""
-    parted = abs(found.own_loss - found.pool_loss)
-    if parted <= _PARTED * max(found.own_loss, found.pool_loss) or found.own_differs + found.search_errors < _FEWEST:
+    """Return a warning with remedies if decoder and pool disagree; policy: the pool's `equal_words`."""
+    gap = abs(found.own_loss - found.pool_loss)
+    if gap <= _MOST_GAP * max(found.own_loss, found.pool_loss):
+        return None
+    if found.own_differs + found.search_errors < _FEWEST_LISTS:
         return None
     remedies = []
     if found.equal_words:

@@ -1,6 +1,6 @@
-"""Decoders that are programs: a command that is run for each decoding, and a worker that stays.
+"""Decoders that are programs: a command that is run for each decoding, and a worker that keeps running.
 
-Both are started without a shell, read against a clock, and quoted where they fail.
+Both are started without a shell and have a time limit; the errors of programs that fail quote their last messages.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ _SHOWN = 80
 _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _LOOK_SECONDS = 0.2
-"""How often deadlines are checked while a program computes; while it writes, they are checked after each block."""
+"""Seconds between checks of the deadline while a program computes; while it writes, each block is followed by one."""
 _MESSAGE_SECONDS = 1.0
-"""How long to wait for the last messages of a program that was killed: what left its group may hold them open."""
+"""How long to wait for the last messages of a killed program: a process that left its group may keep the pipe open."""
 _GROUP_SECONDS = 1.0
-"""How often to look which processes a program has; a look reads a line for each process of the machine."""
+"""Seconds between looks at the processes of a program, each of which reads a line for every process of the machine."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a program is started, and how long it may take; raises `DecoderError` for what cannot be meant.
+    """How a program is started, and how long it may take; raises `DecoderError` for invalid values.
 
-    command: its words; folder: where it runs; environment: variables besides those of this process; timeout: seconds.
+    command: its words; folder: where it runs; environment: variables in addition to those of this process; timeout:
+    seconds for a decoding.
     """
 
     command: Sequence[str]
@@ -77,7 +78,7 @@ class Launch:
 
     @property
     def deadline(self) -> float:
-        """When a decoding that begins now is over, as a `time.monotonic()`."""
+        """The deadline of a decoding that begins now, as a `time.monotonic()`."""
         return math.inf if self.timeout is None else time.monotonic() + self.timeout
 
     def started(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -101,9 +102,9 @@ class Launch:
 
 
 class Program:
-    """A program that runs until `end`, at the latest that of the `with` block.
+    """A running program, which ends by `end` or with the `with` block.
 
-    command: its words, where they are not those of the launch. Raises `DecoderError` if it cannot be started.
+    command: its words, unless they are those of the launch. Raises `DecoderError` if it cannot be started.
     """
 
     def __init__(self, launch: Launch, command: Sequence[str] | None = None) -> None:
@@ -132,8 +133,8 @@ class Program:
         self.end(wait=error is None)
 
     def ask(self, request: str, deadline: float) -> None:
-        """Hand a line to the program; raises `DecoderError` if it has ended, does not take all of it in time, or has
-        written more than it was asked for before.
+        """Send a line to the program; raises `DecoderError` if it has ended, does not read the line in time, or has
+        written more than was requested before.
         """
         stray = self._unread or (self._ready(self._output, selectors.EVENT_READ, 0.0) and self._block(deadline))
         if stray:
@@ -151,9 +152,9 @@ class Program:
                 raise self.ended() from error
 
     def line(self, deadline: float) -> str:
-        """Return the next line that the program writes, without its end.
+        """Return the next line that the program writes, without the line feed.
 
-        deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, it writes too much, or
+        deadline: a `time.monotonic()`. Raises `DecoderError` if it is reached, the program ends or writes too much, or
         the line is not UTF-8.
         """
         searched = 0
@@ -176,9 +177,9 @@ class Program:
             raise self.failure(f"wrote a line that is not UTF-8: {quoted(line[:_SHOWN])}") from error
 
     def output(self, deadline: float, place: Path | None = None) -> None:
-        """Copy all that the program writes into a file, or drop it, until it has ended well.
+        """Copy the output of the program into a file, or drop it, until the program has ended.
 
-        Raises `DecoderError` where the deadline is over, the program fails, or it writes too much, `DataError` for a
+        Raises `DecoderError` if the deadline is reached, or the program fails or writes too much, `DataError` for a
         file that cannot be written.
         """
         self._close_input()
@@ -192,7 +193,7 @@ class Program:
             raise self.failure(_ending(code))
 
     def end(self, *, wait: bool = True) -> None:
-        """End the program and what it has started; wait: give it time to end by itself."""
+        """End the program and the processes that it has started; wait: give it time to end by itself."""
         self._close_input()
         if wait:
             self._code_within(_GRACE_SECONDS)
@@ -201,21 +202,21 @@ class Program:
         self._closing.close()
 
     def failure(self, why: str) -> DecoderError:
-        """Kill the program, and return the error that says why it is of no use, with its last words."""
+        """Kill the program, and return an error that says why, with its last messages."""
         self._kill()
         self._listener.join(_MESSAGE_SECONDS)
         lines = [line.rstrip() for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
-        words = "".join(f"\n  {shortened(line)}" for line in lines[-_LAST_LINES:])
-        return DecoderError(f"the decoder {self._name} {why}{words}")
+        messages = "".join(f"\n  {shortened(line)}" for line in lines[-_LAST_LINES:])
+        return DecoderError(f"the decoder {self._name} {why}{messages}")
 
     def ended(self) -> DecoderError:
-        """Return the error of a program that ended too early."""
+        """Return the error for a program that ended too early."""
         code = self._code_within(_GRACE_SECONDS)
         what = "closed its output" if code is None else _ending(code)
         return self.failure(f"{what} before it had answered")
 
     def _block(self, deadline: float) -> bytes:
-        """Return what the program has written since the last call, at its end nothing."""
+        """Return the output of the program since the last call; nothing once it has ended."""
         self._await(self._output, selectors.EVENT_READ, deadline)
         block = os.read(self._output.fileno(), _BLOCK)
         self._written += len(block)
@@ -227,7 +228,7 @@ class Program:
         return block
 
     def _await(self, stream: IO[bytes], event: int, deadline: float) -> None:
-        """Return once the program has written, or can take more."""
+        """Wait until the program has written, or can read more."""
         self._look(deadline)
         while not self._ready(stream, event, _LOOK_SECONDS):
             self._look(deadline)
@@ -244,19 +245,19 @@ class Program:
             raise self.failure("was stopped at its time limit")
 
     def _listen(self, errors: IO[bytes]) -> None:
-        """Keep the end of what the program writes to its standard error, until all that hold it have closed it."""
+        """Read the program's standard error and keep its end, until all processes have closed it."""
         with errors:
             while block := os.read(errors.fileno(), _BLOCK):
                 self._messages = (self._messages + block)[-_LAST_BYTES:]
 
     def _code_within(self, seconds: float) -> int | None:
-        """Return the exit code of the program once it has ended, `None` if that takes longer."""
+        """Wait for the exit code of the program; `None` if it has not ended after so many seconds."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def _processes(self) -> list[int]:
-        """Return the processes of the program's group, as of at most a second ago."""
+        """Return the processes of the program's group, at most a second old."""
         now = time.monotonic()
         if now >= self._looked + _GROUP_SECONDS:
             self._looked, self._group = now, group_of(self._process.pid)
@@ -281,7 +282,7 @@ def _ending(code: int) -> str:
 
 _PLACES = ("weights", "weight", "n", "lists", "own")
 STDOUT = ("lists", "own", "nothing")
-"""What the standard output of a command may be."""
+"""What a command may write to its standard output."""
 
 
 class Command:
@@ -290,9 +291,9 @@ class Command:
     Parameters
     ----------
     command : sequence of str
-        The program and its arguments; no shell sees them. In these, `{weights}` stands for a file of the weights,
-        `{weight:lm}` for the weight of the feature lm, `{n}` for the number of hypotheses, `{lists}` for the file
-        where the lists are expected, `{own}` for that of the decoder's own outputs; `{{` and `}}` are braces.
+        The program and its arguments, run without a shell. `{weights}` is replaced by the name of a file with the
+        weights, `{weight:lm}` by the weight of the feature lm, `{n}` by the number of hypotheses, `{lists}` by the name
+        of the file for the lists, `{own}` by that for the decoder's own outputs; `{{` and `}}` are braces.
     names : sequence of str
         The features, in the order of the file of weights.
     stdout : {"lists", "own", "nothing"}, optional
@@ -300,19 +301,19 @@ class Command:
     reading : mapping, optional
         Arguments of `lpmert.read` for the lists, such as `format`, `segment`, `text`.
     references : mapping, str, Path or sequence, optional
-        What the outputs should be, for lists that come without statistics; the loop counts these anew.
+        The reference texts, for lists without statistics; the loop counts the statistics itself.
     weights_like : str or Path, optional
-        A file whose form the file of weights takes, such as moses.ini; by default lines `name value`.
+        A file whose format the file of weights takes, such as moses.ini; by default lines `name value`.
     folder : str or Path, optional
         Where the command runs.
     environment : mapping from str to str, optional
-        Variables for it, besides those of this process.
+        Environment variables in addition to those of this process.
     timeout : float, optional
         Seconds for one decoding.
 
     Notes
     -----
-    The decoder's own outputs are lines of a list's id and its words, or, where ids are numbers, one line for each list,
+    The decoder's own outputs are lines with a list's id and its words; or, if ids are numbers, one line for each list,
     from list 0 on.
     """
 
@@ -358,7 +359,7 @@ class Command:
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for invalid weights."""
+        """Run the command and read its output; see `Decoder.decode`. Raises `DataError` for invalid weights."""
         by_name, deadline = named_weights(weights), self._launch.deadline
         with scratch_folder() as scratch:
             files = {name: scratch / name for name in ("weights", "lists", "own")}
@@ -384,7 +385,7 @@ class Command:
 
 
 def _places(word: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands in braces in a word, and what follows it after a colon."""
+    """Yield each name in braces in a word, with the text after its colon."""
     try:
         parts = [*Formatter().parse(word)]
     except ValueError as error:
@@ -404,24 +405,25 @@ def _filled(word: str, places: Mapping[str, str], weights: Mapping[str, float]) 
 
 
 class Worker:
-    """A decoder in a process that is started once, and again after it has failed.
+    """A decoder in a process that keeps running; it is only restarted after a failure.
 
     Parameters
     ----------
     command : sequence of str
-        The program and its arguments; no shell sees them.
+        The program and its arguments, run without a shell.
     inputs : sequence of str
-        What to decode; each is the name of its list.
+        The inputs to decode; each is also the id of its list.
     folder : str or Path, optional
         Where the program runs.
     environment : mapping from str to str, optional
-        Variables for it, besides those of this process.
+        Environment variables in addition to those of this process.
     timeout : float, optional
         Seconds for one decoding of all inputs.
 
     Notes
     -----
-    The module's description has the protocol. Use it in a `with` block, or `close` it.
+    For each decoding the program reads a line of JSON with `decoding`, `weights`, `n` and `inputs`, and writes a line
+    of JSON for each input; `docs/loop.md` has the protocol. Use a `Worker` in a `with` block, or `close` it.
     """
 
     def __init__(
@@ -456,9 +458,9 @@ class Worker:
             program.end()
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Return the lists of all inputs.
+        """Decode all inputs; see `Decoder.decode`.
 
-        Raises `DecoderError`, after which the next call starts the program again, and `DataError` for invalid weights.
+        After a `DecoderError`, the next call starts the program again. Raises `DataError` for invalid weights.
         """
         weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:
@@ -466,8 +468,8 @@ class Worker:
         program, deadline = self._program, self._launch.deadline
         try:
             self._decodings += 1
-            asked = {"decoding": self._decodings, "weights": weights, "n": n, "inputs": self.inputs}
-            program.ask(json.dumps(asked, allow_nan=False), deadline)
+            request = {"decoding": self._decodings, "weights": weights, "n": n, "inputs": self.inputs}
+            program.ask(json.dumps(request, allow_nan=False), deadline)
             answers = self._answers(program, deadline)
             try:
                 return _decoded([answers[one] for one in self.inputs], tuple(weights))
@@ -534,10 +536,10 @@ def _decoded(answers: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Deco
     return Decoded(lists, own or None)
 
 
-def _features(given: Any, names: Sequence[str], path: str) -> list[float]:
-    if isinstance(given, dict):
-        given = in_order(given, names, "the features")
-    if not isinstance(given, list) or len(given) != len(names):
-        raise DataError(f"features must be {len(names)} numbers, not {quoted(given)}", path=path)
+def _features(values: Any, names: Sequence[str], path: str) -> list[float]:
+    if isinstance(values, dict):
+        values = in_order(values, names, "the features")
+    if not isinstance(values, list) or len(values) != len(names):
+        raise DataError(f"features must be {len(names)} numbers, not {quoted(values)}", path=path)
     place = Place(path, 1)
-    return [place.json_number(value, f"feature {quoted(name)}") for name, value in zip(names, given, strict=True)]
+    return [place.json_number(value, f"feature {quoted(name)}") for name, value in zip(names, values, strict=True)]

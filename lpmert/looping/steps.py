@@ -1,4 +1,4 @@
-"""From a pool to the next weights: the optimum of the pool, or an average, near the best weights so far if need be."""
+"""The step from a pool to the next weights: the optimum or an average on the pool, within an angle if requested."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from lpmert.system.deadline import Deadline
 from lpmert.unseen.estimate import Setting, fit
 
 _ROUNDING = 1e-12
-"""Relative to the sum of the terms of a limit."""
+"""Tolerance for limits of a region, relative to the sum of the absolute terms."""
 
 _SAME = 1e-9
-"""What weights may differ by, each of Euclidean length 1, and be the same."""
+"""Weights of Euclidean length 1 count as the same if their entries differ by at most this."""
 
 AVERAGE = "average"
-"""Instead of a method: the average of `lpmert.tune`, which holds better on other lists than the optimum."""
+"""In place of a method: the average of `lpmert.tune`, which generalises better than the optimum."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Weights to decode with next; loss and bound: on the pool, within the angle in degrees, `None` for no limit.
+    """The weights of the next decoding.
 
-    stays: the step ends at the weights that it started from, as no better ones were found on the pool or as the method
-    chose them again; proved: there are no better ones. optima: where later steps of a method that remembers start
-    [n, D].
+    loss, lower_bound: on the pool, within an angle in degrees, `None` for no limit. stays: the step ends where it
+    started, because no better weights were found on the pool or the method chose the same again; proved: no weights are
+    better. optima [n, D]: where later steps of a method that remembers start.
     """
 
     weights: Mapping[str, float]
@@ -54,12 +54,12 @@ class Step:
     proved: bool = False
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any], names: Sequence[str]) -> Step:
-        """Return the step of these fields; raises `TypeError`, `ValueError` or `AttributeError` for others.
+    def of(cls, saved: Mapping[str, Any], names: Sequence[str]) -> Step:
+        """Return a saved step, with weights for the features `names`.
 
-        names: what has a weight.
+        Raises `TypeError`, `ValueError` or `AttributeError` for other contents.
         """
-        step = cls(**kept)
+        step = cls(**saved)
         if [*step.weights] != [*names]:
             raise ValueError(f"weights of {listed(step.weights)}")
         known = [one for one in (step.lower_bound, step.angle) if one is not None]
@@ -73,9 +73,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Stepping:
-    """How steps are made: a method, or `None` for averages, and what all steps have in common.
+    """Makes steps, by a method, or by averages (`None`).
 
-    first: the weights [D] whose scale all others get. history: what the steps so far left behind, for `stabilised`.
+    first: the weights [D] that set the scale. history: of the steps so far, for `stabilised`.
     """
 
     method: Method | None
@@ -88,16 +88,16 @@ class Stepping:
 
     @property
     def _chooses(self) -> bool:
-        """Whether steps go where the method says, and not where the pool's loss is least."""
+        """Whether steps go to weights of the method's own choice, not to those with the least loss on the pool."""
         return self.method is None or not self.method.minimises
 
     @property
     def explores(self) -> bool:
-        """Whether they do so without being confirmed: the average can be searched for within an angle, too."""
+        """Whether steps are always accepted; averages are not, because they can be kept within an angle."""
         return self.method is not None and self._chooses
 
     def reason_to_stay(self, step: Step) -> str:
-        """Return what a step that stays means."""
+        """Return why a step stays, as a sentence."""
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
         if self._chooses:
             return f"the search ended at the same weights {where}"
@@ -107,23 +107,23 @@ class Stepping:
         return f"no better weights were found {where}{bound}"
 
     def within(self, angle: float | None) -> Method | None:
-        """Return what searches within an angle in degrees: `auto` in the place of a method that cannot."""
+        """Return the method that searches within an angle in degrees: `auto` if the own method cannot."""
         return self.method if angle is None or self.method is None or self.method.takes_caps else Auto()
 
     def remember(self, step: Step, start: FloatArray) -> None:
-        """Take a step from weights [D] into the history, be it new or from before the loop was stopped."""
+        """Add a step from weights [D], new or from the journal, to the history."""
         if isinstance(self.method, Stabilised):
             self.history[:] = self._before(start)
             weights = normalised(np.array([*step.weights.values()]))
             self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
 
     def _before(self, start: FloatArray) -> list[Iteration]:
-        """Return the history, with the weights [D] of the first decoding if it is empty."""
+        """Return the history; if it is empty, the weights [D] of the first decoding."""
         return [*self.history] or [Iteration(normalised(start), ())]
 
     def step(self, lists: NBest, start: FloatArray, angle: float | None, deadline: Deadline) -> Step:
-        """Return the step from weights [D], at most an angle in degrees away."""
-        own = Deadline()
+        """Return the step from weights [D], within an angle in degrees."""
+        clock = Deadline()
         names = lists.names
         region = self.region
         if angle is not None:
@@ -145,19 +145,19 @@ class Stepping:
             proved = found.status.proved
         if self._chooses:
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
-        else:  # weights that are as good, but others, would have the loop wander
+        else:  # with other weights that are equally good, the loop would wander
             stays = not loss < before
         if stays:
             weights, loss = problem.checked_weights(start), before
         scaled = start if stays else scaled_like(weights, names, self.region, self.first)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
         optima = [one.tolist() for one in earlier[-1].optima]
-        return Step(by_name, loss, bound, angle, bool(stays), own.seconds, optima, proved)
+        return Step(by_name, loss, bound, angle, bool(stays), clock.seconds, optima, proved)
 
 
 def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:
-    """Return weights [D] times the positive factor that brings fixed ones to what they are, or their size to that of
-    the first weights: a decoder prunes by absolute scores.
+    """Scale weights [D] to the fixed values of the region, or else to the L1 norm of the first weights: decoders prune
+    by absolute scores.
     """
     scaled = in_scale_of(region, names, CallerWeights(weights))
     if scaled is not weights:
@@ -167,7 +167,7 @@ def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None
 
 
 def check_first(first: Mapping[str, float], region: Region) -> None:
-    """Raise `RegionError` where the first weights are outside the region, or fixed ones have another value."""
+    """Raise `RegionError` if the first weights are outside the region, or differ from its fixed weights."""
     cone = limits_of(region, [*first])
     weights = np.array([*first.values()])
     for name, value in region.fixed.items():
@@ -182,7 +182,7 @@ def check_first(first: Mapping[str, float], region: Region) -> None:
 
 
 def angle_between(one: FloatArray, other: FloatArray) -> float:
-    """Return the angle between two weight vectors [D], in degrees; by arctan, which is accurate for small ones."""
+    """Return the angle between two weight vectors [D] in degrees, by arctan, which is accurate for small angles."""
     a, b = _direction(one), _direction(other)
     return math.degrees(2.0 * math.atan2(float(np.linalg.norm(a - b)), float(np.linalg.norm(a + b))))
 

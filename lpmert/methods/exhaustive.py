@@ -1,4 +1,4 @@
-"""Every attainable selection of a small problem, one after the other: slow, simple, the yardstick for all others."""
+"""Enumeration of every attainable selection of a small problem: slow and simple, the yardstick for other methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Exhaustive(Method):
 
 
 def _steps(canonical: Canonical, incumbent: Incumbent) -> Iterator[int | None]:
-    # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
+    # A hypothesis that alone costs more than the incumbent, such as the far side of a limit, is in no better selection.
     allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
     optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
     for selection, weights in attainable_selections(optimizer, allowed=allowed):
@@ -41,17 +41,17 @@ def _steps(canonical: Canonical, incumbent: Incumbent) -> Iterator[int | None]:
 def attainable_selections(
     optimizer: LinOptimizer, *, allowed: NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
-    """Yield every attainable selection once, with weights that make it strictly best.
+    """Yield every attainable selection [S] once, with weights [D] that make it strictly best.
 
-    No list of the optimizer's may hold a feature vector twice. allowed [M]: hypotheses that may be chosen, by default
-    all. A selection [S] counts from 0 within each list. The weights [D] are `None` where the selection is attainable
-    but no float64 weights show it. Depth first over the lists, so the time is about that of one verdict per list,
-    hypothesis and attainable choice of the lists before.
+    No list of the optimizer may contain a feature vector twice. allowed [M]: hypotheses that may be chosen, by default
+    all. Selections count from 0 within each list. The weights are `None` if the selection is attainable, but by no
+    double-precision weights. The search is depth first over the lists: it takes about one linear program for each
+    attainable selection of the first lists and each hypothesis of the next one.
     """
     heads = optimizer.offsets
     rows = np.arange(len(optimizer.features)) if allowed is None else np.flatnonzero(allowed)
     candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))
-    # Lists without a choice come first: what they rule out is then ruled out once.
+    # Lists without a choice come first, so that what they exclude is excluded once.
     order = (
         np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
     )
@@ -80,7 +80,7 @@ def _children(
     chosen: list[int],
     parent: Verdict,
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts."""
+    """Yield the rows of the next list that are attainable together with the chosen rows, with their verdicts."""
     decided = len(chosen)
     for row in candidates[order[decided]].tolist():
         rows = np.array([*chosen, row], dtype=np.int64)

@@ -1,13 +1,14 @@
-"""A bound where no search can finish: the optima of disjoint groups of lists add up to a lower bound for all lists.
+"""A lower bound for problems too large to solve: the sum of the optima of disjoint groups of lists.
 
-Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups are lists that are never
-cheap at the same weights. Those whose searches are finished are joined two by two; the last group is the problem
-itself. In turn with that, better weights for all lists are sought. Lists that share no feature with the others are a
-problem of their own: the optima of such parts add up to the optimum. For a ratio, a linear minorant of the metric on
-the box of all possible sums gives every hypothesis a cost, and whatever is proved of these costs is proved of the
+Every group may use weights of its own, so the sum never exceeds the optimum. A good group consists of lists that are
+never cheap at the same weights. Groups whose searches have finished are joined in pairs, until the last group is the
+whole problem. In turns with this, descents look for better weights for all lists. Lists that share no feature with the
+others are a problem of their own: the optima of such independent parts add up to the optimum. For a ratio, a linear
+minorant of the metric on the box of all possible sums prices every hypothesis; a bound on these costs is a bound on the
 metric.
 
-Units of work are the beginnings of groups, which small ones do not outlast, and then batches of open selections.
+A unit of work begins the search of a group, and finishes it if the group is small. The later units of a group are
+batches of its open nodes, as in `choices`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, ChoicesSearch, Common, SharedChoices
-from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
+from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, ChoicesSearch, ChoicesTask, SharedChoices
+from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, units
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
@@ -34,49 +35,50 @@ from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
 _BUDGET = 1_000_000
-"""Work for each weights, as in `descend`; most descents end before that."""
+"""Budget of a descent for one sample of weights, as in `descend`; most descents end earlier."""
 
 
-def cheap_for_few(
+def cheap_together(
     canonical: Canonical, weights: FloatArray, parts: Sequence[IntArray], size: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return what a descent from each of these weights [P, d] leads to, each on `size` other lists of one of the parts.
+    """Return the ends [P, d] of descents from weights [P, d], each on `size` random lists of a random part.
 
-    At random weights a group looks dearer than it is: those at which it is cheap are found by looking for them.
+    At random weights, a group looks more expensive than its optimum. The descents find weights at which some lists are
+    cheap together.
     """
-    found = weights.copy()
-    for row in found:
+    ends = weights.copy()
+    for row in ends:
         checkpoint()
         lists = parts[int(rng.integers(len(parts)))]
-        few = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
-        part, columns = canonical.part(few)
+        chosen = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
+        part, columns = canonical.part(chosen)
         seed = int(rng.integers(1 << 32))
         row[columns] = descend(*part.lists, seed=seed, initial=row[columns], starts=1, budget=_BUDGET)[1]
-    return found
+    return ends
 
 
 CANDIDATES = 200
-"""Only so many of the dearest lists left are compared as the next one of a group."""
+"""Candidates for the next list of a group: the most expensive lists left."""
 
 _GROUP_BUDGET = 300_000
-"""Work for the first weights of a group, as in `descend`."""
+"""Budget of the descent to the first incumbent of a group, as in `descend`."""
 
 
-def begin(common: Common, lists: IntArray, best: FloatArray, budget: int) -> Answer:
-    """Search these lists alone for at most so much work; best [D]: the best weights for all lists."""
-    part, columns = common.canonical.part(lists)
+def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: int) -> Answer:
+    """Search these lists alone for a limited amount of work; best [D]: the incumbent of all lists."""
+    part, columns = task.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
-    found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
-    upper = Incumbent(part.dearest, found, "")
-    for candidate in (found, initial):
-        # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
+    descended = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
+    upper = Incumbent(part.dearest, descended, "")
+    for candidate in (descended, initial):
+        # If there are ties, this is the highest cost that they allow, and weights close by attain it.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
-    search = ChoicesSearch(common.options, part, upper)
+    search = ChoicesSearch(task.options, part, upper)
     while not search.finished and (search.work < budget or not search.between_nodes):
         checkpoint()
-        search.search_on(max(1, min(SLICE, budget - search.work)))
-    parts = [] if search.finished else search.open_parts()
-    return Answer(parts, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
+        search.search_for(max(1, min(SLICE, budget - search.work)))
+    nodes = [] if search.finished else search.export_nodes()
+    return Answer(nodes, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
 
 
 _SAVED = ("lists", "weights", "turn", "closed", "unsettled")
@@ -84,9 +86,10 @@ _SAVED = ("lists", "weights", "turn", "closed", "unsettled")
 
 @dataclass(eq=False)
 class Group:
-    """Lists, the parts they were joined from, and how far the search over them has come.
+    """A group of lists, the groups that it was joined from (`parts`), and the state of its search.
 
-    weights: of the finished search, for the features of the lists; bound: what was known before the search at work.
+    weights: the optimal weights after the search has finished, for the features of these lists. turn: work in the
+    current turn. closed: whether the search has finished. bound: the bound from before the current search.
     """
 
     lists: IntArray
@@ -100,7 +103,7 @@ class Group:
     parent: Group | None = None
 
     def __post_init__(self) -> None:
-        """Tell the parts."""
+        """Set the parent of the parts."""
         self.lists = np.sort(self.lists)
         for part in self.parts:
             part.parent = self
@@ -111,7 +114,7 @@ class Group:
 
     @property
     def lower_bound(self) -> int:
-        """The sum of the parts' bounds, or the group's own where that is higher."""
+        """The larger of the group's own bound and the sum of its parts' bounds."""
         own = self.own_bound
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
@@ -123,28 +126,29 @@ class Group:
         self.search = None
         self.closed = True
 
-    def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
-        """Return the state of the group; known: the numbers of the groups that it was joined from."""
+    def state(self, numbers: Mapping[Group, int]) -> Mapping[str, Any]:
+        """Return the state of the group; numbers: of the groups that it was joined from."""
         search = None if self.search is None else self.search.saved()
-        own = {"parts": [known[part] for part in self.parts], "bound": self.own_bound, "search": search}
-        return {**own, **{name: getattr(self, name) for name in _SAVED}}
+        parts = [numbers[part] for part in self.parts]
+        fields = {name: getattr(self, name) for name in _SAVED}
+        return {"parts": parts, "bound": self.own_bound, "search": search, **fields}
 
     @classmethod
-    def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
-        """Return the group of a state without its search; known: groups by their numbers."""
-        parts = tuple(known[number] for number in state["parts"])
+    def from_state(cls, state: Mapping[str, Any], groups: Sequence[Group]) -> Group:
+        """Return the group of a state without its search; groups: earlier groups by their numbers."""
+        parts = tuple(groups[number] for number in state["parts"])
         return cls(parts=parts, bound=state["bound"], **{name: state[name] for name in _SAVED})
 
     def all(self) -> list[Group]:
-        """Return this group and all that it was joined from, which come before it."""
-        return [*(one for part in self.parts for one in part.all()), self]
+        """Return all groups that this one was joined from, parts before the groups joined from them, and itself."""
+        return [*(group for part in self.parts for group in part.all()), self]
 
     def leaves(self) -> list[Group]:
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
 
 def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
-    """Return what each list costs at each of the weights [P, d]; [P, s]."""
+    """Return the cost [P, s] of each list at each of the weights [P, d]."""
     costs = np.empty((len(weights), canonical.n_lists))
     for k, row in enumerate(weights):
         checkpoint()
@@ -153,10 +157,10 @@ def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
 
 
 def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
-    """Return disjoint groups of `size` of these rows of excess [n, P] whose least column sums are large, greedily.
+    """Divide rows of excess [n, P] greedily into groups of `size` whose least column sum is large.
 
-    A large least sum says that at none of the sampled weights all of the group is cheap. Each group begins with the
-    dearest row left; the last one may be smaller.
+    A large least sum means that at none of the P sampled weights all lists of the group are cheap. Each group starts
+    with the most expensive row left; the last group may be smaller.
     """
     means = np.empty(len(lists))
     for k, row in enumerate(lists):
@@ -178,10 +182,10 @@ def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
 
 
 def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
-    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
+    """Return the lists in independent parts, which have no varying feature in common.
 
-    These are the components of the graph that joins features where some list varies in both; there can be millions of
-    edges, too many for networkx.
+    The parts are the connected components of the graph that joins two features if a list varies in both. The graph can
+    have millions of edges, too many for networkx.
     """
     varies = np.empty((len(offsets) - 1, features.shape[1]), dtype=bool)
     for d, column in enumerate(columns_of(features)):
@@ -190,20 +194,22 @@ def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]
         if varies[:, d].all():
             return [np.arange(len(varies))]
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # takes as long to load as many a search
+    from scipy.sparse.csgraph import connected_components  # loading it takes as long as a short search
 
     lists, columns = np.nonzero(varies)
-    one = varies.argmax(axis=1)
-    joined = coo_array((np.ones(len(lists), dtype=bool), (one[lists], columns)), shape=2 * features.shape[1:])
-    _, labels = connected_components(joined, directed=False)
-    order = np.argsort(labels[one], kind="stable")
-    ends = np.cumsum(np.bincount(labels[one]))
+    first_varying = varies.argmax(axis=1)
+    edges = first_varying[lists], columns
+    joined = coo_array((np.ones(len(lists), dtype=bool), edges), shape=2 * features.shape[1:])
+    _, components = connected_components(joined, directed=False)
+    labels = components[first_varying]
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels))
     parts = np.split(order, ends[:-1])
     return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
 
 
 def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
-    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
+    """Return the root of a tree of groups over these lists: groups of `size` lists, then joined in pairs."""
     groups = [Group(group) for group in gather(excess, lists, size)]
     while len(groups) > 1:
         sums = np.empty((len(groups), excess.shape[1]))
@@ -220,13 +226,13 @@ def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
 
 
 class MinorantSearch(Combined):
-    """A resumable search of the additive problem, then of the ratio itself by selections.
+    """A resumable search for a ratio metric: first over the additive costs of a minorant, then over the ratio itself.
 
-    start: begins the search of costs that add up.
+    start: starts the additive search.
     """
 
     phase = "groups of lists"
-    checkpointed = ("_height", "_costs", "_least")
+    checkpointed = ("_height", "_costs", "_oracle_bound")
 
     def __init__(
         self,
@@ -236,13 +242,14 @@ class MinorantSearch(Combined):
         start: Callable[[Canonical, Incumbent], Search],
     ) -> None:
         super().__init__(incumbent)
-        self._selections, self._canonical, self._start = selections, canonical, start
+        self._choices, self._canonical, self._start = selections, canonical, start
         lists, ratio = ratio_lists(canonical)
         self._kind = ratio.kind
         self._height, bound = oracle_height(lists, ratio, incumbent.weights)
         self._costs = bound.costs[: len(canonical.features)].copy()
-        self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, self._height, bound))
-        self._whole: SharedChoices | None = None
+        height = tight_oracle_height(lists, ratio, self._height, bound)
+        self._oracle_bound = cost_of_height(canonical, ratio.kind, height)
+        self._over_ratio: SharedChoices | None = None
         self._inner: Search | None = None
         relaxed = canonical.with_costs(self._costs)
         if relaxed.n_lists:
@@ -251,56 +258,58 @@ class MinorantSearch(Combined):
             self._inner = start(relaxed, below)
 
     @property
-    def least(self) -> int:
-        """A cost that nothing undercuts, known before the search; for others over the same lists."""
-        return self._least
+    def oracle_bound(self) -> int:
+        """See `Loss.oracle_bound`; for other searches over the same lists."""
+        return self._oracle_bound
 
     @property
     def finished(self) -> bool:
-        return self.lower_bound >= self.incumbent.cost or (self._whole is not None and self._whole.finished)
+        over_ratio = self._over_ratio
+        return self.lower_bound >= self.incumbent.cost or (over_ratio is not None and over_ratio.finished)
 
     @property
     def unsettled(self) -> int | None:
-        """What the search of the ratio itself left unsettled; costs below the ratio are only a bound."""
-        return None if self._whole is None else self._whole.unsettled
+        """The unsettled cost of the search over the ratio; costs of the minorant are only bounds."""
+        return None if self._over_ratio is None else self._over_ratio.unsettled
 
     @property
     def lower_bound(self) -> int:
         height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
-        bound = max(self._least, cost_of_height(self._canonical, self._kind, height))
-        if self._whole is not None:
-            bound = max(bound, self._whole.lower_bound)
+        bound = max(self._oracle_bound, cost_of_height(self._canonical, self._kind, height))
+        if self._over_ratio is not None:
+            bound = max(bound, self._over_ratio.lower_bound)
         return min(bound, self.incumbent.cost)
 
     @property
     def _searches(self) -> list[Search]:
-        return [search for search in (self._inner, self._whole) if search is not None]
+        return [search for search in (self._inner, self._over_ratio) if search is not None]
 
     def state(self) -> Mapping[str, Any]:
         inner = None if self._inner is None else self._inner.saved()
-        return {**super().state(), "inner": inner, "whole": None if self._whole is None else self._whole.state()}
+        over_ratio = None if self._over_ratio is None else self._over_ratio.state()
+        return {**super().state(), "inner": inner, "over_ratio": over_ratio}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the minorant of that search: what is proved there is proved of its costs."""
+        """Continue with the minorant of the stored search: its bounds hold for the costs of that minorant."""
         super().restore(state)
         self._inner = None
         if state["inner"] is not None:
             try:
                 relaxed = self._canonical.with_costs(self._costs)
-            except MethodError as error:  # of forged costs: those of a search had room
+            except MethodError as error:  # only forged costs can be too large
                 raise ValueError(str(error)) from error
-            self._inner = self._start(relaxed, Incumbent.of(state["inner"]))
+            self._inner = self._start(relaxed, Incumbent.from_state(state["inner"]))
             self._inner.restore(state["inner"]["search"])
-        if state["whole"] is not None:
-            self._begin_whole().restore(state["whole"])
+        if state["over_ratio"] is not None:
+            self._start_over_ratio().restore(state["over_ratio"])
 
-    def _begin_whole(self) -> SharedChoices:
-        self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
-        return self._whole
+    def _start_over_ratio(self) -> SharedChoices:
+        self._over_ratio = SharedChoices(self._choices, self._canonical, self.incumbent, self._oracle_bound)
+        return self._over_ratio
 
     def advance(self) -> None:
         if self._inner is None or self._inner.finished:
-            (self._whole or self._begin_whole()).advance()
+            (self._over_ratio or self._start_over_ratio()).advance()
             return
         before = self._inner.incumbent.weights
         self._inner.advance()
@@ -312,39 +321,38 @@ class MinorantSearch(Combined):
 
 
 _ALONE = 20 * SLICE
-"""Work after which units are handed out."""
+"""Work after which units are submitted to workers."""
 
 _BEGINNING = 8 * SLICE
-"""Work in the beginning of a group, at most: as much as in a unit of what is left then."""
+"""Most work in the unit that begins a group; as much as in a unit of `choices`."""
 
 _TURN = 20 * SLICE
-"""Work that a group gets before the next one has its turn."""
+"""Work of a group in one turn."""
 
 _MOST_OPEN = 64
-"""Groups that are searched in turns; the next one begins when one of these is finished, so that memory is bounded."""
+"""Most groups that are searched in turns; a new one begins when one of them has finished. This bounds memory."""
 
 _SAMPLE_WORK = 3_000_000_000
-"""Weights in the sample, times hypotheses and features, or times lists and candidates: some seconds each."""
+"""Work of sampling: samples times feature values, or times lists and candidates; a few seconds each."""
 
 _MOST_SAMPLED, _SAMPLED_A_SLICE = 600, 15
-"""Weights in the sample: at each a few lists are cheap."""
+"""Most samples of weights, and samples in a slice."""
 
 _DESCENT_BUDGET = 10_000_000
-"""Work of descents on all lists between two looks at the bound, as in `descend`."""
+"""Budget of a turn of descents on all lists, as in `descend`."""
 
 _DESCENT_SHARE = 10
-"""Work in groups for each piece of a descent, which takes about five times as long: the bound is what is hard to raise.
-"""
+"""Work of groups for each unit of descent work, which takes about five times as long: most time goes into the bound."""
 
 _SAMPLING, _LINES = 0.06, 2_000_000
-"""The effort of each sample of weights; the work of descents in a unit of effort."""
+"""Effort of a sample of weights; work of descents in a unit of effort."""
 
 
 @dataclass(frozen=True)
 class Groups(Method):
-    """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched.
+    """The bound by groups of lists. size: lists in the first groups. selections: settings of the search of a group.
 
-    Groups are formed by what lists cost at weights at which a few of them are cheap together.
+    Groups are formed by the costs of the lists at weights at which a few lists are cheap together.
     """
 
     size: int = option(7, "lists of the first groups", least=1)
@@ -364,7 +372,7 @@ class Groups(Method):
 
 
 class GroupedSearch(Combined):
-    """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
+    """A resumable search that raises the bound by groups of lists, in turns with descents to better weights."""
 
     phase = "groups of lists"
     early = True
@@ -374,26 +382,26 @@ class GroupedSearch(Combined):
         super().__init__(incumbent)
         self._settings = settings
         self._canonical = canonical
-        # The first weights depend on the caller's seed, with which they were found.
+        # The first incumbent depends on the caller's seed, and so do the random numbers here.
         self._rng = np.random.default_rng(np.frombuffer(incumbent.weights.tobytes(), dtype=np.uint32))
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
         self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
         self._sampled = 0
         self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = Group(np.arange(canonical.n_lists))
-        self._to_begin: deque[Group] = deque()
-        self._beginning: deque[tuple[Group, Pending[Answer]]] = deque()
+        self._waiting: deque[Group] = deque()
+        self._in_flight: deque[tuple[Group, Pending[Answer]]] = deque()
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
-        self._later = current_workers()  # once it is long
-        self._common = SERIAL.share(Common(settings.selections, canonical))
+        self._workers_later = current_workers()  # used once the search is long
+        self._shared = SERIAL.share(ChoicesTask(settings.selections, canonical))
         self._worked = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
 
     @property
     def unsettled(self) -> int | None:
-        """What the search over all lists left unsettled; that of smaller groups is in the bound."""
+        """The unsettled cost of the search over all lists; those of smaller groups only lower the bound."""
         return self._root.unsettled
 
     @property
@@ -406,7 +414,7 @@ class GroupedSearch(Combined):
 
     @property
     def open_nodes(self) -> int:
-        return super().open_nodes + len(self._to_begin) + len(self._beginning) + len(self._open)
+        return super().open_nodes + len(self._waiting) + len(self._in_flight) + len(self._open)
 
     @property
     def effort(self) -> float:
@@ -420,43 +428,43 @@ class GroupedSearch(Combined):
 
     def state(self) -> Mapping[str, Any]:
         groups = self._root.all()
-        number = {group: k for k, group in enumerate(groups)}
-        to_begin = [*(group for group, _ in self._beginning), *self._to_begin]
+        numbers = {group: k for k, group in enumerate(groups)}
+        waiting = [*(group for group, _ in self._in_flight), *self._waiting]
         return {
             **super().state(),
             "sample": self._sample[:, : self._sampled],
-            "groups": [group.state(number) for group in groups],
-            "to_begin": [number[group] for group in to_begin],
-            "open": [number[group] for group in self._open],
+            "groups": [group.state(numbers) for group in groups],
+            "waiting": [numbers[group] for group in waiting],
+            "open": [numbers[group] for group in self._open],
             "random": self._rng.bit_generator.state,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
         groups: list[Group] = []
-        for kept in state["groups"]:
-            groups.append(Group.of(kept, groups))
+        for stored in state["groups"]:
+            groups.append(Group.from_state(stored, groups))
         self._root = groups[-1]
-        self._to_begin.extend(groups[k] for k in state["to_begin"])
+        self._waiting.extend(groups[k] for k in state["waiting"])
         for k in state["open"]:
             self._open.append(groups[k])
-            kept = state["groups"][k]["search"]
-            groups[k].search = search = self._search_of(groups[k], Incumbent.of(kept))
-            search.restore(kept["search"])
+            stored = state["groups"][k]["search"]
+            groups[k].search = search = self._start_search(groups[k], Incumbent.from_state(stored))
+            search.restore(stored["search"])
         if state["sample"].size:
             self._sample[:, : self._sampled] = state["sample"]
-        elif self._sampled or self._to_begin or self._open or self._root.closed:
+        elif self._sampled or self._waiting or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
-        if not (self._to_begin or self._beginning or self._open):
+        if not (self._waiting or self._in_flight or self._open):
             self._prepare()
         elif self._descent_budget >= _DESCENT_BUDGET and self._root.parts:
             self._descent_budget -= _DESCENT_BUDGET
             self._improve()
-        elif (self._to_begin or self._beginning) and len(self._open) < _MOST_OPEN:
-            self._take_begun()
+        elif (self._waiting or self._in_flight) and len(self._open) < _MOST_OPEN:
+            self._take_answer()
         else:
             self._search_group()
 
@@ -469,10 +477,10 @@ class GroupedSearch(Combined):
         return Descents(*self._canonical.lists, seed=int(self._rng.integers(1 << 32)))
 
     def _prepare(self) -> None:
-        """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
+        """Add samples, and form the groups once there are enough; a single group needs no samples."""
         sample, done = self._sample, self._sampled
         if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
-            weights = self._places(sample.shape[1] - done)
+            weights = self._next_weights(sample.shape[1] - done)
             count = len(weights)
             sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
             self._sampled += count
@@ -485,14 +493,14 @@ class GroupedSearch(Combined):
             trees = [tree_of(excess, lists, self._settings.size) for lists in self._parts]
             self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
-        self._to_begin.extend(self._root.leaves())
+        self._waiting.extend(self._root.leaves())
 
-    def _places(self, most: int) -> FloatArray:
-        """Return the next weights [P, d] of the sample, so many at most."""
+    def _next_weights(self, most: int) -> FloatArray:
+        """Return the next samples of weights [P, d], at most `most`."""
         size = self._settings.size
         weights = self._rng.normal(size=(min(most, _SAMPLED_A_SLICE), self._canonical.n_features)) / self._spread
         large = [lists for lists in self._parts if len(lists) > size]
-        return cheap_for_few(self._canonical, weights, large, size, self._rng)
+        return cheap_together(self._canonical, weights, large, size, self._rng)
 
     def _improve(self) -> None:
         self._descents.offer(self.incumbent.weights)
@@ -504,49 +512,50 @@ class GroupedSearch(Combined):
         if clear:
             self.incumbent.improve(cost, weights, source)
 
-    def _send(self) -> None:
-        """Submit the beginnings of the groups that come next, at first one by one; the whole problem stays here."""
-        places = 1
+    def _submit(self) -> None:
+        """Submit units that begin the next groups, at first one at a time; all lists are searched in this process."""
+        slots = 1
         if self._worked >= _ALONE:
-            places = self._settings.selections.units
-            if self._workers is not self._later:
-                self._workers = self._later
-                self._common = self._workers.share(self._common.value)
-        while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < places:
-            group = self._to_begin.popleft()
-            best = self.incumbent.weights
-            self._beginning.append((group, self._workers.submit(begin, self._common, group.lists, best, _BEGINNING)))
+            slots = self._settings.selections.units
+            if self._workers is not self._workers_later:
+                self._workers = self._workers_later
+                self._shared = self._workers.share(self._shared.value)
+        while self._waiting and self._waiting[0] is not self._root and len(self._in_flight) < slots:
+            group = self._waiting.popleft()
+            arguments = group.lists, self.incumbent.weights, _BEGINNING
+            self._in_flight.append((group, self._workers.submit(begin_group, self._shared, *arguments)))
 
-    def _take_begun(self) -> None:
-        """Take the beginning of the group that went out first; small ones are finished with it."""
-        if self._to_begin and self._to_begin[0] is self._root:
-            self._open.append(self._to_begin.popleft())
-            self._root.search = self._search_of(self._root, self.incumbent)
+    def _take_answer(self) -> None:
+        """Take the answer to the oldest unit that began a group; small groups are finished then."""
+        if self._waiting and self._waiting[0] is self._root:
+            self._open.append(self._waiting.popleft())
+            self._root.search = self._start_search(self._root, self.incumbent)
             self._counted["groups"] += 1
             return
-        self._send()
-        begun = self._beginning[0][1].wait()
-        group, _ = self._beginning.popleft()
+        self._submit()
+        answer = self._in_flight[0][1].wait()
+        group, _ = self._in_flight.popleft()
         self._counted["groups"] += 1
-        self._worked_on(begun.work)
-        group.weights, group.unsettled = begun.weights, begun.unsettled
-        if begun.nodes:
-            group.search = self._search_of(group, Incumbent(begun.cost, CanonicalWeights(begun.weights), begun.source))
-            group.search.go_on_from(begun)
+        self._add_work(answer.work)
+        group.weights, group.unsettled = answer.weights, answer.unsettled
+        if answer.nodes:
+            upper = Incumbent(answer.cost, CanonicalWeights(answer.weights), answer.source)
+            group.search = self._start_search(group, upper)
+            group.search.resume_from(answer)
             self._open.append(group)
         else:
-            group.bound = begun.cost if begun.unsettled is None else min(begun.cost, begun.unsettled)
-            self._counted.update(begun.counts)
+            group.bound = answer.cost if answer.unsettled is None else min(answer.cost, answer.unsettled)
+            self._counted.update(answer.counts)
             self._close(group)
-        self._send()
+        self._submit()
 
-    def _search_of(self, group: Group, upper: Incumbent) -> SharedChoices:
-        """Return a search in a group for what costs less; that of all lists improves the incumbent itself."""
+    def _start_search(self, group: Group, upper: Incumbent) -> SharedChoices:
+        """Return the search of a group from its incumbent; the search of all lists shares the incumbent of this one."""
         if group is self._root:
             return SharedChoices(self._settings.selections, self._canonical, self.incumbent)
         return SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
 
-    def _worked_on(self, work: int) -> None:
+    def _add_work(self, work: int) -> None:
         self._worked += work
         self._descent_budget += work // _DESCENT_SHARE
 
@@ -557,29 +566,29 @@ class GroupedSearch(Combined):
             return
         before = search.work
         search.advance()
-        self._worked_on(search.work - before)
+        self._add_work(search.work - before)
         group.turn += search.work - before
         if search.finished:
             self._open.popleft()
-            self._put_away(search)
-            search.give_up()
+            self._retire(search)
+            search.cancel()
             self._close(group)
         elif group.turn >= _TURN:
             group.turn = 0
             self._open.rotate(-1)
 
     def _close(self, group: Group) -> None:
-        """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
+        """Close a group whose search has finished; its parent joins the queue when all its parts are closed."""
         group.close()
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
-            self._to_begin.append(parent)
+            self._waiting.append(parent)
             if len(self._parts) > 1 and parent is self._root:
                 self._combine()
 
     def _combine(self) -> None:
-        """Offer the weights of all independent parts, which share no feature, together."""
-        together = np.zeros(self._canonical.n_features)
+        """Offer the combined optimal weights of all independent parts, which share no feature."""
+        combined = np.zeros(self._canonical.n_features)
         for part in self._root.parts:
-            together[self._canonical.part(part.lists)[1]] = part.weights
-        self._offer(CanonicalWeights(together), "G")
+            combined[self._canonical.part(part.lists)[1]] = part.weights
+        self._offer(CanonicalWeights(combined), "G")

@@ -1,7 +1,8 @@
-"""The same problem as a mixed-integer program, for any solver that PuLP knows: a cross-check, and a rival.
+"""The problem as a mixed-integer program, for any solver that PuLP supports: a cross-check and a competitor.
 
-One binary variable a hypothesis says that it is chosen; a comparison with another of its list holds if it is, and is
-switched off by a large constant if not. What the solver claims holds to its tolerances; weights are checked exactly.
+A binary variable for each hypothesis says whether it is chosen. If it is, its comparisons with the other hypotheses of
+the list must hold; if not, a large constant switches them off. The claims of the solver hold to its tolerances; weights
+are checked exactly.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
 _PAUSE = 0.05
-"""Seconds to wait for the end of the time after a solver that ended a little early."""
+"""Most seconds to wait for the deadline after a solver has ended a little early."""
 
 _LARGEST_OBJECTIVE = 1e6
-"""Costs that are no small whole numbers are scaled so that the dearest selection costs this."""
+"""Large costs are scaled so that the most expensive selection costs this."""
 
 _OBJECTIVE_TOLERANCE = 1e-6
-"""Taken off the solver's bound, relative to it where it is above 1: solvers stop at about this absolute gap."""
+"""Subtracted from the solver's bound, relative to a bound above 1: solvers stop at about this absolute gap."""
 
 _SMALLEST_COEFFICIENT = 1e-9
-"""Solvers drop entries below this; in rows of length 1 that stays far within their feasibility tolerance."""
+"""Solvers drop smaller entries; in rows of length 1, the effect is far below their feasibility tolerance."""
 
 
 @dataclass(frozen=True)
 class Mip(Method):
     """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
 
-    Comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then fits, so that
-    the solver's bound is one for all weights; selections that only ties reach are cut off by their cores. The callback
-    is asked only between two programs, and Ctrl-C waits for the solver's end.
+    Comparisons may be ties, and the weights must touch the surface of the box. Every attainable selection is then
+    feasible, so the solver's bound holds for all weights. Selections that only ties attain are cut off by their cores.
+    The callback is called only between two programs, and Ctrl-C takes effect when the solver has ended.
     """
 
     solver: str = option("highs", "a name that PuLP knows")
@@ -53,12 +54,12 @@ class Mip(Method):
     name = "mip"
 
     def start(self, task: Task) -> Search:
-        """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
+        """Return a search; its solver gets the time left. Raises `MethodError` if the solver is not available."""
         return MipSearch(self, task.canonical, task.incumbent)
 
 
 class MipSearch(Search):
-    """A search whose every step is one program solved to its end, or to that of the time."""
+    """A search in which each slice solves one program, to its end or to the time limit."""
 
     nodes = 0
 
@@ -81,7 +82,7 @@ class MipSearch(Search):
 
     @property
     def settled(self) -> bool:
-        """Whether the optimum is beyond doubt: what a solver claims is no proof."""
+        """Whether the optimum is proved: a solver's claim is no proof."""
         return self.incumbent.cost == 0
 
     @property
@@ -97,7 +98,7 @@ class MipSearch(Search):
             self._program = _Program(self._canonical, self._unit)
         checkpoint()
         left = _time_left()
-        # PuLP takes about as long to hand the program over as building it took.
+        # Passing the program to the solver takes PuLP about as long as building it.
         answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
         self.nodes += answer.nodes
@@ -105,7 +106,7 @@ class MipSearch(Search):
         try:
             attained = answer.selection is not None and self._take(self._program, answer.selection)
         except OutOfTime:
-            return  # the bound holds all the same
+            return  # the bound still holds
         if answer.optimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
         elif answer.infeasible and self.unsettled is not None:
@@ -116,7 +117,7 @@ class MipSearch(Search):
             time.sleep(min(_PAUSE, _time_left()))
 
     def _cost_of(self, objective: float) -> int:
-        """Return the least cost that a bound on the objective leaves possible."""
+        """Return the least cost that is compatible with a lower bound on the objective."""
         if not math.isfinite(objective) or objective <= 0 or self._canonical.rounding is not None:
             return 0
         granularity = self._canonical.granularity
@@ -124,7 +125,7 @@ class MipSearch(Search):
         return max(0, math.ceil(safe * (self._unit / granularity))) * granularity
 
     def _take(self, program: _Program, selection: IntArray) -> bool:
-        """Offer a selection [s], rows of the features, to the incumbent; cut it off if no weights attain it."""
+        """Improve the incumbent by a selection [s], rows of the features; cut it off if no weights attain it."""
         verdict = self._optimizer.solve((np.arange(len(selection)), selection), start=self.incumbent.weights)
         if verdict.weights is not None:
             self.incumbent.improve(int(self._canonical.costs[selection].sum()), verdict.weights, "M")
@@ -140,7 +141,7 @@ class MipSearch(Search):
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
+    """The answer of a solver: rows of its selection, if any; its bound on the objective, 0 if it reports none."""
 
     optimal: bool
     infeasible: bool
@@ -176,7 +177,7 @@ class _Program:
         return int(self._program.numConstraints())
 
     def _compare(self, weights: list[Any], chosen: Any, row: FloatArray) -> None:
-        """Demand row.w >= 0 if the binary variable is 1, and nothing if it is 0."""
+        """Add the constraint that row.w >= 0 if the binary variable is 1."""
         reach = float(np.abs(row).sum())
         terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
         self._program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
@@ -190,18 +191,18 @@ class _Program:
             self._program += weight + 2 * down <= 1
 
     def forbid(self, rows: list[int]) -> None:
-        """Forbid that all these hypotheses are chosen."""
+        """Add the constraint that not all of these hypotheses are chosen."""
         self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
     def solve(self, solver: type[Any], seconds: float) -> _Outcome:
         """Solve the program within this time."""
         accepted = inspect.signature(solver.__init__).parameters
-        wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
+        options: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
         if math.isfinite(seconds):
             if "timeLimit" not in accepted:
                 raise MethodError(f"solver {quoted(solver.name)} takes no time limit from PuLP; use 'highs'")
-            wanted["timeLimit"] = seconds
-        self._program.solve(solver(**{key: value for key, value in wanted.items() if key in accepted}))
+            options["timeLimit"] = seconds
+        self._program.solve(solver(**{key: value for key, value in options.items() if key in accepted}))
         optimal = self._program.sol_status == pulp.LpSolutionOptimal
         bound, nodes = 0.0, 0
         model = getattr(self._program, "solverModel", None)
@@ -222,7 +223,7 @@ class _Program:
 
 def _normalised(rows: FloatArray) -> FloatArray:
     """Return rows [n, d] divided by their lengths, without coefficients too small for a solver."""
-    rows = rows[rows.any(axis=1)]  # features that differ by less than doubles show tie for the program
+    rows = rows[rows.any(axis=1)]  # equal rows in doubles tie in the program, even if the exact features differ
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)
@@ -234,7 +235,7 @@ def _time_left() -> float:
 
 
 def _solver_class(name: str) -> type[Any]:
-    """Return PuLP's class of that solver; raises `MethodError` if it is unknown or not there."""
+    """Return PuLP's class of a solver; raises `MethodError` if it is unknown or not installed."""
     available = {found.lower(): found for found in pulp.listSolvers(onlyAvailable=True)}
     if name.lower() not in available:
         names = ", ".join(sorted(available))

@@ -1,7 +1,7 @@
 """The exact optimum of problems with one or two features, by a sweep over all directions of the plane.
 
-Each list's choice changes only at the outward normals of its convex hull's edges. The core finds these, and compares
-all directions exactly.
+The choice of a list changes only at the outward normals of the edges of its convex hull. The core finds these, and
+compares all directions exactly.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lpmert.search.method import Enumeration, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _LEAST_EXPONENT = -440
-"""Least exponent of a feature scaled to at most 1 for which all products in the exact sums are free of underflow."""
+"""Least exponent of a value, for features scaled to at most 1, at which no product in exact sums underflows."""
 
 
 @dataclass(frozen=True)
 class PlanarOptimum:
-    """The least cost over all directions, and the best direction that floating point can hold.
+    """The least cost over all directions, and the best direction that doubles can represent.
 
-    cost is the proven least cost of decoding without ties; weights [D] lie in the middle of the widest interval of
-    directions that has it. representable_weights decode to representable_cost with every lead larger than the rounding
-    error; both are the former where that interval is wide enough, and `None` where no interval at all is.
+    cost: the proven least cost of decoding without ties. weights [D]: the middle of the widest interval of directions
+    with this cost. representable_weights [D]: weights that decode to representable_cost with every lead above the
+    rounding error. They equal `weights` if that interval is wide enough, and are `None` if no interval is.
     """
 
     cost: int
@@ -38,12 +38,12 @@ class PlanarOptimum:
 
 
 class CriticalDirections(NamedTuple):
-    """Where the choices change as the weights turn counter-clockwise once, exactly sorted.
+    """The events at which choices change while the weights turn once counter-clockwise, in exact order.
 
-    start [S]: the hypothesis chosen in each list just before the first event; leaving, entering [E]: the hypothesis
-    chosen before and after an event; ends [G]: where each group of events with one and the same direction ends;
-    middles [G, 2] and widths [G] (radians, for features scaled to at most 1): the open interval of directions after
-    each group, rounded. Hypotheses are rows of the feature matrix.
+    start [S]: the hypothesis chosen in each list just before the first event. leaving, entering [E]: the hypotheses
+    chosen before and after each event. ends [G]: the end of each group of events with the same direction. middles
+    [G, 2], widths [G] (radians, for features scaled to at most 1): the open interval of directions after each group,
+    rounded. Hypotheses are rows of the feature matrix.
     """
 
     start: IntArray
@@ -55,11 +55,11 @@ class CriticalDirections(NamedTuple):
 
 
 def critical_directions(features: FloatArray, offsets: IntArray) -> CriticalDirections:
-    """Return where the choices of all lists change among the directions of the plane.
+    """Return the directions of the plane at which the choices of lists change.
 
-    features [M, 2], offsets [S + 1]. Any statistics can be swept over these events: begin with their sum over
-    `start` and add statistics[entering] - statistics[leaving] one group after another. Raises `DataError` where the
-    nonzero values of a feature span more than 132 orders of magnitude.
+    features [M, 2], offsets [S + 1]. Any statistics can be swept over the events: begin with their sum over `start`,
+    and add statistics[entering] - statistics[leaving] group by group. Raises `DataError` if the nonzero values of a
+    feature span more than 132 orders of magnitude.
     """
     scaled, exponents = _scaled(features)
     x, y = np.ascontiguousarray(scaled.T)
@@ -70,10 +70,10 @@ def critical_directions(features: FloatArray, offsets: IntArray) -> CriticalDire
 
 
 def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -> PlanarOptimum:
-    """Return the least cost that any weights other than 0 reach without ties, proven, and weights that reach it.
+    """Return the proven least cost that any weights other than 0 attain without ties, and weights that attain it.
 
-    features [M, D] with D = 1 or 2, offsets [S + 1], costs [M]; no list holds identical vectors. Raises `ValueError`
-    for other D and `DataError` where the nonzero values of a feature span more than 132 orders of magnitude.
+    features [M, D] with D = 1 or 2, offsets [S + 1], costs [M]; no list contains identical vectors. Raises `ValueError`
+    for other D, and `DataError` if the nonzero values of a feature span more than 132 orders of magnitude.
     Sources: Och 2003 on a line; Galley and Quirk 2011 on critical directions in the plane.
     """
     dimension = features.shape[1]
@@ -100,9 +100,9 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
 
 
 def _clear_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
-    """Return the cost of decoding with weights [2] in any order of summation, or `None` where rounding may change it.
+    """Return the cost of decoding with weights [2] in any order of summation, `None` if rounding may change it.
 
-    It may where a hypothesis of another cost than the winner's comes within the rounding error of it.
+    It may if the score of a hypothesis with another cost is within the rounding error of the best score.
     """
     scores, lists = features @ weights, offsets[:-1]
     error = 4 * len(weights) * EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(weights), lists)
@@ -144,11 +144,11 @@ class Sweep(Method):
     takes_fractions = True
 
     def start(self, task: Task) -> Search:
-        """Return a search that is over after one step; raises `MethodError` for more than two features."""
+        """Return a search of a single step; raises `MethodError` for more than two features."""
         canonical, incumbent = task.canonical, task.incumbent
         if canonical.n_features > 2:
             raise MethodError(
-                f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
+                f"method 'sweep' takes at most two features that matter, not {canonical.n_features}: use 'auto'"
             )
 
         def settle() -> Iterator[int | None]:
@@ -160,7 +160,7 @@ class Sweep(Method):
                     cost = None if weights is None else canonical.strict_cost(weights)
                     if weights is not None and cost is not None:
                         incumbent.improve(cost, weights, "W")
-            # The order of the directions of rounded features proves nothing about the exact ones.
+            # The directions of rounded features prove nothing about the exact features.
             least = optimum.cost if canonical.rounding is None else 0
             yield None if incumbent.cost <= least else least
 

@@ -1,4 +1,4 @@
-"""What weights are worth on judged documents, whose order is exact."""
+"""Scores of weights on judged documents, with documents in exact order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import listed, quoted
 
 TIES = ("worst", "best", "given")
-"""In which documents with equal scores may come."""
+"""Orders of documents with equal scores."""
 
 
 def evaluate(
     lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str, *, ties: str = "worst"
 ) -> float:
-    """Return the mean over the queries with a relevant document, with documents in exact order.
+    """Return the mean of a metric over the queries with a relevant document; documents are sorted in exact arithmetic.
 
     Parameters
     ----------
@@ -29,15 +29,20 @@ def evaluate(
     weights : array [D]
         One for each feature.
     metric : RankingMetric or str
-        See `maximize`.
+        The metric, as for `maximize`.
     ties : {"worst", "best", "given"}
-        The order of documents with equal scores. In the given one of `read_judged`, runs are ranked as by trec_eval: by
-        falling name.
+        The order of documents with equal scores: the one with the worst or the best value, or that of the lists. Lists
+        of `read_judged` are in the order of trec_eval for runs: by decreasing name.
+
+    Returns
+    -------
+    float
+        The mean.
 
     Raises
     ------
     DataError, MetricError
-        For weights that are no finite numbers, what is no metric or order, and lists without a relevant document.
+        If weights are not finite numbers, the metric or order is unknown, or no document is relevant.
 
     Examples
     --------
@@ -54,9 +59,22 @@ def evaluate(
 def per_query(
     lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str
 ) -> dict[str, tuple[float, list[int]]]:
-    """Return for each query with a relevant document, by name, its value and the ranks of the documents that count.
+    """Return the value of each query with a relevant document, and the ranks of the documents that contribute to it.
 
-    Raises `DataError` as `evaluate` does.
+    Parameters
+    ----------
+    lists, weights, metric
+        As for `evaluate`.
+
+    Returns
+    -------
+    dict from str to (float, list of int)
+        Value and ranks, counted from 1, by the name of the query.
+
+    Raises
+    ------
+    DataError, MetricError
+        As by `evaluate`.
 
     Examples
     --------
@@ -70,14 +88,14 @@ def per_query(
 
 
 def _checked(lists: Judged, weights: Sequence[float] | FloatArray) -> FloatArray:
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != lists.features.shape[1:] or not np.isfinite(given).all():
+    vector = np.asarray(weights, dtype=np.float64)
+    if vector.shape != lists.features.shape[1:] or not np.isfinite(vector).all():
         raise DataError(f"weights must be {lists.features.shape[1]} finite numbers")
-    return given
+    return vector
 
 
 def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
-    """Return the sum over the queries, each in units of its best value."""
+    """Return the sum of the values of all queries."""
     return fsum(value for value, _ in by_query(features, offsets, weights, parts, ties).values())
 
 
@@ -85,10 +103,13 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
 def by_query(
     features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst"
 ) -> dict[int, tuple[float, list[int]]]:
-    """Return what each query that counts is worth, and the ranks from 1 on of the documents that make it so."""
-    if not weights.all():  # what only features of weight 0 tell apart is no tie to look into
+    """Return the value of each query with a relevant document, and the ranks, from 1, of the documents that count.
+
+    Documents are sorted by rounded scores; pairs whose scores differ by less than the error bound are compared exactly.
+    """
+    if not weights.all():  # documents that differ only in features of weight 0 need no exact comparison
         features, weights = features[:, weights != 0.0], weights[weights != 0.0]
-    terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
+    terms = features * weights  # each operation is rounded by itself, so equal documents have equal scores
     scores, sizes = np.zeros(len(terms)), np.zeros(len(terms))
     for column in terms.T:
         scores = scores + column
@@ -101,13 +122,13 @@ def by_query(
             continue
         k, reached, doubt = len(parts.discounts), scores[own], 2 * errors[own].max()
         lowest = np.partition(reached, -k)[-k] if k < len(reached) else -np.inf
-        near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # all of them after an overflow
+        near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # after an overflow, all documents
         order = near[np.lexsort((later[near], -scores[near]))]
         clear = scores[order[:-1]] - scores[order[1:]] > doubt
         doubtful = np.flatnonzero(~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1))
         starts = np.concatenate([[0], 1 + np.flatnonzero(clear), [len(order)]])
         for run in np.unique(np.searchsorted(starts, doubtful, side="right")).tolist():
-            own = slice(starts[run - 1], starts[run])  # no clear lead within, and one before and after it
+            own = slice(starts[run - 1], starts[run])  # no lead inside is clear; those before and after it are
             exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]

@@ -1,4 +1,4 @@
-"""What search for weights that rank well finds without a proof: line searches, coordinate ascent, CMA-ES."""
+"""Heuristics for weights that rank well, without a proof: line searches, coordinate ascent, CMA-ES."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from lpmert.search.evolution import Draws
 from lpmert.system.deadline import Deadline, within
 
 _STARTS = 20
-"""Random weights that line searches begin with."""
+"""Number of random weights from which line searches start."""
 
 _RESTARTS, _STEPS, _STEP, _SHARE, _GAIN = 5, 25, 0.001, 0.05, 0.001
-"""RankLib's own settings: how often it begins anew; how many steps, how long the first one is, and as a share of small
-weights; what a round over all features must gain."""
+"""RankLib's defaults: restarts; steps per weight; first step, also relative to small weights; least gain of a round."""
 
 _SPREAD, _PATIENCE, _NARROWEST = 0.2, 120, 1e-7
-"""Of CMA-ES: the first standard deviation; draws without a gain, times the number of features; the last deviation."""
+"""For CMA-ES: first standard deviation; maximum draws per feature without a gain; last standard deviation."""
 
 Value = Callable[[FloatArray], float]
 Finder = Callable[[Value, Maximizing, np.random.Generator, Deadline], FloatArray]
@@ -30,16 +29,16 @@ Finder = Callable[[Value, Maximizing, np.random.Generator, Deadline], FloatArray
 
 @dataclass(frozen=True)
 class Found:
-    """Weights that some rule or heuristic gives.
+    """Weights of a rule or heuristic.
 
     Parameters
     ----------
     weights : list of float
         One for each feature.
     score : float
-        What exact arithmetic says of them.
+        Their score in exact arithmetic.
     seconds : float or None
-        Wall time of a heuristic.
+        Wall time; `None` unless it is a heuristic.
     """
 
     weights: list[float]
@@ -55,7 +54,7 @@ def heuristics(
     seconds: float,
     on_stage: Callable[[str, int, int | None], object],
 ) -> dict[str, Found]:
-    """Return what each heuristic finds, within so many seconds each."""
+    """Return the weights of each heuristic by its name; seconds: for each of them."""
     found: dict[str, Found] = {}
     for name, finder in _FINDERS.items():
         on_stage("heuristics", len(found), len(_FINDERS))
@@ -72,7 +71,7 @@ def heuristics(
 
 
 def _line_searches(value: Value, search: Maximizing, rng: np.random.Generator, deadline: Deadline) -> FloatArray:
-    """Search along coordinates from random weights, each time over all events: where the value is best on the line."""
+    """Run exact line searches along the coordinates from random weights."""
     best, most = np.ones(len(search.exponents)), -1.0
     for _ in range(_STARTS):
         start = rng.normal(size=len(best))
@@ -86,7 +85,7 @@ def _line_searches(value: Value, search: Maximizing, rng: np.random.Generator, d
 
 
 def _coordinate_ascent(value: Value, search: Maximizing, rng: np.random.Generator, deadline: Deadline) -> FloatArray:
-    """Change one weight after the other by steps that double, as RankLib's coordinate ascent does.
+    """Run coordinate ascent as in RankLib: change one weight after the other, by steps that double.
 
     Source: D. Metzler and W. B. Croft, Linear feature-based models for information retrieval, 2007.
     """
@@ -108,7 +107,9 @@ def _coordinate_ascent(value: Value, search: Maximizing, rng: np.random.Generato
 
 
 def _stepped(value: Value, weights: FloatArray, j: int, reached: float, nonnegative: bool) -> tuple[FloatArray, float]:
-    """Return the best of the weights with one changed by steps up, else down, else to 0, and their value."""
+    """Increase one weight by steps that double, or else decrease it, or else set it to 0; return the best weights and
+    their value.
+    """
     for sign in (1, -1, 0):
         size = abs(weights[j])
         step = _SHARE * size if 0 < size < 2 * _STEP else _STEP
@@ -126,7 +127,7 @@ def _stepped(value: Value, weights: FloatArray, j: int, reached: float, nonnegat
 
 
 def _evolution(value: Value, search: Maximizing, rng: np.random.Generator, deadline: Deadline) -> FloatArray:
-    """Run CMA-ES once from equal weights of features that are scaled alike, until its draws are alike."""
+    """Run CMA-ES once from equal weights for scaled features, until its draws hardly differ."""
     n = len(search.exponents)
     draws = Draws(np.full(n, 1 / np.sqrt(n)), _SPREAD, rng)
     best, most, failed = np.ldexp(np.ones(n), -search.exponents), -1.0, 0

@@ -1,8 +1,8 @@
 """The search for weights that rank best.
 
-The value depends on the order of a query's documents, not on the first one alone. With two features one sweep over the
-directions where documents change places gives the whole curve; with more, cones of weights are searched by branch and
-bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
+The value of a query depends on the order of its documents, not on the first one alone. With two features, one sweep
+over the directions in which documents tie gives the value of all weights. With more, a best-first branch and bound
+searches cones of weights. It rests on lemmas O1 to O6 of proofs/ranking.md.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from lpmert.values import checked_limits, whole_number
 _UNIT = 2.0**40
 _TOLERANCE = 4
 _LEAST = 2.0**-440
-"""Of scaled features: products of differences are free of underflow."""
+"""Least nonzero absolute value of a scaled feature: products of differences cannot underflow."""
 _SLICE = 1 << 20
-"""Pairs of documents that are looked at between two looks at the clock."""
+"""Pairs of documents that are compared between two looks at the clock."""
 _MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
 _NODES_A_START = 4000
-"""Cones after which another of the random weights is improved: a tenth of the time, where a proof takes long."""
+"""Number of cones between two line searches from random weights, which take a tenth of the time of a long proof."""
 _UNCLEAR = 1e-12
-"""Leads below it are computed in whole numbers."""
+"""Leads below it are computed in exact arithmetic."""
 _SHARES = (0.5, 0.382, 0.61)
-"""Where weights of a cell are looked for, between its ends."""
+"""Points between the ends of a cell at which weights are tried."""
 OnProgress = Callable[[float, float, int], object]
 _Item = TypeVar("_Item")
 _CLOSED: Record = {}
 _Pairs = list[tuple[int, int]]
-"""Documents with rivals that they tie with on one plane, and the sides where these are before them."""
+"""Documents that tie with a rival on one plane, each with the side of the plane where the rival is ahead."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The value along all directions of two weights: between begins[i] and begins[i + 1] it is values[i].
+    """The value in all directions of two weights: it is values[i] between begins[i] and begins[i + 1].
 
     Parameters
     ----------
     begins : array [C + 1, 2]
         Weights at which the value changes, and the axes, in the order of their angle.
     values : array [C]
-        To within 1e-11.
+        The values, with an error of at most 1e-11.
     """
 
     begins: FloatArray
@@ -72,39 +72,39 @@ class Curve:
 
     @property
     def alpha(self) -> FloatArray:
-        """The share of the second weight at each of `begins`, where no weight is negative."""
+        """The share of the second weight at each of `begins`, for nonnegative weights."""
         share: FloatArray = self.begins[:, 1] / self.begins.sum(axis=1)
         return share
 
 
 @dataclass(frozen=True)
 class RankingResult(Weighted):
-    """The best weights found, and what no weights exceed.
+    """The best weights found, and an upper bound on the score of all weights.
 
     Parameters
     ----------
     weights : array [D]
-        Absolute values sum to 1.
+        The weights; their absolute values sum to 1.
     names : tuple of str
-        Of the features.
+        The features, in the order of the weights.
     score : float
-        What exact arithmetic says of these weights as they are.
+        The score of these weights in exact arithmetic.
     bound : float
-        No weights of the region reach more.
+        The proven upper bound on the score of all weights.
     status : Status
-        `OPTIMAL` where score and bound differ by at most 1e-11, `OPTIMAL_TO_TOLERANCE` where no weights in double
-        precision were found for what is between them, else what ended the search.
+        `OPTIMAL` if score and bound differ by at most 1e-11; `OPTIMAL_TO_TOLERANCE` if the search ended, but found no
+        weights in double precision for a higher score that may exist; otherwise the limit that ended the search.
     nodes, exact_nodes : int
-        Cones searched, and those left to rational arithmetic.
+        Number of cones searched, and of cones searched in exact arithmetic.
     seconds : float
         Wall time.
     curve : Curve or None
-        With two features.
+        The value of all weights, if there are two features.
     search : Maximizing
-        What `certify` writes a proof of.
+        The search, of which `certify` writes a proof.
     """
 
-    untold = ("exact_nodes", "curve", "search")
+    json_omits = ("exact_nodes", "curve", "search")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -127,34 +127,34 @@ def maximize(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> RankingResult:
-    """Return weights that rank best, with a bound that no weights exceed.
+    """Find the weights that rank best, and prove an upper bound on the score of all weights.
 
     Parameters
     ----------
     lists : Judged
         Documents with features and grades.
     metric : RankingMetric or str
-        Such as "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5", "success@5"; in
-        "recall-l2@100" grades from 2 on are relevant.
+        The metric: "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5", "success@5" and the
+        like; in "recall-l2@100" grades of at least 2 are relevant.
     nonnegative : bool
-        Whether no weight may be negative.
+        Whether weights must not be negative.
     time_limit : float or None
-        Seconds of a search with three or more features; `None` means no limit.
+        Seconds for a search with three or more features; `None` means no limit.
     seed : int
-        Of the random weights that the search begins with.
+        Seed of the random weights from which line searches start.
     on_progress : callable, optional
-        Gets the best score so far, a bound, and the number of cones searched, again and again.
+        Called repeatedly with the best score so far, the bound, and the number of cones searched.
 
     Returns
     -------
     RankingResult
-        A limit of time or Ctrl-C ends in its status; score and bound hold all the same.
+        The best weights, their score and the bound, which also hold after a time limit or Ctrl-C; see its status.
 
     Raises
     ------
     DataError, MetricError, MethodError
-        If no query has a relevant document, or a feature spans more than doubles can scale; for what is no metric, and
-        no limit or seed.
+        If no query has a relevant document, the range of a feature is too large for doubles, or the metric, limit or
+        seed is invalid.
 
     Examples
     --------
@@ -167,14 +167,14 @@ def maximize(
 
 
 def certify(result: RankingResult, path: str | Path) -> None:
-    """Write a proof of a result that `verify` checks without any search.
+    """Write a certificate of a result, which `verify` checks without any search.
 
     Parameters
     ----------
     result : RankingResult
-        Where the search was stopped, the proof is of its bound. With two features cones are searched first.
+        The result. If its search was stopped, its bound is certified. With two features, cones are searched first.
     path : str or Path
-        Where the file goes; compressed if its name ends in .gz, .xz or .zst.
+        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
 
     Raises
     ------
@@ -209,9 +209,10 @@ def certify(result: RankingResult, path: str | Path) -> None:
 def along(
     lists: Judged, metric: RankingMetric | str, weights: FloatArray, feature: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the value as the share of one weight goes from 0 to 1 and the others, not negative, stay in proportion.
+    """Return the value as a function of the share of one weight, with all others, nonnegative, in constant proportion.
 
-    Returns the shares [C + 1] at which the value may change, and the values between [C], computed in floating point.
+    Returns the shares [C + 1] from 0 to 1 at which the value may change, and the values between them [C], in floating
+    point.
     """
     search = Maximizing(lists, RankingMetric.of(metric))
     axis = np.eye(len(weights))[feature]
@@ -224,7 +225,7 @@ def along(
 
 @dataclass
 class Maximizing:
-    """One search: the incumbent, the core's open cones, and what only exact arithmetic decides."""
+    """One search: the incumbent, the core's queue of open cones, and the cones that need exact arithmetic."""
 
     lists: Judged
     metric: RankingMetric
@@ -246,7 +247,7 @@ class Maximizing:
         if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
-        least = 0.99 * float(least_lead(self.scaled)) if self._dimensions != 2 else 0.0  # a sweep needs none
+        least = 0.99 * float(least_lead(self.scaled)) if self._dimensions != 2 else 0.0  # not needed by a sweep
         self.core = core.Ranking(
             self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, least
         )
@@ -277,7 +278,7 @@ class Maximizing:
         return RankingResult(self.weights, names, score, bound, status, nodes, exact_nodes, seconds, curve, self)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of the tree into which cones were divided, each before those of its parts."""
+        """Yield the records of the branch-and-bound tree in preorder."""
         rows = {row[0]: i for i, row in enumerate(self.splits.tolist())}
         waiting = list(range(len(roots(self._dimensions, self.nonnegative))))[::-1]
         while waiting:
@@ -294,12 +295,12 @@ class Maximizing:
         return max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
 
     def _reached(self) -> tuple[float, float]:
-        """Return the best score so far, and what none exceeds."""
+        """Return the best score so far, and the upper bound."""
         score = self.best / self.parts.n_queries
         return score, max(score, min(1.0, nextafter(self._bound_units() / _UNIT / self.parts.n_queries, 2.0)))
 
     def _consider(self, scaled: FloatArray) -> None:
-        """Take weights for the scaled features as the incumbent if exact arithmetic says that they are better."""
+        """Make weights for the scaled features the incumbent if their value in exact arithmetic is higher."""
         scaled = np.maximum(scaled, 0.0) if self.nonnegative else scaled
         weights = np.ldexp(scaled / np.abs(scaled).max(), -self.exponents + self.exponents.min())
         weights = weights / np.abs(weights).sum()
@@ -309,16 +310,17 @@ class Maximizing:
             self.raise_to(value)
 
     def raise_to(self, value: float) -> None:
-        """Search only for what is worth more than this sum over the queries."""
+        """Set the cut-off: only weights with a larger sum over the queries are of interest."""
         self.best, self.units = value, int(value * _UNIT)
         self.core.raise_to(self.units)
 
     # Two features, and lines between two weights
 
     def arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Sweep from one vector of weights for the scaled features to another one (O3).
+        """Sweep from one vector of weights for the scaled features to another (O3).
 
-        Returns how much of each [C + 1, 2] is in the mixtures where the value changes, and the units between [C].
+        Returns the shares of both [C + 1, 2] in the mixtures at which the value changes, and the values between them
+        [C], in units.
         """
         x, y = self.scaled @ first, self.scaled @ second
         ties, units = self.core.sweep(x, y)
@@ -328,7 +330,7 @@ class Maximizing:
         return np.vstack([[1.0, 0.0], shares, [0.0, 1.0]]), units
 
     def _sweep(self) -> Curve:
-        """Find the value of every interval of directions, and weights in the best one."""
+        """Compute the value in all directions, and find weights with the best one."""
         axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
         arcs = [self.arc(*quadrant) for quadrant in pairwise(axes)]
         begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
@@ -336,7 +338,7 @@ class Maximizing:
         self.settled = int(units.max())
         best = np.flatnonzero(units == self.settled)
         widths = np.abs(begins[best, 0] * begins[best + 1, 1] - begins[best, 1] * begins[best + 1, 0])
-        # Documents may tie in the middle of a cell, where those around have one value on both sides of the tie.
+        # several points are tried, because documents may tie inside a cell without changing the value on either side
         for cell, share in product(best[np.argsort(-widths, kind="stable")][:20], _SHARES):
             self._consider(share * begins[cell] + (1.0 - share) * begins[cell + 1])
             if self.units >= self.settled - self.closing:
@@ -347,21 +349,21 @@ class Maximizing:
     # Other numbers of features
 
     def divide(self) -> Status | None:
-        """Search all cones; return what ended the search early."""
+        """Run the branch and bound; return the limit that ended it early, if any."""
         ended = self._search()
         self.bound = self._reached()[1]
         self.splits, self.shares = self.core.recorded()
         return ended
 
     def _search(self) -> Status | None:
-        self.unreached = int(self.parts.n_queries * _UNIT)  # until all cones are open
+        self.unreached = int(self.parts.n_queries * _UNIT)  # the trivial bound, until all cones are in the queue
         try:
             for signs in roots(self._dimensions, self.nonnegative):
                 if self.core.open_nodes and self.deadline.expired:
                     return Status.TIME_LIMIT
                 self.core.open(np.array(signs, dtype=np.float64))
             self.unreached = 0
-            if self._dimensions != 2:  # or else the best weights are known
+            if self._dimensions != 2:  # with two features, the sweep has found the best weights
                 self._start()
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
@@ -385,7 +387,7 @@ class Maximizing:
         return None
 
     def _start(self) -> None:
-        """Begin with the best of random weights, each improved by line searches along its coordinates."""
+        """Find a first incumbent by line searches from the best of random weights."""
         random = np.random.default_rng(self.seed)
         drawn = random.normal(size=(_SAMPLES, self._dimensions))
         drawn = np.abs(drawn) if self.nonnegative else drawn
@@ -401,7 +403,7 @@ class Maximizing:
             self._consider(self.ascended(*start))
 
     def ascended(self, weights: FloatArray, value: int) -> FloatArray:
-        """Return where no coordinate, changed by itself, seems to reach more."""
+        """Run line searches along the coordinates until none finds a higher value; return the weights there."""
         axes = [sign * axis for axis in np.eye(len(weights)) for sign in ((1,) if self.nonnegative else (1, -1))]
         place, unchanged = 0, 0
         while unchanged < len(axes) and not self.deadline.expired:
@@ -420,11 +422,11 @@ class Maximizing:
 
     @cached_property
     def scale(self) -> int:
-        """By what scaled features are multiplied to be whole."""
+        """The factor that makes scaled features integers."""
         return scale_of(self.scaled)
 
     def _plane(self, document: int, rival: int) -> tuple[tuple[int, ...], int]:
-        """Return the plane on which two documents tie, and the side where the rival is before the document."""
+        """Return the plane on which two documents tie, and the side of it where the rival is ahead."""
         found = self._planes.get((document, rival))
         if found is None:
             normal = difference(self.scaled, document, rival, self.scale)
@@ -434,7 +436,7 @@ class Maximizing:
         return found
 
     def _settle(self) -> bool:
-        """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
+        """Search a cone that doubles cannot decide, in exact arithmetic (O4); return false if time runs out."""
         links, shares, own, undecided, ahead, rest, number = self.core.take_leaf()
         records: list[Record] = []
         rays = _exact_rays(links, shares, own, self._dimensions)
@@ -474,7 +476,7 @@ class Maximizing:
             leads, normal = open_planes[0]
             above, below = leads.index(max(leads)), leads.index(min(leads))
             records.append({"tie": [above, below, *tied[normal]]})
-            up, down = leads[above], -leads[below]  # the ray where the documents tie is down * above + up * below
+            up, down = leads[above], -leads[below]  # the documents tie at the ray down * above + up * below
             tie = [down * a + up * b for a, b in zip(rays[above], rays[below], strict=True)]
             shared = gcd(*tie)
             tie = [x // shared for x in tie]
@@ -488,10 +490,10 @@ class Maximizing:
         return True
 
     def _consider_inside(self, rays: list[list[int]]) -> None:
-        """Consider weights that rank as those inside a cone do, as far as possible from where documents change places.
+        """Consider weights in the middle of the cell around a cone, which rank as those inside the cone do.
 
-        The cone may be thinner than doubles can hold, while the cell around it is not. Of a pair that O6 decides, the
-        larger lead says who is ahead.
+        The cone may be too thin for doubles even if the cell is not. For pairs that O6 decides, the largest lead tells
+        which document is ahead.
         """
         rows = self.core.compared()
         normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
@@ -513,8 +515,8 @@ class Maximizing:
 
 
 def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:
-    """Return the rays of a cone, exactly and in whole numbers."""
-    made: list[tuple[list[int], int]] = []  # whole numbers, to be divided by this power of 2
+    """Return the exact rays of a cone, scaled to integers."""
+    made: list[tuple[list[int], int]] = []  # integers, and the exponent of the power of 2 that divides them
     for (first, second, axis), share in zip(links.tolist(), shares.tolist(), strict=True):
         if first < 0:
             signed = -1 if axis < 0 else 1

@@ -1,7 +1,7 @@
-"""Checkpoints: the open part of a search, saved from time to time, so that it can go on after its process dies.
+"""Checkpoints: the state of a search, saved from time to time, so that it can be resumed after its process has died.
 
-A file has a line that names its form, a line of JSON, the numbers of all arrays one after the other, and the SHA-256 of
-all this. The JSON names data and settings; a search that goes on must have the same.
+A file consists of a line that names the format, a line of JSON, the bytes of all arrays, and the SHA-256 of everything
+before it. The JSON identifies the data and the settings; only a search with the same data and settings can resume.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,29 +26,27 @@ from lpmert.version import __version__
 
 logger = logging.getLogger("lpmert")
 
-FORM = "lpmert checkpoint 2"
+FORM = "lpmert checkpoint 3"
 
 _EVERY = 60.0
 """Seconds between two checkpoints."""
 
 _SHARE = 0.02
-"""Share of the time that they may take."""
+"""Largest share of the time that writing checkpoints may take."""
 
 _ARRAY = "array"
 
-_NO_STATE = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RuntimeError)
-"""Errors that a state raises, when read or continued, that no search has written."""
+_STATE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RuntimeError)
+"""Errors that arise from reading or resuming a state that no search has written."""
 
 _NO_SUCH = "holds no state of such a search, whatever its checksum says"
 
-T = TypeVar("T")
-
 State = Mapping[str, Any]
-"""What a search needs to go on: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
+"""What a search needs to resume: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
 
 
 class CheckpointFile(NamedTuple):
-    """Where checkpoints are kept, and whether the search that is there goes on."""
+    """Where checkpoints are written, and whether to resume the search that is already there."""
 
     path: str | Path
     resume: bool = False
@@ -56,24 +54,22 @@ class CheckpointFile(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """The file of a search; without a path nothing is kept. identity: the settings by name that tell one search from
-    another; resume: whether a search that is in the file goes on; state: what to go on from, if there is anything.
+    """The checkpoint file of a search; without a path, nothing is written.
+
+    identity: what must be equal for a search to resume, by name. resume: whether to resume the search in the file.
+    state: the state to resume from, if any.
     """
 
     path: Path | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
     state: State | None = None
-    _due: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Let the first one come in due time."""
-        self._due = time.monotonic() + _EVERY
+    _due: float = field(default_factory=lambda: time.monotonic() + _EVERY, init=False)
 
     def begin(self) -> None:
-        """Read the state to go on from, if there is one.
+        """Read the state to resume from, if there is one.
 
-        Raises `DataError` if the file is of another search or damaged, or if it exists without `resume`.
+        Raises `DataError` if the file belongs to another search or is damaged, or if it exists but `resume` is unset.
         """
         if self.path is None:
             return
@@ -96,7 +92,7 @@ class Checkpoint:
         self.state = state
 
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
-        """Write the state if it is time for it; now: for the last time. Where that fails, a line says so."""
+        """Write the state if a checkpoint is due, or at the end of the search (`now`). Failures are only logged."""
         began = time.monotonic()
         if self.path is not None and (now or began >= self._due):
             try:
@@ -111,14 +107,15 @@ class Checkpoint:
 
     @contextmanager
     def restoring(self, passing: Callable[[BaseException], bool] | None = None) -> Iterator[None]:
-        """Raise `DataError` where the state in the file turns out to be none of this search; passing: for which errors
-        that is no reason.
+        """Turn errors within the block into a `DataError` that blames the state in the file.
+
+        passing: tells which errors have another cause and are raised unchanged.
         """
         try:
             yield
         except LpmertError:
             raise
-        except _NO_STATE as error:
+        except _STATE_ERRORS as error:
             if self.path is None or self.state is None or (passing is not None and passing(error)):
                 raise
             raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
@@ -126,9 +123,9 @@ class Checkpoint:
 
 @contextmanager
 def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint]:
-    """Own the file of a search while the block runs, and yield its checkpoint.
+    """Yield the checkpoint of a search, and keep its file locked while the block runs.
 
-    Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
+    Raises `DataError` as `Checkpoint.begin`, and if another search holds the file; `MethodError` if the path is none.
     """
     if file is None:
         yield Checkpoint()
@@ -143,17 +140,10 @@ def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]
 
 
 def identity_of(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
-    """Return what tells one search from another, by names that a message can use."""
+    """Return what must be equal for a search to resume, by names that messages quote."""
     start = "none" if initial is None else hashlib.sha256(np.asarray(initial, dtype=float).tobytes()).hexdigest()
     named = {"data": fingerprint, "metric or region": signature, "method": method, "seed": str(seed)}
     return {**named, "initial weights": start, "version of lpmert": __version__}
-
-
-def plain(value: Any) -> Any:
-    """Return a value of named tuples and arrays as a state has it."""
-    if hasattr(value, "_asdict"):
-        return {name: plain(one) for name, one in value._asdict().items()}
-    return value
 
 
 def _write(path: Path, identity: Mapping[str, str], state: State) -> None:
@@ -167,9 +157,9 @@ def _write(path: Path, identity: Mapping[str, str], state: State) -> None:
             arrays.append(value.ravel().view(np.uint8))
             return {_ARRAY: [value.dtype.str, begin, *value.shape]}
         if isinstance(value, Mapping):
-            return {name: packed(one) for name, one in value.items()}
+            return {name: packed(entry) for name, entry in value.items()}
         if isinstance(value, list | tuple):
-            return [packed(one) for one in value]
+            return [packed(entry) for entry in value]
         return value.item() if isinstance(value, np.generic) else value
 
     header = f"{FORM}\n{json.dumps({**identity, 'state': packed(state)})}\n".encode()
@@ -201,11 +191,11 @@ def _read(path: Path) -> tuple[dict[str, Any], State]:
                     kind, first, *shape = value[_ARRAY]
                     numbers = np.frombuffer(data, kind, math.prod(shape), begin + first)
                     return numbers.reshape(shape).copy()
-                return {name: unpacked(one) for name, one in value.items()}
-            return [unpacked(one) for one in value] if isinstance(value, list) else value
+                return {name: unpacked(entry) for name, entry in value.items()}
+            return [unpacked(entry) for entry in value] if isinstance(value, list) else value
 
         return header, unpacked(header["state"])
-    except _NO_STATE as error:
+    except _STATE_ERRORS as error:
         raise _refused(_NO_SUCH, path) from error
 
 

@@ -1,8 +1,7 @@
-"""The one driver of all methods: first weights, limits, progress, interrupts, and the result.
+"""The one driver of all methods: first incumbent, limits, progress, interrupts, and the result.
 
 `minimize` calls `solve`, which calls `Driver.drive`, which calls `Search.advance`, which calls the core. `search_below`
-asks whether anything costs less than a cut-off: nodes that reach no lower loss are pruned from the start, long before
-the search itself would meet such a loss.
+asks whether any weights lose less than a cut-off, and prunes by the cut-off from the start.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
-from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
+from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
@@ -36,16 +35,16 @@ from lpmert.system.memory import Allowance, give_back
 logger = logging.getLogger("lpmert")
 
 REPORT_SECONDS = 0.5
-"""Seconds beyond the time limit for moving the weights into the middle of their cell."""
+"""Seconds beyond the time limit in which the report may move the weights to the centre of their cell."""
 
-_ROOM = 1
-"""How many times as much memory as the features a report takes, beside what the search gives back before it."""
+_REPORT_ROOM = 1
+"""Memory of a report in multiples of the features, beyond what the search frees before it."""
 
 _TRACE = 1000
-"""Points that a trace has at most: beyond these, every second one is dropped."""
+"""Most points of a trace: when there are more, every second point is dropped."""
 
 _PAUSE = 0.1
-"""Least time between two calls of the callback within one slice."""
+"""Least seconds between two calls of the callback within one slice."""
 
 
 def solve(
@@ -60,10 +59,10 @@ def solve(
 ) -> Result:
     """Find the least loss on lists or lattices, and prove it if the method does, as far as the limits allow.
 
-    initial_weights [D] of the caller start the search where they lie in the region. started: the `time.perf_counter()`
-    from which the time limit counts. Ctrl-C before there are first weights ends the search with any weights. Raises
-    `MethodError` where the method cannot take the problem, or keeps no checkpoints, `RegionError` for an empty region,
-    `DataError` for a file of checkpoints that does not fit.
+    initial_weights: the caller's weights [D] to start from, if they lie in the region. started: the
+    `time.perf_counter()` from which the time limit counts. Ctrl-C before the first incumbent ends the search with any
+    weights of the region. Raises `MethodError` if the method cannot take the problem or writes no checkpoints,
+    `RegionError` for an empty region, `DataError` for a checkpoint of another search.
     """
     check_fits(method, problem)
     if checkpoint is not None and not method.proves:
@@ -80,12 +79,12 @@ def solve(
         driver = Driver(method, seed, problem, limits, callback, deadline, interrupts, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
-            with driver.trusting_checkpoint():
+            with driver.blaming_checkpoint():
                 search = driver.begin(initial_weights)
             ending = driver.drive(search)
             searched = deadline.seconds
-            with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
-                del search  # its memory is free before the report takes some
+            with deadline.later(REPORT_SECONDS).running(), driver.blaming_checkpoint():
+                del search  # frees its memory before the report needs some
                 problem.canonical.drop_cached()
                 _give_back(problem)
                 result = result_of(problem, ending, initial_weights)
@@ -97,20 +96,20 @@ def solve(
 
 
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
-    """Return when a search ends: by its limits of time and memory, by Ctrl-C, or with the call around it."""
-    memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
+    """Return the deadline of a search: its limits of time and memory, Ctrl-C, and the deadline of its caller."""
+    memory = Allowance(limits.memory_limit, _REPORT_ROOM * problem.canonical.features.nbytes)
     return within(limits.time_limit, started, lambda: interrupts.pressed, memory)
 
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
-    """Raise `MethodError` where the method cannot take lattices, or the problem's metric or region."""
+    """Raise `MethodError` if the method cannot take lattices, or this metric or region."""
     canonical = problem.canonical
     if isinstance(problem, LatticeProblem):
         if not method.takes_lattices:
-            able = [name for name in METHODS.own if METHODS.build(name).takes_lattices]
+            capable = [name for name in METHODS.own if METHODS.build(name).takes_lattices]
             raise MethodError(
                 f"method {quoted(method.name)} needs N-best lists: make them with --n-best or lpmert.n_best; "
-                f"all paths of lattices are searched by {listed(able)}"
+                f"all paths of lattices are searched by {listed(capable)}"
             )
         return
     if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
@@ -127,22 +126,22 @@ def _give_back(problem: AnyProblem) -> None:
         give_back()
 
 
-def _started(method: Method, task: Task) -> Search:
-    """Return the search of a task: the method's, one of fractions by additive ones, or none where nothing is open."""
+def _start_search(method: Method, task: Task) -> Search:
+    """Start the search of a task: the method's, a `FractionSearch` around it, or one that finishes at once."""
     form = task.canonical
     if isinstance(task.problem, LatticeProblem):
         return method.start(task)
     if form.n_features == 0 or form.n_lists == 0:
         return Enumeration(task.incumbent, [None], proves=method.proves)
     if not form.additive and form.totals.fraction and method.takes_fractions:
-        return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
+        return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.for_lists(*inner)))
     return method.start(task)
 
 
 class Driver(Watch):
-    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends.
+    """Advances a search slice by slice and records its trace; `status` is `None` until the search ends.
 
-    most: what the search is told that its first weights cost, if they cost more: then only less is an improvement.
+    cutoff_cost: the search is told that its first incumbent costs at most this, so that only lower costs count.
     """
 
     def __init__(
@@ -155,29 +154,30 @@ class Driver(Watch):
         deadline: Deadline,
         interrupts: Interrupts | None = None,
         checkpoint: Checkpoint | None = None,
-        most: float = inf,
+        cutoff_cost: float = inf,
     ) -> None:
         self.status: Status | None = None
         self.deadline, self.interrupts = deadline, interrupts or Interrupts()
         self._method, self._seed = method, seed
         self._problem, self._limits, self._callback = problem, limits, callback
-        self._checkpoint, self._most, self.first_loss = checkpoint or Checkpoint(), most, inf
+        self._checkpoint, self._cutoff_cost, self.first_loss = checkpoint or Checkpoint(), cutoff_cost, inf
         self._trace: list[tuple[float, float | None, float]] = []
         self._last_call = -inf
         self._last_cost: int | None = None
-        self._of_callback: BaseException | None = None
+        self._callback_error: BaseException | None = None
         self.incumbent_seconds: float | None = None
 
     def begin(self, initial_weights: CallerWeights | None = None) -> Search:
-        """Return the search of the method, which goes on from the checkpoint if there is something to go on from."""
+        """Start the search of the method, and resume it from the checkpoint if that has a state."""
         problem = self._problem
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
-        def first() -> Incumbent:
+        def find_incumbent() -> Incumbent:
             return self._restored_incumbent() or self._first_weights(initial)
 
-        search = _started(self._method, Task(problem, problem.canonical, first, self, self._seed, initial))
+        task = Task(problem, problem.canonical, find_incumbent, self, self._seed, initial)
+        search = _start_search(self._method, task)
         self._restore(search)
         _give_back(problem)
         return search
@@ -185,27 +185,22 @@ class Driver(Watch):
     def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
         problem, began = self._problem, self.deadline.seconds
         try:
-            if isinstance(problem, LatticeProblem):
-                found = first_on_lattices(problem, self._seed, initial)
-            else:
-                found = first_incumbent(problem, self._seed, initial)
+            found = first_incumbent(problem, self._seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
-            if isinstance(problem, LatticeProblem):
-                found = any_on_lattices(problem)
-            else:
-                found = any_incumbent(problem.canonical)
+            form = problem.canonical
+            found = any_on_lattices(problem) if isinstance(problem, LatticeProblem) else any_incumbent(form)
         self.incumbent_seconds = self.deadline.seconds - began
         self.first_loss = problem.canonical.loss_of(found.cost)
-        return replace(found, cost=int(min(found.cost, self._most)))
+        return replace(found, cost=int(min(found.cost, self._cutoff_cost)))
 
     def _restored_incumbent(self) -> Incumbent | None:
-        """Return the best weights of the checkpoint, if there are any."""
+        """Return the incumbent of the checkpoint, `None` without a checkpoint."""
         state = self._checkpoint.state
         if state is None:
             return None
         with self._checkpoint.restoring():
-            found = Incumbent.of(state)
+            found = Incumbent.from_state(state)
             n_features = self._problem.canonical.n_features
             if found.weights.shape != (n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
                 raise ValueError(f"weights {found.weights}")
@@ -225,15 +220,15 @@ class Driver(Watch):
             logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
     def drive(self, search: Search) -> Ending:
-        """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
+        """Run a search until it has finished, a limit is reached, the callback returns true, or Ctrl-C is pressed.
 
-        Every way out leaves a valid incumbent and bound. A slice that is given up in the middle may have improved the
-        incumbent; the bound stays what it was before.
+        Incumbent and bound are valid in every case. A slice that is abandoned in the middle may have improved the
+        incumbent; the bound is then the one before that slice.
         """
-        with self.trusting_checkpoint():
+        with self.blaming_checkpoint():
             bound = search.lower_bound
             try:
-                while (status := self._look(search, bound)) is None:
+                while (status := self._check_limits(search, bound)) is None:
                     with self.deadline.running(), heeding():
                         search.advance()
                     bound = search.lower_bound
@@ -244,52 +239,52 @@ class Driver(Watch):
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
             self._checkpoint.keep(search.saved, now=True)
-            found = search.incumbent
-            bound = None if bound is None else min(bound, found.cost)
+            incumbent = search.incumbent
+            bound = None if bound is None else min(bound, incumbent.cost)
             self.note(search, bound)
             counters, trace = search.counters(), tuple(self._trace)
-        known = self._method, self._seed, status, found.cost, found.weights, bound, trace
-        return Ending(*known, search.strict, counters, search.conclude, search.catalogue)
+        outcome = self._method, self._seed, status, incumbent.cost, incumbent.weights, bound, trace
+        return Ending(*outcome, search.strict, counters, search.conclude, search.catalogue)
 
-    def trusting_checkpoint(self) -> AbstractContextManager[None]:
-        """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
+    def blaming_checkpoint(self) -> AbstractContextManager[None]:
+        """Attribute errors of a resumed search to its checkpoint, whose numbers are not all checked on reading.
 
-        Errors of the callback pass.
+        Errors of the callback are raised unchanged.
         """
-        return self._checkpoint.restoring(lambda error: error is self._of_callback)
+        return self._checkpoint.restoring(lambda error: error is self._callback_error)
 
     def note(self, search: Search, bound: int | None = None) -> None:
-        """Add to the trace what has changed."""
+        """Add a point to the trace if bound or loss have changed."""
         if search.known:
-            point = self._standing(search, bound)
+            point = self._bound_and_loss(search, bound)
             if not self._trace or point != self._trace[-1][1:]:
                 self._trace.append((self.deadline.seconds, *point))
                 if len(self._trace) > _TRACE:
                     del self._trace[1:-1:2]
 
-    def glance(self, search: Search) -> bool:
-        """Tell the callback from time to time, and return whether to stop; for the middle of a slice."""
+    def poll(self, search: Search) -> bool:
+        """Call the callback if it is due, and return whether to stop; for the middle of a slice."""
         if self.status is None:
-            self.status = self._ending(search, None)
+            self.status = self._status_of(search, None)
         if self.status is None and self.deadline.seconds >= self._last_call + _PAUSE:
-            self._tell(search, None)
+            self._report_progress(search, None)
         return self.status is not None
 
-    def _look(self, search: Search, bound: int | None) -> Status | None:
+    def _check_limits(self, search: Search, bound: int | None) -> Status | None:
         self.note(search, bound)
         if self.status is None:
-            self.status = self._ending(search, bound)
-            self._tell(search, bound)
+            self.status = self._status_of(search, bound)
+            self._report_progress(search, bound)
         return self.status
 
-    def _standing(self, search: Search, bound: int | None) -> tuple[float | None, float]:
+    def _bound_and_loss(self, search: Search, bound: int | None) -> tuple[float | None, float]:
         lower = None if bound is None else self._problem.canonical.loss_of(bound)
         return lower, self._problem.canonical.loss_of(search.incumbent.cost)
 
-    def _tell(self, search: Search, bound: int | None) -> None:
+    def _report_progress(self, search: Search, bound: int | None) -> None:
         if self._callback is None or not search.known:
             return
-        lower, loss = self._standing(search, bound)
+        lower, loss = self._bound_and_loss(search, bound)
         incumbent = search.incumbent
         source = incumbent.source if self._last_cost is None or incumbent.cost < self._last_cost else ""
         self._last_call, self._last_cost = self.deadline.seconds, incumbent.cost
@@ -298,14 +293,14 @@ class Driver(Watch):
         point = Progress(self._last_call, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
         try:
             with unheeded():
-                wished = self._callback(point)
+                stop = self._callback(point)
         except BaseException as error:
-            self._of_callback = error
+            self._callback_error = error
             raise
-        if wished and self.status is None:
+        if stop and self.status is None:
             self.status = Status.CALLBACK
 
-    def _ending(self, search: Search, bound: int | None) -> Status | None:
+    def _status_of(self, search: Search, bound: int | None) -> Status | None:
         if self.interrupts.pressed:
             return Status.INTERRUPTED
         if search.finished:
@@ -314,7 +309,7 @@ class Driver(Watch):
             return Status.OPTIMAL if search.settled else Status.OPTIMAL_TO_TOLERANCE
         limits = self._limits
         if search.known:
-            lower, loss = self._standing(search, bound)
+            lower, loss = self._bound_and_loss(search, bound)
             gap = relative_gap(loss, lower)
             if limits.gap is not None and gap is not None and gap <= limits.gap:
                 return Status.GAP
@@ -334,8 +329,8 @@ class Driver(Watch):
 class Below:
     """The outcome of a search below a cut-off.
 
-    result: the best weights below it that were found, or `None`; bound: on the loss of all weights, -inf if none is
-    known; status: how the search ended; least_met: the least loss that it met, be it above.
+    result: the best weights found below the cut-off, or `None`. bound: a lower bound on the loss of all weights, -inf
+    if none is known. status: how the search ended. least_met: the least loss that it met, even if above the cut-off.
     """
 
     result: Result | None
@@ -345,18 +340,18 @@ class Below:
 
 
 def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
-    """Search lists for weights with a loss below a cut-off, `inf` for any.
+    """Search lists for weights with a loss below a cut-off; a cut-off of `inf` accepts any weights.
 
-    Raises as `lpmert.minimize`.
+    Raises the same errors as `lpmert.minimize`.
     """
     check_fits(method, problem)
     limits, interrupts = limits or Limits(), Interrupts()
     deadline = deadline_of(problem, limits, interrupts)
-    most = _cost_of(problem, cutoff)
-    driver = Driver(method, seed, problem, limits, None, deadline, interrupts, most=most)
+    cutoff_cost = _cost_of(problem, cutoff)
+    driver = Driver(method, seed, problem, limits, None, deadline, interrupts, cutoff_cost=cutoff_cost)
     with interrupts, deadline.running():
         ending = driver.drive(driver.begin())
-        if ending.cost >= most:
+        if ending.cost >= cutoff_cost:
             return Below(None, _bound_of(problem, cutoff, ending), ending.status, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
             result = result_of(problem, ending)
@@ -365,7 +360,7 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
 
 
 def _cost_of(problem: Problem, cutoff: float) -> float:
-    """Return the least cost that is not below the cut-off: costs are multiples of the granularity."""
+    """Return the least cost whose loss is not below the cut-off; costs are multiples of the granularity."""
     form = problem.canonical
     if cutoff == inf:
         return inf
@@ -374,7 +369,7 @@ def _cost_of(problem: Problem, cutoff: float) -> float:
 
 
 def _bound_of(problem: Problem, cutoff: float, ending: Ending) -> float:
-    """Return the bound on the loss of all weights, none of which were found to be below the cut-off."""
+    """Return the bound on the loss of all weights after a search that found none below the cut-off."""
     unseen = problem.unseen(cutoff)
     if ending.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
         return cutoff

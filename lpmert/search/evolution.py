@@ -1,8 +1,8 @@
-"""Evolution of weights: draw some, keep the better half, and learn from it where to draw next (CMA-ES).
+"""Evolution of weights (CMA-ES): draw weights from a normal distribution, and adapt it to the better half of them.
 
-Source: N. Hansen, The CMA Evolution Strategy: A Tutorial, 2016, with its default settings. The weights are drawn along
-axes along which the hypotheses of a list do not correlate: features that say nearly the same, such as several counts of
-one kind, would otherwise make nearly all draws alike. This gives no bound.
+Source: N. Hansen, The CMA Evolution Strategy: A Tutorial, 2016, with its default settings. Weights are drawn along axes
+along which the hypotheses of a list are uncorrelated; groups of nearly equal features, such as several counts of one
+kind, would otherwise dominate nearly all draws. Evolution gives no bound.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ _STEP = 0.2
 """Standard deviation of the first draws, for a start of length 1."""
 
 _STEP_BESIDE = 0.1
-"""The same where a run starts beside the best weights so far."""
+"""The same for a run that starts near the best weights so far."""
 
 _BESIDE = 0.3
-"""How far such a start is from them, for weights of length 1."""
+"""Distance of such a start from the best weights, for weights of length 1."""
 
 _PATIENCE = 120
 """Draws in a row without an improvement after which a run ends, times the number of features."""
 
 _SMALLEST = 1e-7
-"""Standard deviation, for weights of length 1, below which the draws are all alike."""
+"""Standard deviation, for weights of length 1, below which all draws are practically equal."""
 
 _RIDGE = 1e-6
 """Share of the widest direction's variance below which a direction is not stretched further."""
 
 _WITHIN = 1.0 - 1e-9
-"""How far draws outside of the region are moved back towards its inside, in units of what would reach its border."""
+"""Where draws outside of the region are moved to, as a share of the way from its interior to its border."""
 
 
 class Evolution:
-    """Runs of CMA-ES: the first from given weights [d], then in turn from beside the best and from anywhere.
+    """Runs of CMA-ES: the first from given weights [d], later ones in turn from near the best and from random weights.
 
-    `best` [d] has the least `loss` so far, as far as decoding in floating point tells.
+    `best` [d] has the least `loss` so far, by decoding in floating point.
     """
 
     def __init__(self, problem: Problem | LatticeProblem, first: FloatArray | None, rng: np.random.Generator) -> None:
-        self._space, self._axes, self._loss = _where(problem)
+        self._space, self._axes, self._loss = _space_of(problem)
         self._rng = rng
         self._inside = problem.canonical.interior
         self.runs = 0
@@ -61,41 +61,41 @@ class Evolution:
         self._least, self._failed = inf, 0
 
     def run(self, clock: Clock) -> None:
-        """Go on with a run until it ends, or the clock says so."""
+        """Continue the current run until it ends or the clock has expired."""
         runs = self.runs
         while self.runs == runs:
             if clock.expired(self.step(clock)):
                 return
 
     def step(self, clock: Clock) -> int:
-        """Draw once, show the clock the best of that, and return how many weights were drawn.
+        """Draw one generation, report its best weights to the clock, and return how many weights were drawn.
 
-        A run ends when the draws are alike, or have not been better for long.
+        A run ends when the draws are practically equal or have not improved for long.
         """
         draws = self._draws = self._draws or Draws(*self._start(), self._rng)
         drawn = draws.draw() @ self._axes.T
         if self._inside is not None:
             drawn = self._moved_inside(drawn, self._inside)
-        losses = np.array([self._loss(one) for one in drawn])
+        losses = np.array([self._loss(row) for row in drawn])
         draws.learn(losses)
-        found = int(losses.argmin())
-        loss = float(losses[found])
+        best = int(losses.argmin())
+        loss = float(losses[best])
         self._failed = 0 if loss < self._least else self._failed + draws.count
         self._least = min(self._least, loss)
-        self.offer(drawn[found], loss)
-        clock.keep(drawn[found], loss)
+        self.offer(drawn[best], loss)
+        clock.keep(drawn[best], loss)
         if self._failed >= _PATIENCE * self._space.dimension or draws.widest <= _SMALLEST:
             self.runs += 1
             self._draws, self._least, self._failed = None, inf, 0
         return draws.count
 
     def offer(self, weights: FloatArray, loss: float) -> None:
-        """Go on from weights [d] of this loss, if they are better."""
+        """Make weights [d] of this loss the best ones if they are better."""
         if loss < self.loss:
             self.best, self.loss = weights, loss
 
     def _start(self) -> tuple[FloatArray, float]:
-        """Return where a run starts, of length 1 along the axes, and the standard deviation of its draws."""
+        """Return the first mean of a run, about 1 long along the axes, and the standard deviation of its draws."""
         if self.runs and self.runs % 2 == 0:
             if self._inside is None:
                 return _unit(self._rng.normal(size=self._space.dimension)), _STEP
@@ -107,24 +107,24 @@ class Evolution:
         return best + _BESIDE * step / sqrt(len(best)), _STEP_BESIDE
 
     def _moved_inside(self, weights: FloatArray, inside: FloatArray) -> FloatArray:
-        """Return weights [n, d], moved towards the inside [d] of the region as far as it takes to lie within."""
+        """Return weights [n, d]; those outside of the region are moved inside, towards its interior point [d]."""
         lengths = np.linalg.norm(weights, axis=1) / np.linalg.norm(inside)
         begin = lengths[:, None] * inside
-        way = weights - begin
+        direction = weights - begin
         form = self._space.form
         ends = np.full(len(weights), inf)
         if len(form.limits):
-            height, slope = begin @ form.limits.T, way @ form.limits.T
+            height, slope = begin @ form.limits.T, direction @ form.limits.T
             with np.errstate(divide="ignore", invalid="ignore"):
                 ends = np.min(-height / slope, axis=1, where=slope < 0.0, initial=inf)
         if form.cap is not None:
-            ends = np.minimum(ends, [self._space.range(*pair)[1] for pair in zip(begin, way, strict=True)])
-        moved = begin + (np.minimum(ends, 1.0) * _WITHIN)[:, None] * way
+            ends = np.minimum(ends, [self._space.range(*pair)[1] for pair in zip(begin, direction, strict=True)])
+        moved = begin + (np.minimum(ends, 1.0) * _WITHIN)[:, None] * direction
         return np.where((ends > 1.0)[:, None], weights, moved)
 
 
 class Draws:
-    """A normal distribution that learns from the ranks of what was drawn from it, in Hansen's notation.
+    """A normal distribution that adapts to the ranks of its draws, with Hansen's update rules.
 
     mean [d], covariance = step^2 (axes * deviations) (axes * deviations)'.
     """
@@ -160,19 +160,19 @@ class Draws:
         return np.asarray(self._mean + self._step * self._drawn)
 
     def learn(self, levels: FloatArray) -> None:
-        """Move to the better of the points last drawn, and take their shape; levels [count]: the lower the better."""
+        """Adapt mean and covariance to the better half of the last draws; levels [count]: the losses of these draws."""
         n = len(self._mean)
         better = self._drawn[np.argsort(levels, kind="stable")[: len(self._shares)]]
-        way = self._shares @ better
-        self._mean = self._mean + self._step * way
+        shift = self._shares @ better
+        self._mean = self._mean + self._step * shift
         self._rounds += 1
         rate = self._step_rate
-        even = self._axes @ ((way @ self._axes) / self._deviations)
+        even = self._axes @ ((shift @ self._axes) / self._deviations)
         self._step_path = (1 - rate) * self._step_path + sqrt(rate * (2 - rate) * self._effective) * even
         length = float(np.linalg.norm(self._step_path))
         moderate = length / sqrt(1 - (1 - rate) ** (2 * self._rounds)) < (1.4 + 2 / (n + 1)) * self._length
         rate = self._path_rate
-        self._path = (1 - rate) * self._path + moderate * sqrt(rate * (2 - rate) * self._effective) * way
+        self._path = (1 - rate) * self._path + moderate * sqrt(rate * (2 - rate) * self._effective) * shift
         missing = 0.0 if moderate else self._rank_one * rate * (2 - rate)
         self._covariance = (
             (1 - self._rank_one - self._rank_many + missing) * self._covariance
@@ -185,10 +185,10 @@ class Draws:
             self._deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))
 
 
-def _where(problem: Problem | LatticeProblem) -> tuple[Space, FloatArray, Callable[[FloatArray], float]]:
-    """Return the space of weights, axes [d, d] as columns along which hypotheses vary alike, and the loss of weights.
+def _space_of(problem: Problem | LatticeProblem) -> tuple[Space, FloatArray, Callable[[FloatArray], float]]:
+    """Return the space of weights, uncorrelated axes [d, d] as columns, and the function from weights to their loss.
 
-    Over lattices the axes are those of the features, brought to the same spread.
+    Over lattices the axes are those of the features, scaled to the same spread.
     """
     if isinstance(problem, LatticeProblem):
         paths = LatticeLineSearch(problem)

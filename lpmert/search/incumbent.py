@@ -1,8 +1,8 @@
-"""Good weights: first ones for a search to begin with, and better ones while it runs.
+"""Primal heuristics: the first incumbent of a search, and better incumbents while it runs.
 
-First weights come from descents on sums of losses, and from line searches or evolution on a ratio or within a cap.
-While a search goes on, evolution takes turns with descents, which begin near the best weights, or, for metrics that do
-not add up and within regions, go by Powell's method from where steps at a temperature lead.
+The first incumbent comes from descents for additive losses, and from line searches or evolution for a ratio or within a
+cap. While a search runs, evolution takes turns with descents. These start near the incumbent; for metrics that are not
+additive and within regions, they are Powell's method, started where annealing steps lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
@@ -24,20 +24,20 @@ from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, pow
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_region
 from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent, Task
-from lpmert.system.deadline import OutOfTime, heeding, out_of_time
+from lpmert.system.deadline import OutOfTime, checkpoint, heeding, out_of_time
 
 _LEAST_SCALED = 1e-100
-"""Weights in a scale with smaller or larger ones than this and its inverse would leave the doubles in sums."""
+"""Weights are not scaled to absolute values below this or above its inverse: sums could overflow or underflow."""
 
 
 def normalised(weights: FloatArray) -> CallerWeights:
-    """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
+    """Return weights [D] scaled so that their absolute values sum to 1; all zeros become equal weights."""
     largest = np.abs(weights).max(initial=0.0)
     if largest == 0.0:
         return CallerWeights(np.full(len(weights), 1.0 / max(1, len(weights))))
@@ -46,13 +46,13 @@ def normalised(weights: FloatArray) -> CallerWeights:
 
 
 def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeights) -> CallerWeights:
-    """Return weights [D] of a region in the scale that it sets: by a fixed weight other than 0, or by a total."""
+    """Return weights [D] in the scale that a region sets by a fixed weight other than 0 or by a total."""
     fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
-    given = next((place for place, value in fixed.items() if value), None)
-    with np.errstate(over="ignore", under="ignore"):  # limits of any size are taken, and cannot all be reached
-        if given is not None and weights[given] * np.sign(fixed[given]) > 0.0:
-            scaled = weights / weights[given] * fixed[given]
-        elif given is None and region is not None and region.total and weights.sum() * np.sign(region.total) > 0.0:
+    reference = next((place for place, value in fixed.items() if value), None)
+    with np.errstate(over="ignore", under="ignore"):  # a region may ask for a scale that doubles cannot hold
+        if reference is not None and weights[reference] * np.sign(fixed[reference]) > 0.0:
+            scaled = weights / weights[reference] * fixed[reference]
+        elif reference is None and region is not None and region.total and weights.sum() * np.sign(region.total) > 0.0:
             scaled = weights / weights.sum() * region.total
         else:
             return weights
@@ -70,32 +70,34 @@ def moved(
 ) -> Iterator[FloatArray]:
     """Yield weights [D] moved by random steps of these sizes, relative to the largest weight.
 
-    draw: returns a step [D]. alike: every step is brought to the same length before.
+    draw: returns a step [D]. alike: every step is first scaled so that its largest entry is 1.
     """
     largest = np.abs(weights).max(initial=0.0) or 1.0
     for size in sizes:
         step = draw()
-        way = largest * size * step
-        yield weights + (way / (np.abs(step).max(initial=0.0) or 1.0) if alike else way)
+        scaled = largest * size * step
+        yield weights + (scaled / (np.abs(step).max(initial=0.0) or 1.0) if alike else scaled)
 
 
 _USUAL_FEATURES = 6
-"""With fewer features the search that follows is shorter, and good weights are fewer."""
+"""With fewer features, searches are shorter and have fewer good weights to find: descents get a smaller budget."""
 
 _CAP_BUDGET, _RATIO_BUDGET = (3_000_000, 20, 400), (30_000_000, 200, 3000)
-"""Hypotheses times line searches on a sum within a cap and on a ratio; fewest and most such line searches."""
+"""Budgets of line searches within a cap and on a ratio: hypotheses times searches, fewest and most searches."""
 
 _EVALUATIONS = 4
-"""Weights that can be decoded in the time of one line search."""
+"""Decodings that take the time of one line search."""
 
 _PERTURBATIONS = 24
 
 
-def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
-    """Return good weights by searches from several starts, or the ones given [d] where these are better.
+def first_incumbent(problem: AnyProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+    """Return the best weights of searches from several starts, or the initial weights [d] if these are better.
 
     Their cost depends on no tie if any weights nearby are free of ties.
     """
+    if isinstance(problem, LatticeProblem):
+        return first_on_lattices(problem, seed, initial)
     canonical = problem.canonical
     n = canonical.n_features
     if canonical.additive and n == 0:
@@ -104,15 +106,15 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
     rng = np.random.default_rng(seed)
     descends = canonical.additive and canonical.cap is None
     weights = _descended(canonical, seed, initial) if descends else _searched(problem, seed, initial)
-    candidates = [one for one in (weights, initial, inside) if one is not None]
+    candidates = [start for start in (weights, initial, inside) if start is not None]
     sizes = [10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS)]
-    beside = [moved(one, sizes, lambda: rng.normal(size=n)) for one in (weights, inside) if one is not None]
+    nearby = [moved(start, sizes, lambda: rng.normal(size=n)) for start in (weights, inside) if start is not None]
     for k in range(_PERTURBATIONS):
         if k:
             if out_of_time():
                 break
-            candidates = [CanonicalWeights(next(steps)) for steps in beside]
-        found = [(cost, one) for one in candidates if (cost := canonical.attained_cost(one)) is not None]
+            candidates = [CanonicalWeights(next(steps)) for steps in nearby]
+        found = [(cost, row) for row in candidates if (cost := canonical.attained_cost(row)) is not None]
         if found:
             cost, best = min(found, key=lambda pair: pair[0])
             return Incumbent(cost, best, "I" if best is initial else "L")
@@ -120,20 +122,20 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
 
 
 _FIRST_CONES = 16
-"""Cones in whose middle first weights on lattices are looked for."""
+"""Cones whose middles are tried as first weights on lattices."""
 
 _MOST_ROUNDS = 30
-"""How often line searches are repeated because other paths win at the weights found."""
+"""Most rounds of line searches: each follows from new winning paths at the weights of the round before."""
 
 _STALLS = 3
-"""Searches from other starts, one after the other, that may find weights where no new path wins before these do."""
+"""Rounds in a row without a new winning path after which the search ends; each round has other starts."""
 
 
 def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
-    """Return good weights of the region whose loss does not hang on ties, or those given [d] where these are better.
+    """Return good weights of the region whose loss depends on no tie, or the initial weights [d] if these are better.
 
-    Line searches on lists of the paths that have won so far, which the winners at the weights found then join, as
-    decoders are tuned; the first ones are those in the middle of cones that cover the region.
+    As in tuning with a decoder, line searches run on lists of the paths that have won so far, and the winners at the
+    weights found join the lists. The first lists hold the winners in the middle of cones that cover the region.
     """
     form = problem.canonical
     rng = np.random.default_rng(seed)
@@ -141,23 +143,23 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
     pool = Catalogue(problem)
     best = any_on_lattices(problem)
 
-    def look(weights: FloatArray, source: str) -> bool:
-        """Take weights [d] if they are better, or others beside them; return whether other paths win at these."""
+    def try_weights(weights: FloatArray, source: str) -> bool:
+        """Improve the incumbent by weights [d], or by weights close by; return whether new paths win there."""
         new = False
         for candidate in moved(weights, sizes, lambda: rng.normal(size=form.n_features)):
-            given = problem.to_caller(CanonicalWeights(candidate))
-            verdict = problem.decode(given)
+            of_caller = problem.to_caller(CanonicalWeights(candidate))
+            verdict = problem.decode(of_caller)
             new = pool.add_winners(verdict) or new
-            if verdict.strict and problem.inside(given, strictly=True):
+            if verdict.strict and problem.inside(of_caller, strictly=True):
                 best.improve(verdict.loss, candidate, source)
                 break
             if out_of_time():
                 break
         return new
 
-    look(start_weights(form, None), "L")
+    try_weights(start_weights(form, None), "L")
     if initial is not None:
-        look(initial, "I")
+        try_weights(initial, "I")
     middles = []
     with heeding(), suppress(OutOfTime):
         for rays in islice(cones_of_region(form.limits, form.cap), _FIRST_CONES):
@@ -165,38 +167,36 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
     for middle in middles:
         if out_of_time():
             return best
-        look(middle, "L")
+        try_weights(middle, "L")
     stalled = 0
     for number in range(_MOST_ROUNDS):
         lists = pool.as_lists()
         if stalled == _STALLS or out_of_time() or not lists.canonical.n_lists:
             break
         found = first_incumbent(lists, seed + number, None)
-        stalled = 0 if look(problem.to_canonical(lists.to_caller(found.weights)), "L") else stalled + 1
+        weights = problem.to_canonical(lists.to_caller(found.weights))
+        stalled = 0 if try_weights(weights, "L") else stalled + 1
     return best
 
 
 def any_on_lattices(problem: LatticeProblem) -> Incumbent:
-    """Return any weights of the region, with a loss that no path of any lattice exceeds."""
+    """Return any weights of the region, with a loss that no choice of paths exceeds."""
     return Incumbent(problem.most_loss, start_weights(problem.canonical, None), "L")
 
 
 def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
-    """Return these weights [d], or any of the region, with a cost that weights beside them attain."""
+    """Return these weights [d], or any of the region, with a cost that they or weights close by attain."""
     weights = start_weights(canonical, weights)
     return Incumbent(canonical.worst_cost(weights), weights, "L")
 
 
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
-    if out_of_time():
-        return CanonicalWeights(np.ones(canonical.n_features))
     share = min(1.0, canonical.n_features / _USUAL_FEATURES)
     budget = max(1, int(DEFAULT_BUDGET * share**3))
-    try:
-        with heeding():  # many features take longer to prepare for line searches than some have time for
-            return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
-    except OutOfTime:
-        return CanonicalWeights(np.ones(canonical.n_features))
+    with heeding(), suppress(OutOfTime):  # preparing line searches for many features can take longer than allowed
+        checkpoint()
+        return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
+    return CanonicalWeights(np.ones(canonical.n_features))
 
 
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
@@ -218,46 +218,46 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
 
 
 _EFFORT = 2_000_000
-"""Work, in hypotheses times line searches, that takes about as long as a unit of effort: 25 milliseconds."""
+"""Hypotheses times line searches that take about as long as a unit of effort, 25 milliseconds."""
 
 _FEWEST_FEATURES = 6
-"""Searches with fewer features meet good weights as soon by themselves."""
+"""With fewer features, a search finds good weights as soon without help."""
 
 _CIRCLES = (4, 16)
-"""Fewest and most steps between two descents, each along a circle."""
+"""Fewest and most annealing steps between two descents; each step is along a circle."""
 
 _WARMTH = (-3.0, -1.5)
-"""Range of the temperature's decimal logarithm, in units of what the first circle costs more on average."""
+"""Range of the decimal logarithm of the temperature, relative to the mean excess cost on the first circle."""
 
 _FRESH = 0.2
-"""Share of descents that begin anywhere."""
+"""Share of descents that start from random weights."""
 
 _ROUNDS = 20
-"""Draws of evolution in a turn."""
+"""Generations of evolution in a turn."""
 
 _DRAW, _DECODED = 500, 60
-"""The work of drawing weights once and learning from them; as many features are decoded in a unit of work."""
+"""Work of a generation besides decoding; feature values that are decoded in a unit of work."""
 
 _EAGER_RUNS, _EAGER = 2, 4.0
-"""So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
+"""Runs of evolution that come first, and the factor on their budget: early runs find most improvements."""
 
 _FIRST_EFFORT = 2.0
-"""A search that ends within so little effort needs no better weights."""
+"""Effort of a search before heuristics start: shorter searches do not need them."""
 
 _LEAST_SHARE = 0.25
-"""The budget grows at the share of the effort so far that had passed at the last improvement, and at least at this."""
+"""Least growth rate of the budget. The rate is the share of the total effort spent before the last improvement."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
-"""How far from weights with ties others are tried that have none."""
+"""Distances from weights with ties at which weights without ties are tried."""
 
 
 class Improver:
-    """Evolution and descents whose work keeps to a share of a search's: its budget grows as the search goes on, and is
-    spent at once; nothing is prepared for them before the search has lasted.
+    """Evolution and descents beside a search, whose work is a given share of the effort of the search.
 
-    What leads to better weights is not charged. Steps at a temperature lead away from the best weights so far, those of
-    the search too, and a descent from there may end in better ones. All that is random comes from the seed, and all
-    work is counted, not timed: the outcome does not depend on the machine.
+    The budget grows with the effort of the search and is spent at once; work that improves the incumbent is free. The
+    heuristics are prepared on first use, so short searches never pay for them. Annealing steps move away from the
+    incumbent, and the descent from there can end in better weights. Random numbers come from the seed, and work is
+    counted rather than timed: the outcome does not depend on the machine.
     """
 
     def __init__(self, task: Task, share: float, *, near: bool = True) -> None:
@@ -271,8 +271,8 @@ class Improver:
         self._turns = 0
         self._evolved = self._descended = 0.0
 
-    def run_beside(self, effort: float) -> None:
-        """Look for better weights as far as so much more effort of the search allows."""
+    def run(self, effort: float) -> None:
+        """Improve the incumbent within the budget that this much more effort of the search adds."""
         if self._form.n_features < _FEWEST_FEATURES:
             return
         self._effort += effort
@@ -290,7 +290,7 @@ class Improver:
 
     @property
     def _nearby(self) -> bool:
-        """Whether descents are those near the best weights; Powell's method finds less than evolution."""
+        """Whether descents start near the incumbent. If not, Powell's method runs, which finds less than evolution."""
         form = self._form
         return self._near and form.additive and form.cap is None and not len(form.limits)
 
@@ -311,7 +311,7 @@ class Improver:
         return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
 
     def _turn(self) -> float:
-        """Give the heuristic that has worked less its turn; return its work."""
+        """Run the heuristic that has worked less so far; return the work of this turn."""
         if (self._eager and not self._nearby) or self._evolved <= self._descended:
             work = self._evolve()
             self._evolved += work
@@ -321,7 +321,7 @@ class Improver:
         return work
 
     def _evolve(self) -> float:
-        """Draw weights; return the work of that."""
+        """Evolve for some generations; return the work."""
         evolution, clock = self._evolution, Clock(self._problem)
         for _ in range(_ROUNDS):
             if clock.expired(evolution.step(clock)):
@@ -343,7 +343,7 @@ class Improver:
         return self._powell()
 
     def _powell(self) -> float:
-        """Descend once by Powell's method; return the work of that."""
+        """Descend once by Powell's method; return the work."""
         clock = Clock(self._problem)
         start = self._start(clock) if self._turns else self._incumbent.weights
         self._turns += 1
@@ -361,7 +361,7 @@ class Improver:
         for _ in range(int(self._rng.integers(*_CIRCLES))):
             if clock.expired(2):
                 break
-            across = self._across(weights)
+            across = self._orthogonal(weights)
             begins, ends, levels = self._search.around(weights, across)
             widths = ends - begins
             above = levels - levels.min(initial=np.inf)
@@ -372,13 +372,13 @@ class Improver:
             if temperature == 0.0:
                 break
             odds = widths * np.exp(-above / temperature)
-            piece = self._rng.choice(len(odds), p=odds / odds.sum())
-            angle = begins[piece] + widths[piece] * self._rng.random()
+            interval = self._rng.choice(len(odds), p=odds / odds.sum())
+            angle = begins[interval] + widths[interval] * self._rng.random()
             weights = np.cos(angle) * weights + np.sin(angle) * across
         return weights
 
-    def _across(self, weights: FloatArray) -> FloatArray:
-        """Return a random direction [d] at right angles to weights [d], and of their length, for features alike."""
+    def _orthogonal(self, weights: FloatArray) -> FloatArray:
+        """Return a random direction [d] orthogonal to weights [d] and as long, in units of the features' spread."""
         spread = self._search.spread
         along = weights * spread
         length = float(np.linalg.norm(along))
@@ -387,10 +387,10 @@ class Improver:
         return np.asarray(direction * (length / float(np.linalg.norm(direction))) / spread)
 
     def _take(self, weights: FloatArray) -> None:
-        """Make weights [d], or some beside them if they are tied, the incumbent if they cost less."""
-        beside = moved(weights, _BESIDE, lambda: self._rng.normal(size=len(weights)))
-        for one in (weights, *beside):
-            cost = self._form.attained_cost(CanonicalWeights(np.asarray(one)))
+        """Make weights [d], or weights close by if there are ties, the incumbent if they cost less."""
+        nearby = moved(weights, _BESIDE, lambda: self._rng.normal(size=len(weights)))
+        for candidate in (weights, *nearby):
+            cost = self._form.attained_cost(CanonicalWeights(np.asarray(candidate)))
             if cost is not None:
-                self._incumbent.improve(cost, one, "L")
+                self._incumbent.improve(cost, candidate, "L")
                 return

@@ -1,8 +1,8 @@
-"""The contract of every method, proving or not: what it takes, and the search that it starts.
+"""The contract of every method, exact or heuristic: a `Method` starts a `Search`, which advances slice by slice.
 
-After `AbstractIterativeSolver` of optimistix: a method starts a search, which does a slice of work at a time and says
-in between how far it has come. Limits, progress, interrupts and the report belong to `lpmert.search.driver`. A
-heuristic can be one function; a search can delegate to others.
+Modelled on `AbstractIterativeSolver` of optimistix. A search reports its incumbent and lower bound after each slice;
+`lpmert.search.driver` handles limits, progress, interrupts and the report. A heuristic can be one function (`Run`); a
+search can delegate to other searches (`Combined`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.system.deadline import out_of_time
 
+logger = logging.getLogger("lpmert")
+
 
 @dataclass
 class Incumbent:
-    """The best weights so far, canonical [d], and their cost; `source` is a letter for what found them."""
+    """The best weights so far, canonical [d], their cost, and the letter of the technique that found them."""
 
     cost: int
     weights: CanonicalWeights
@@ -46,17 +48,18 @@ class Incumbent:
         return True
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Incumbent:
-        """Return the incumbent of a search of which this is what `Search.saved` returned."""
+    def from_state(cls, state: Mapping[str, Any]) -> Incumbent:
+        """Return the incumbent in a state that `Search.saved` returned."""
         return cls(int(state["cost"]), CanonicalWeights(state["weights"]), state["source"])
 
 
 class Search(ABC):
-    """A search that works in slices and can stop after any of them.
+    """A search that works in slices and can stop after any slice.
 
-    strict: the cost of the incumbent depends on no tie. early: the bound rises most at first, which says little about
-    later. checkpointed: attributes that a checkpoint has as they are. catalogue: the paths that may win somewhere, of a
-    search over lattices that knows them. A constant answer can be an attribute of a search: `nodes = 0`.
+    strict: the cost of the incumbent depends on no tie. early: the bound rises fastest at first, so its early pace does
+    not predict its later one. checkpointed: names of attributes that a checkpoint stores unchanged. catalogue: for a
+    search over lattices, the paths that may win somewhere. A subclass can replace a property that never changes by a
+    class attribute: `nodes = 0`.
     """
 
     incumbent: Incumbent
@@ -77,12 +80,12 @@ class Search(ABC):
 
     @property
     def lower_bound(self) -> int | None:
-        """A cost that no attainable selection undercuts, never above the incumbent's; `None`: nothing is proved."""
+        """A dual bound: no attainable selection costs less; at most the incumbent's cost. `None`: nothing is proved."""
         return None
 
     @property
     def unsettled(self) -> int | None:
-        """The least cost of a selection that is attainable exactly but by no double-precision weights, or `None`."""
+        """The least cost of a selection that real weights attain but no double-precision weights do, or `None`."""
         return self._unsettled
 
     def _leave_unsettled(self, cost: int) -> None:
@@ -90,38 +93,38 @@ class Search(ABC):
 
     @property
     def _upper(self) -> int:
-        """The least cost that may be the optimum whatever is still open."""
+        """The least cost found so far, whether double-precision weights attain it or not."""
         unsettled = self.unsettled
         return self.incumbent.cost if unsettled is None else min(unsettled, self.incumbent.cost)
 
     @property
     def settled(self) -> bool:
-        """Whether the incumbent of the finished search is the optimum, and not to tolerance only."""
+        """Whether the incumbent of a finished search is the exact optimum, not only the optimum to tolerance."""
         return self.unsettled is None or self.unsettled >= self.incumbent.cost
 
     @property
     def phase(self) -> str:
-        """What the search works on, in a word or two for people."""
+        """What the search works on, in a word or two for progress reports."""
         return "searching"
 
     @property
     def known(self) -> bool:
-        """Whether the cost of the incumbent is known yet; before, nothing is shown."""
+        """Whether the cost of the incumbent is known yet; until then no progress is shown."""
         return True
 
     @property
     def nodes(self) -> int:
-        """What `node_limit` counts."""
+        """Nodes so far, as `node_limit` counts them."""
         return 0
 
     @property
     def effort(self) -> float:
-        """What has been done so far, counted and not timed, in units of about 25 milliseconds; 0: it is not counted."""
+        """Work so far, counted rather than timed, in units of about 25 milliseconds; 0 if it is not counted."""
         return 0.0
 
     @property
     def held_up(self) -> bool:
-        """Whether the bound waits for one part of the search, which has taken long already."""
+        """Whether a single node that has already taken long keeps the bound from rising."""
         return False
 
     @property
@@ -134,28 +137,28 @@ class Search(ABC):
         return 0
 
     def counters(self) -> Mapping[str, int]:
-        """Return what was counted, by name."""
+        """Return all counts by name."""
         return {"nodes": self.nodes, "lps": self.lps}
 
     def state(self) -> Mapping[str, Any]:
-        """Return what is open, and what was counted, as `lpmert.search.checkpoint` keeps it; nothing else changes.
+        """Return the open nodes and the counts, as `lpmert.search.checkpoint` stores them, and change nothing.
 
-        Empty, if there is nothing worth keeping beside the best weights.
+        The state is empty if nothing but the incumbent is worth storing.
         """
         return {name: copy(getattr(self, name)) for name in self.checkpointed}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
+        """Continue from the state of a search for the same task, before the first slice; the incumbent is set."""
         for name in self.checkpointed:
             setattr(self, name, state[name])
 
     def saved(self) -> Mapping[str, Any]:
-        """Return the incumbent, and the `state` under "search"."""
+        """Return the incumbent by its fields, and the `state` under the key "search"."""
         return {**vars(self.incumbent), "search": self.state()}
 
     @property
     def conclude(self) -> Callable[[Result], Result]:
-        """A function from a result to the caller's, for when the search's memory is free."""
+        """A function that completes the result; called after the search's memory has been freed."""
         return _unchanged
 
 
@@ -164,13 +167,13 @@ def _unchanged(result: Result) -> Result:
 
 
 _STEPS = 50
-"""In a slice."""
+"""Steps in a slice."""
 
 
 class Enumeration(Search):
-    """A search without a bound above 0 before its end.
+    """A search whose lower bound stays 0 until it has finished.
 
-    steps: each improves the incumbent if it can, and yields the cost that it leaves unsettled, or `None`.
+    steps: each step may improve the incumbent, and yields the cost that it leaves unsettled, or `None`.
     """
 
     finished = False
@@ -193,101 +196,101 @@ class Enumeration(Search):
                 if cost is not None:
                     self._leave_unsettled(cost)
         except BaseException:
-            self._steps = repeat(None)  # a generator that has raised is at its end, and this search is not
+            self._steps = repeat(None)  # a generator that raised is exhausted, but this search has not finished
             raise
         self.finished = self.nodes < before + _STEPS
 
 
 class Watch:
-    """Limits and progress within long slices, for searches that prove nothing."""
+    """Checks limits and reports progress within a long slice of a heuristic."""
 
     def note(self, search: Search) -> None:
-        """Add a better incumbent to the trace."""
+        """Record an improved incumbent in the trace."""
 
-    def glance(self, search: Search) -> bool:  # noqa: ARG002
-        """Tell the callback from time to time, and return whether to stop."""
+    def poll(self, search: Search) -> bool:  # noqa: ARG002
+        """Call the progress callback if it is due, and return whether to stop."""
         return out_of_time()
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a method searches: the lists in canonical form, and good weights to begin with.
+    """What a method searches: the lists in canonical form, and a first incumbent.
 
-    problem: what the caller asked, with the metric and the maps between weights of the caller and canonical ones. seed:
-    of all that is random. initial: canonical weights [d] of the caller, not all 0, or `None`. find: returns the first
-    incumbent, which takes a while.
+    problem: the caller's problem, with the metric and the maps between the caller's and canonical weights. seed: seeds
+    all random numbers. initial: the caller's initial weights in canonical form [d], not all 0, or `None`.
+    find_incumbent: computes the first incumbent, which takes a while.
     """
 
     problem: AnyProblem
     canonical: Canonical
-    find: Callable[[], Incumbent]
+    find_incumbent: Callable[[], Incumbent]
     watch: Watch = field(default_factory=Watch)
     seed: int = 0
     initial: CanonicalWeights | None = None
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """Good weights of the region, those of the caller where these are better; found when first asked for."""
-        return self.find()
+        """Good weights of the region, the caller's where they are better; computed on first access."""
+        return self.find_incumbent()
 
-    def about(self, canonical: Canonical, incumbent: Incumbent) -> Task:
-        """Return the task of searching other lists, from weights that are known."""
-        return replace(self, canonical=canonical, find=lambda: incumbent)
+    def for_lists(self, canonical: Canonical, incumbent: Incumbent) -> Task:
+        """Return the task of searching other lists from a given incumbent."""
+        return replace(self, canonical=canonical, find_incumbent=lambda: incumbent)
 
 
 class Method(Configurable, ABC):
     """A frozen dataclass of options that can start a search."""
 
     proves: ClassVar[bool] = True
-    """Whether its searches end with a proof; then they can go on from a checkpoint."""
+    """Whether its searches prove an optimum; such searches can resume from a checkpoint."""
     minimises: ClassVar[bool] = True
-    """Whether its result is the least loss that it met. Then initial weights that cost no more stay as they are;
-    otherwise the result is what the method chooses, whatever it costs on the lists, and a loop decodes with it next."""
+    """Whether the result has the least loss that the method met. If so, initial weights that cost no more are kept.
+    If not, the result is whatever weights the method ends with, and a tuning loop decodes with these next."""
     takes_ratios: ClassVar[bool] = False
-    """Whether the method takes metrics that are not additive, whatever their form."""
+    """Whether the method takes metrics that are not additive, of any form."""
     takes_fractions: ClassVar[bool] = False
-    """Whether it takes fractions of sums, by searches of additive losses."""
+    """Whether it takes fractions of sums, by a sequence of additive searches (`FractionSearch`)."""
     takes_jobs: ClassVar[bool] = False
-    """Whether its searches can go on in units of work."""
+    """Whether its searches can hand units of work to several workers."""
     takes_caps: ClassVar[bool] = False
-    """Whether the method keeps to a cosine around given weights."""
+    """Whether the method can keep to a least cosine with given weights."""
     takes_lattices: ClassVar[bool] = False
     """Whether its `start` takes a task whose problem is a `LatticeProblem`."""
 
     @property
     def random(self) -> bool:
-        """Whether a comparison runs it with several seeds: other seeds find other weights."""
+        """Whether the result depends on the seed; if so, comparisons run the method with several seeds."""
         return not self.proves
 
     @property
     def remembers(self) -> bool:
-        """Whether a search goes on from what earlier ones left behind."""
+        """Whether a search uses what earlier searches stored."""
         return False
 
     @abstractmethod
     def start(self, task: Task) -> Search:
-        """Return a search for this task; raises `MethodError` if the method cannot take it.
+        """Return a search for this task, which has at least one feature and one list.
 
-        There is at least one feature and one list.
+        Raises `MethodError` if the method cannot take the task.
         """
 
 
 class Combined(Search):
-    """A search that delegates to others, several at once or one after the other."""
+    """A search that delegates to other searches, side by side or one after another."""
 
     def __init__(self, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self._counted: Counter[str] = Counter()
-        self._effort_put_away = 0.0
+        self._retired_effort = 0.0
 
     @property
     @abstractmethod
     def _searches(self) -> Sequence[Search]:
-        """The searches at work."""
+        """The searches at work now."""
 
-    def _put_away(self, search: Search) -> None:
-        """Add what a search has counted, which is at work no longer."""
-        self._effort_put_away += search.effort
+    def _retire(self, search: Search) -> None:
+        """Keep the counts and the effort of a search that is no longer at work."""
+        self._retired_effort += search.effort
         self._counted.update(search.counters())
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -300,7 +303,7 @@ class Combined(Search):
 
     @property
     def effort(self) -> float:
-        return self._effort_put_away + sum(search.effort for search in self._searches)
+        return self._retired_effort + sum(search.effort for search in self._searches)
 
     @property
     def open_nodes(self) -> int:
@@ -317,23 +320,20 @@ class Combined(Search):
         return total
 
 
-logger = logging.getLogger("lpmert")
-
-
 @dataclass(frozen=True)
 class Found:
-    """Where a heuristic ended, canonical weights [d], and its counts by name."""
+    """The outcome of a heuristic: canonical weights [d], and its counts by name."""
 
     weights: FloatArray
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
 Function = Callable[[Problem, FloatArray | None, int, Clock], Found]
-"""What `Comparator.run` is."""
+"""A heuristic in one function; see `Comparator.run`."""
 
 
 class Run(Clock, Search):
-    """A search that runs one function in one slice, and is its clock. A step counts as a node."""
+    """A search that runs one function in a single slice, and is the clock of that function. A step counts as a node."""
 
     strict = False
     finished = False
@@ -357,38 +357,40 @@ class Run(Clock, Search):
         return {"steps": self.steps, **self._counted}
 
     def keep(self, weights: FloatArray, loss: float | None = None) -> float:
-        """Remember weights [d] if they are better than those before, and return their loss."""
+        """Keep weights [d] if they are the best so far, and return their loss."""
         before = self.loss
-        known = super().keep(weights, loss)
+        found = super().keep(weights, loss)
         if self.best is not None and self.loss < before:
             self.incumbent = Incumbent(self._problem.canonical.cost_of_loss(self.loss), self.best, "L")
             self._task.watch.note(self)
-        return known
+        return found
 
     def expired(self, steps: int = 1) -> bool:
         self.steps += steps
-        return self._task.watch.glance(self)
+        return self._task.watch.poll(self)
 
     def advance(self) -> None:
         task = self._task
-        lists = cast(Problem, task.problem)  # lattices are for methods that use only what both kinds have
+        lists = cast(Problem, task.problem)  # methods that take lattices use only what both kinds of problems share
         found = self._function(lists, task.initial, task.seed, self)
         self.incumbent = replace(self.incumbent, weights=self._within_region(CanonicalWeights(found.weights)))
         self._counted = found.counters
         self.finished = True
 
     def _within_region(self, weights: CanonicalWeights) -> CanonicalWeights:
-        """Return these weights [d] if they lie in the region, or else the best ones met inside, or any there."""
+        """Return these weights [d] if they lie in the region, else the best weights met inside, else any inside."""
         if self._problem.inside(self._problem.to_caller(weights)):
             return weights
-        logger.warning("the method left the region; the best weights that it met inside, or else any, are returned")
-        if self.best is None or not self.best.any():  # 0 fulfils all limits, and is no weights
+        logger.warning(
+            "the method left the region; the result is the best weights it met inside, or any weights inside"
+        )
+        if self.best is None or not self.best.any():  # the zero vector satisfies all limits, but decodes nothing
             return start_weights(self._task.canonical, None)
         return self.best
 
 
 class Comparator(Method):
-    """A heuristic in one function: a frozen dataclass of options that proves nothing."""
+    """A heuristic in one function: a frozen dataclass of options, without any proof."""
 
     proves = False
     takes_ratios = True
@@ -398,8 +400,8 @@ class Comparator(Method):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights that the method ends with; raises `MethodError` if it cannot take the problem.
 
-        start: canonical weights [d], not all 0, or `None`. All that is random comes from `seed`. The problem has at
-        least one feature and one list.
+        start: canonical weights [d], not all 0, or `None`. seed: seeds all random numbers. The problem has at least one
+        feature and one list.
         """
 
     def start(self, task: Task) -> Search:

@@ -1,8 +1,8 @@
-"""The open nodes of a long search, which goes on in units of work.
+"""The node queue of a long search, whose batches of nodes are units of work for the workers.
 
-A search begins alone and goes on in units of work once it has turned out to be long. The number of batches that are out
-at once does not depend on the number of workers; each begins with the incumbent as it was when the batch went out, and
-answers are taken in that order. So each unit begins alike for any number of workers, and the search takes one course.
+A search begins in the calling process, and hands out units of work once it has turned out to be long. The result does
+not depend on the number of workers: a fixed number of batches is in flight, each starts from the incumbent at the time
+of its submission, and answers are taken in the order of submission.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lpmert.errors import FloatArray
 from lpmert.workers import SERIAL, Pending, Shared, Unit, Workers, current_workers
 
 _GROWTH, _SMALLEST, _LARGEST = 2, 0.5, 8
-"""After so many units a place each one is for more work, in proportion to how many went out, and up to so many times as
-much: long searches need few messages. But it is for no more, save for the smallest, than nodes wait for each place:
-where few do, as at both ends of a search, what it leaves is divided soon.
+"""The work of a unit, in ordinary units. After _GROWTH units per slot it grows in proportion to the units submitted, up
+to _LARGEST, so that long searches need few messages. It never exceeds the number of waiting nodes per slot, but is at
+least _SMALLEST: when few nodes wait, at both ends of a search, short units divide the remaining nodes soon.
 """
 
 
 class OpenNode(NamedTuple):
-    """A part of the search that any process can go on with; nothing in it costs less than `bound`.
+    """An open node that any process can explore; `bound` is its dual bound.
 
-    data: a node of the core as bytes, or what else a search knows it by; it has `nbytes`.
+    data: the node of the core as an array of bytes.
     """
 
     bound: int
@@ -38,8 +38,10 @@ class OpenNode(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a unit has found. nodes: left of its batch; cost, weights [D], source: of the best met; unsettled: as of a
-    search; work: done, as searches count it; hard: whether the last node waits for exact arithmetic.
+    """The outcome of a unit.
+
+    nodes: still open of its batch. cost, weights [D], source: of its incumbent. unsettled: see `Search`. counts: by
+    name. work: done, as the search counts it. hard: whether exact arithmetic must close the last node.
     """
 
     nodes: list[OpenNode]
@@ -53,12 +55,12 @@ class Answer(NamedTuple):
 
 
 Call = tuple[Unit[Answer], tuple[Any, ...]]
-"""A unit and its arguments beside what is shared."""
+"""A unit, and its arguments after the shared value."""
 
 
 @dataclass
-class _Out:
-    """A batch that is out."""
+class _InFlight:
+    """A batch that was submitted and has not been answered."""
 
     nodes: list[OpenNode]
     call: Call
@@ -66,22 +68,22 @@ class _Out:
 
 
 class NodeQueue:
-    """Nodes that wait, the least bound first, and batches of nodes that are out with workers.
+    """Waiting nodes, the least bound first, and the batches of nodes in flight.
 
-    places: batches that are out at once; batch: most nodes of one; unit: work of an ordinary one; local_units: so many
-    are left to the caller where workers take long to start, so that short work is not sent away.
+    slots: batches in flight at once. batch: most nodes in a batch. unit: work of an ordinary unit. local_units: units
+    that the caller runs itself before it uses workers that take long to start, so that short searches need none.
     """
 
-    def __init__(self, places: int, batch: int, unit: int, local_units: int = 0) -> None:
-        self._places, self._batch, self._unit = places, batch, unit
+    def __init__(self, slots: int, batch: int, unit: int, local_units: int = 0) -> None:
+        self._slots, self._batch, self._unit = slots, batch, unit
         workers = current_workers()
         self._local_units = local_units if workers.remote else 0
         self._workers: Workers = SERIAL if self._local_units else workers
         self._shared: Shared | None = None
         self._waiting: list[tuple[int, int, OpenNode]] = []
-        self._out: deque[_Out] = deque()
-        self._staying: deque[list[OpenNode]] = deque()
-        self._pushed = self._sent = 0
+        self._in_flight: deque[_InFlight] = deque()
+        self._kept_batches: deque[list[OpenNode]] = deque()
+        self._pushed = self._submitted = 0
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -89,7 +91,7 @@ class NodeQueue:
 
     @property
     def shared(self) -> bool:
-        """Whether units can go out."""
+        """Whether units can be submitted."""
         return self._shared is not None
 
     @property
@@ -98,7 +100,7 @@ class NodeQueue:
         return min([*bounds, *(bound for bound, _, _ in self._waiting[:1])], default=None)
 
     def share(self, value: object) -> None:
-        """Let units go out that share a value."""
+        """Allow units to be submitted; all of them share this value."""
         self._shared = self._workers.share(value)
 
     def push(self, nodes: Iterable[OpenNode]) -> None:
@@ -113,59 +115,59 @@ class NodeQueue:
         self.nbytes -= node.nbytes
         return node
 
-    def stay(self, nodes: list[OpenNode]) -> None:
-        """Let nodes go out together again before all others."""
+    def push_batch(self, nodes: list[OpenNode]) -> None:
+        """Submit these nodes next, as one batch, before all waiting nodes."""
         if nodes:
-            self._staying.append(nodes)
+            self._kept_batches.append(nodes)
             self.nbytes += sum(node.nbytes for node in nodes)
 
-    def take(self, call: Callable[[list[OpenNode], int], Call]) -> Answer:
-        """Send batches out, wait for the answer to the one that went out first, and take it; raises `OutOfTime`.
+    def next_answer(self, unit_for: Callable[[list[OpenNode], int], Call]) -> Answer:
+        """Fill the slots, and return the answer to the oldest batch in flight; raises `OutOfTime`.
 
-        call: returns the unit for some nodes, and for so much work.
+        unit_for: returns the unit that explores a batch, given the batch and the work of the unit.
         """
-        self.send(call)
-        answer = self._out[0].pending.wait()
-        out = self._out.popleft()
-        self.nbytes -= sum(node.nbytes for node in out.nodes)
+        self.submit_batches(unit_for)
+        answer = self._in_flight[0].pending.wait()
+        answered = self._in_flight.popleft()
+        self.nbytes -= sum(node.nbytes for node in answered.nodes)
         if self._local_units:
             self._local_units -= 1
-            if not self._local_units:  # all others are for the workers, also those that are out and have not begun
+            if not self._local_units:  # the workers do all later units, and those in flight, which have not begun
                 self._workers = current_workers()
                 self.share(self._shared.value if self._shared else None)
-                for out in self._out:
-                    out.pending = self._submitted(out.call)
+                for batch in self._in_flight:
+                    batch.pending = self._submit(batch.call)
         return answer
 
-    def send(self, call: Callable[[list[OpenNode], int], Call]) -> None:
-        """Send batches out until all places are taken; where few nodes wait, places share them."""
-        while (self._waiting or self._staying) and len(self._out) < self._places:
-            if self._staying:
-                nodes = self._staying.popleft()
+    def submit_batches(self, unit_for: Callable[[list[OpenNode], int], Call]) -> None:
+        """Submit batches until all slots are taken; if few nodes wait, divide them among the free slots."""
+        while (self._waiting or self._kept_batches) and len(self._in_flight) < self._slots:
+            if self._kept_batches:
+                nodes = self._kept_batches.popleft()
             else:
-                free = self._places - len(self._out)
+                free = self._slots - len(self._in_flight)
                 count = min(self._batch, -(-len(self._waiting) // free))
                 nodes = [heapq.heappop(self._waiting)[2] for _ in range(count)]
-            grown = max(1, min(_LARGEST, self._sent // (_GROWTH * self._places)))
-            size = max(_SMALLEST, min(grown, len(self._waiting) // self._places))
-            one = call(nodes, max(1, int(size * self._unit)))
-            self._out.append(_Out(nodes, one, self._submitted(one)))
-            self._sent += 1
+            grown = max(1, min(_LARGEST, self._submitted // (_GROWTH * self._slots)))
+            size = max(_SMALLEST, min(grown, len(self._waiting) // self._slots))
+            call = unit_for(nodes, max(1, int(size * self._unit)))
+            self._in_flight.append(_InFlight(nodes, call, self._submit(call)))
+            self._submitted += 1
 
-    def give_up(self) -> None:
-        """Cancel the batches that are out; no more answers are taken."""
-        for out in self._out:
-            out.pending.give_up()
+    def cancel(self) -> None:
+        """Cancel the batches in flight; their answers are not needed."""
+        for batch in self._in_flight:
+            batch.pending.give_up()
 
     def nodes(self) -> list[OpenNode]:
-        """Return all nodes, those that are out as they went out."""
+        """Return all nodes; those in flight are as they were submitted."""
         waiting = [node for _, _, node in sorted(self._waiting, key=lambda item: item[:2])]
         return [node for batch in self._batches() for node in batch] + waiting
 
-    def _submitted(self, call: Call) -> Pending[Answer]:
+    def _submit(self, call: Call) -> Pending[Answer]:
         if self._shared is None:
             raise RuntimeError("nothing is shared yet")
         return self._workers.submit(call[0], self._shared, *call[1])
 
     def _batches(self) -> list[list[OpenNode]]:
-        return [out.nodes for out in self._out] + list(self._staying)
+        return [batch.nodes for batch in self._in_flight] + list(self._kept_batches)

@@ -1,4 +1,4 @@
-"""From the ending of a search to the result, with weights in the middle of the optimal cell, or beside all ties."""
+"""From the ending of a search to its result, with weights in the centre of the optimal cell or moved off all ties."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from lpmert.version import __version__
 _PERTURBATIONS = 24
 
 _THIN = 2.0**-52
-"""Margin below which the middle of a cell is looked for in the scale of the weights too: features that hardly differ,
-scaled to the size of others, leave limits on these no room.
+"""Margin below which the centre of a cell is also computed in the scale of the caller's weights. Features that hardly
+vary are scaled up to the size of the others, and limits on their weights then leave almost no margin.
 """
 
 _TIE_DRAWS = 4
 _TIE_SIZES = tuple(10.0 ** (exponent / 2) for exponent in range(-24, -3))
-"""Weights whose loss depends on a tie are moved by steps of these sizes, relative to the largest weight."""
+"""Sizes of the steps that move weights off a tie, relative to the largest weight."""
 
 
 class Placed(NamedTuple):
-    """Weights [D], the margin of the cell (`None` if unknown), whether they hold, and the limits that cut their cell.
+    """Weights [D], the margin of their cell (`None` if unknown), and the labels of the limits that cut the cell off.
 
-    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie. centre [D]:
-    of the cell, if the weights are not.
+    holds: in exact arithmetic, the weights have the cost that the search claims, and no tie decides it. centre [D]: the
+    centre of the cell if the weights are not its centre.
     """
 
     weights: CallerWeights
@@ -58,11 +58,10 @@ class Placed(NamedTuple):
 def in_the_middle(
     problem: Problem, weights: CanonicalWeights, cost: int, seed: int, initial: CallerWeights | None
 ) -> Placed:
-    """Return weights in the middle of the cell of weights [d] of this cost, as far as it lies in the region.
+    """Return the centre of the cell that contains weights [d] of this cost, within the region.
 
-    Initial weights [D] that are as good stay as they are: repeated searches would drift otherwise.
-    Merged lists that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists
-    unmerged.
+    Initial weights [D] that are as good are kept; repeated searches would drift otherwise. The centre is computed on
+    the unmerged lists: merged lists that cancel each other can be tied at the weights of the search.
     """
     if initial is not None and initial.any() and problem.attains(normalised(initial), cost):
         centre, margin, limiting = _centred(problem, initial)
@@ -77,19 +76,19 @@ def in_the_middle(
         if problem.attains(even, cost):
             if thin and even_margin is not None and even_margin > (margin or 0.0):
                 return Placed(even, even_margin, True, even_limiting)
-            if problem.far_from_rounding(even):  # weights as small as features are large leave sums no digits
+            if problem.far_from_rounding(even):  # tiny weights of huge features leave sums without digits
                 return Placed(even, margin, True, limiting, normalised(centre))
     if holds:
         return Placed(normalised(centre), margin, True, limiting)
-    # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
+    # A cell can be so thin that normalising moves weights out of it; a power of two changes no bit of the weights.
     candidates = [normalised(found), _halved(centre), _halved(found)]
     if problem.region is not None:
-        # Both the cell and the region are convex: on the way from the weights found to the centre lies what is in both.
+        # Cell and region are convex: some point between the weights found and the centre lies in both.
         near, far = normalised(found), normalised(centre)
         candidates = [normalised(near + 2.0**-k * (far - near)) for k in range(1, _PERTURBATIONS)] + candidates
     sizes = [10.0 ** (-k / 2) for k in range(_PERTURBATIONS)]
-    beside = moved(found, sizes, _steps(problem, seed), alike=True)
-    for candidate in chain(candidates, map(normalised, beside)):
+    nearby = moved(found, sizes, _steps(problem, seed), alike=True)
+    for candidate in chain(candidates, map(normalised, nearby)):
         if problem.attains(candidate, cost):
             return Placed(candidate, None, True, limiting)
         if out_of_time():
@@ -101,14 +100,16 @@ def in_the_middle(
 
 
 def beside_ties(problem: Problem, weights: CanonicalWeights, seed: int, initial: CallerWeights | None) -> Placed:
-    """Return weights [d] of the region, moved as little as makes their loss independent of ties; or initial weights
-    [D], if they are as good.
+    """Return weights [d] moved within the region just far enough that no tie decides their loss.
+
+    Initial weights [D] that are as good are returned instead.
     """
     placed = _beside_ties(problem, weights, seed)
-    if initial is None or not initial.any() or not problem.inside(stayed := normalised(initial)):
+    if initial is None or not initial.any() or not problem.inside(kept := normalised(initial)):
         return placed
-    at = problem.evaluate(stayed)
-    return Placed(stayed) if _is_clear(at) and at.loss <= problem.evaluate(placed.weights).loss else placed
+    evaluation = problem.evaluate(kept)
+    as_good = _is_clear(evaluation) and evaluation.loss <= problem.evaluate(placed.weights).loss
+    return Placed(kept) if as_good else placed
 
 
 def _beside_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> Placed:
@@ -116,24 +117,24 @@ def _beside_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> Plac
     inside = problem.canonical.interior
     if inside is not None and not problem.inside(found):
         found = problem.to_caller(inside)
-    given = normalised(found)
-    if (_is_clear(problem.evaluate(given)) and problem.inside(given)) or not len(problem.unmerged.coordinates.columns):
-        return Placed(given)
-    beside = moved(found, np.repeat(_TIE_SIZES, _TIE_DRAWS), _steps(problem, seed), alike=True)
+    start = normalised(found)
+    if (_is_clear(problem.evaluate(start)) and problem.inside(start)) or not len(problem.unmerged.coordinates.columns):
+        return Placed(start)
+    nearby = moved(found, np.repeat(_TIE_SIZES, _TIE_DRAWS), _steps(problem, seed), alike=True)
     for size in _TIE_SIZES:
         if out_of_time() and size > _TIE_SIZES[0]:
             break
-        some = [normalised(next(beside)) for _ in range(_TIE_DRAWS)]
-        clear = [(at.loss, row) for row in some if problem.inside(row) and _is_clear(at := problem.evaluate(row))]
+        draws = [normalised(next(nearby)) for _ in range(_TIE_DRAWS)]
+        clear = [(at.loss, row) for row in draws if problem.inside(row) and _is_clear(at := problem.evaluate(row))]
         if clear:
             return Placed(min(clear, key=lambda pair: pair[0])[1])
-    return Placed(given)
+    return Placed(start)
 
 
 def _steps(problem: Problem, seed: int) -> Callable[[], CallerWeights]:
-    """Return what draws a random step [D] of weights.
+    """Return a function that draws a random step [D] of the weights of all features of the unmerged lists.
 
-    Lists that cancel each other can be tied, and their features are not all in the others: it is one for all lists.
+    Lists that cancel each other when merged can be tied, and the canonical form may lack their features.
     """
     rng = np.random.default_rng(seed)
     coordinates = problem.unmerged.coordinates
@@ -148,10 +149,10 @@ def _is_clear(evaluation: Evaluation) -> bool:
 def _centred(
     problem: Problem, found: CallerWeights, *, even: bool = False
 ) -> tuple[CallerWeights, float | None, tuple[str, ...]]:
-    """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and what limits cut it.
+    """Return the centre [D] of the cell that contains weights [D] on the unmerged lists, its margin, and its limits.
 
-    even: in the units of the caller's weights rather than of features scaled alike. Where there is no time for that,
-    they are the weights themselves, and no margin.
+    even: measure distances in units of the caller's weights rather than of features scaled alike. Without time left,
+    the weights themselves are returned, and the margin is `None`.
     """
     lists = problem.unmerged
     if len(lists.offsets) < 2 or not len(lists.coordinates.columns) or out_of_time():
@@ -170,17 +171,17 @@ def _centred(
 
 
 def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tuple[str, ...]:
-    """Return the limits beyond which the optimal cell goes on: there the same choices are made outside the region."""
+    """Return the labels of the limits that cut the optimal cell off: beyond them, the same choices are made."""
     labels = problem.canonical.labels if problem.canonical.additive else ()
     first = len(rows) - len(labels)
     lists = np.arange(len(rows))
-    found = []
+    limiting = []
     for k, label in enumerate(labels):
         beyond = rows.copy()
         beyond[first + k] = optimizer.offsets[first + k] + 1
         if optimizer.solve((lists, beyond)).attainable:
-            found.append(label)
-    return tuple(found)
+            limiting.append(label)
+    return tuple(limiting)
 
 
 def _halved(weights: FloatArray) -> CallerWeights:
@@ -189,15 +190,15 @@ def _halved(weights: FloatArray) -> CallerWeights:
 
 
 _MOST_ROUNDS = 30
-"""How often weights are placed anew because paths of lattices win there that no cone has shown before."""
+"""Most rounds of placing weights on lattices; a new round follows when unknown paths win at the weights."""
 
 RESOLUTION = 1e-12
-"""Share of the loss by which rounded losses may be off and the optimum still be called proved."""
+"""Largest relative error of rounded losses for which an optimum still counts as proved."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How driving a search ended; cost units are the problem's, and the search's memory is freed before the report.
+    """The outcome of a search, with costs in the problem's units; the search itself is freed before the report.
 
     strict, counters, conclude, catalogue: see `Search`.
     """
@@ -216,9 +217,9 @@ class Ending:
 
 
 def result_of(problem: AnyProblem, ending: Ending, initial: CallerWeights | None = None) -> Result:
-    """Return what decoding with the weights of a search gives, and what it proved.
+    """Return the result of a search: the evaluation of its weights, and what it proved.
 
-    initial [D]: where the search began; on lists they stay unless others are better, if the method minimises.
+    initial [D]: the caller's initial weights. On lists, a method that minimises keeps them unless others are better.
     """
     if isinstance(problem, LatticeProblem):
         result = _on_lattices(problem, ending)
@@ -227,13 +228,13 @@ def result_of(problem: AnyProblem, ending: Ending, initial: CallerWeights | None
     return ending.conclude(replace(result, initial=initial))
 
 
-def _on_lists(problem: Problem, ending: Ending, staying: CallerWeights | None) -> Result:
-    """Return the result on lists; staying [D]: weights that stay unless others are better."""
+def _on_lists(problem: Problem, ending: Ending, initial: CallerWeights | None) -> Result:
+    """Return the result on lists; initial [D]: weights that are kept unless others are better."""
     try:
         if ending.strict:
-            placed = in_the_middle(problem, ending.weights, ending.cost, ending.seed, staying)
+            placed = in_the_middle(problem, ending.weights, ending.cost, ending.seed, initial)
         else:
-            placed = beside_ties(problem, ending.weights, ending.seed, staying)
+            placed = beside_ties(problem, ending.weights, ending.seed, initial)
     except KeyboardInterrupt:
         placed = Placed(normalised(problem.to_caller(ending.weights)))
     if problem.reduced:
@@ -256,22 +257,22 @@ def _on_lists(problem: Problem, ending: Ending, staying: CallerWeights | None) -
 
 
 def _on_lattices(problem: LatticeProblem, ending: Ending) -> Result:
-    """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
+    """Return the result on lists of all paths that may win in some cone, completed by the winners at its weights."""
     pool = ending.catalogue or Catalogue(problem)
     found = problem.to_caller(ending.weights)
-    ahead = [normalised(found), _halved(found)]
-    for weights in ahead:
+    candidates = [normalised(found), _halved(found)]
+    for weights in candidates:
         pool.add_winners(problem.decode(weights))
     for _ in range(_MOST_ROUNDS):
         lists = pool.as_lists()
         shift = lists.canonical.constant
         bound = None if ending.lower_bound is None else ending.lower_bound - shift
-        own = replace(ending, cost=ending.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
-        placed = CallerWeights(_on_lists(lists, own, None).weights)
+        shifted = replace(ending, cost=ending.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
+        placed = CallerWeights(_on_lists(lists, shifted, None).weights)
         if not pool.add_winners(problem.decode(placed)) or out_of_time():
             break
-    holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, ending.cost)]
-    weights, evaluation = scaled_evaluation(problem, holding[0] if holding else ahead[0])
+    holding = [weights for weights in (placed, *candidates) if _holds(problem, weights, ending.cost)]
+    weights, evaluation = scaled_evaluation(problem, holding[0] if holding else candidates[0])
     result = _result(problem, ending, weights, evaluation, doubtful=not holding)
     lattices = problem.lattices
     sizes = {"lists": lattices.n_lists, "links": lattices.n_links, "features": lattices.n_features}
@@ -279,7 +280,7 @@ def _on_lattices(problem: LatticeProblem, ending: Ending) -> Result:
 
 
 def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
-    """Whether weights [D] of the caller lie in the region and lose this much, and no tie that matters decides it."""
+    """Whether the caller's weights [D] lie in the region and have this loss, and no tie decides it."""
     verdict = problem.decode(weights)
     return verdict.strict and verdict.loss == loss and problem.inside(weights, strictly=True)
 
@@ -293,9 +294,9 @@ def _result(
     doubtful: bool,
     unseen: float = 0.0,
 ) -> Result:
-    """Return what results on lists and lattices have in common.
+    """Return the part of a result that lists and lattices have in common.
 
-    doubtful: whether weights [D] may miss what the search claims; unseen: what a selection may cost less than that
+    doubtful: whether weights [D] may not have the loss that the search claims. unseen: by how much losses can differ
     without a difference in fixed point.
     """
     loss, status, lower = evaluation.loss, ending.status, None
@@ -321,9 +322,9 @@ def _result(
 
 
 def scaled_evaluation(problem: AnyProblem, weights: CallerWeights) -> tuple[CallerWeights, Evaluation]:
-    """Return weights [D] in the scale of the region, and what they cost.
+    """Return weights [D] in the scale that the region sets, and their evaluation.
 
-    Where rounding moves them on a limit there, or changes their cost, the weights stay as they are.
+    The weights are not scaled if rounding would move them onto or across a limit, or change their loss.
     """
     exact = problem.evaluate(weights)
     scaled = in_scale_of(problem.region, problem.names, weights)
@@ -336,14 +337,14 @@ def scaled_evaluation(problem: AnyProblem, weights: CallerWeights) -> tuple[Call
 
 
 def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
-    """Return the bound on the loss that a bound on the cost gives, rounded down."""
+    """Return the lower bound on the loss that corresponds to a lower bound on the cost, rounded down."""
     exact = (form.constant + cost) * Fraction(form.unit) - Fraction(unseen)
     nearest = float(exact)
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Diagnostic]:
-    """Yield what is odd about weights [D]: they are too good, or lose their loss in the digits of reports."""
+    """Yield warnings about weights [D]: suspiciously good ones, or ones that the digits of reports would worsen."""
     if problem.losses is not None and not problem.data_warnings:
         doubt = too_good(problem.nbest, problem.losses, evaluation.selection)
         if doubt is not None:

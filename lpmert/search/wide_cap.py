@@ -1,8 +1,8 @@
-"""The least loss within a cosine below 0: all weights but those of a round cone, in convex pieces.
+"""The least loss within a cosine below 0, where the region is everything outside of a round cone, and not convex.
 
-What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched below the best
-known loss; where the best weights of one lie in the round cone, a polyhedral cone around them and inside it is cut out.
-Lemma G8 of `proofs/regions.md`.
+The region is covered by convex pieces, each searched below the incumbent's loss: at first two half-spaces. If the best
+weights of a piece lie in the round cone, a polyhedral cone around them and inside the round cone is cut out of the
+piece, which leaves smaller convex pieces. See lemma G8 of `proofs/regions.md`.
 
 Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from math import inf, sqrt
 
 import numpy as np
@@ -29,7 +30,7 @@ from lpmert.system.deadline import Deadline
 from lpmert.values import weights_array
 
 _INWARD = 0.999
-"""Where the corners of a cone that is cut out lie, as a share of the way from the axis to the rim."""
+"""Where the rays of a cone that is cut out lie, as a share of the way from the axis to the rim."""
 
 
 def solve_beyond(
@@ -37,7 +38,8 @@ def solve_beyond(
 ) -> Result:
     """Return the least loss in a region with a cosine between -1 and 0, and prove it as far as the limits allow.
 
-    whole: the problem without the cosine. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
+    whole: the problem without the cosine. Raises the errors of `lpmert.minimize`, and `LimitError` if the search met no
+    weights of the region.
     """
     centre, cosine = weights_array(region.around, whole.names), float(region.cosine or 0.0)
     if not centre.any():
@@ -45,16 +47,16 @@ def solve_beyond(
     cone = Cap(-centre, -cosine)  # the weights whose cosine is too low are those strictly inside
     _ = whole.canonical.interior  # raises where the other limits contradict each other
     best: Result | None = None
-    closed, counters = inf, {"pieces": 0, "nodes": 0}
-    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [centre]), (-inf, 1, [-centre])]
+    cutoff, closed, counters = inf, inf, {"pieces": 0, "nodes": 0}
+    serial = count()
+    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, next(serial), [row]) for row in (centre, -centre)]
     status = Status.OPTIMAL
-    while pieces and status.finished and pieces[0][0] < (inf if best is None else best.loss):
+    while pieces and status.finished and pieces[0][0] < cutoff:
         bound, _, rows = heapq.heappop(pieces)
         counters["pieces"] += 1
-        least = inf if best is None else best.loss
         try:
             problem = Problem(whole.nbest, whole.metric, ties=whole.ties, region=within(region, rows, whole.names))
-            found = search_below(problem, least, method, limits, seed)
+            found = search_below(problem, cutoff, method, limits, seed)
         except NoInsideError:
             continue
         status, bound = found.status, max(bound, found.bound)
@@ -62,30 +64,30 @@ def solve_beyond(
         if result is not None:
             counters["nodes"] += result.counters.get("nodes", 0)
             if not cone.contains(result.weights, strictly=True):
-                best = result
+                best, cutoff = result, result.loss
             elif status.finished:
                 cut = polyhedral_inside(cone, result.weights)
                 if cut is not None:
-                    for k, more in enumerate(outside(cut)):
-                        heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, [*rows, *more]))
+                    for normals in outside(cut):
+                        heapq.heappush(pieces, (bound, next(serial), [*rows, *normals]))
                     continue
         closed = min(closed, bound)
     if best is None:
-        raise LimitError("no weights within the cosine were met before the search ended; allow more time")
+        raise LimitError("no weights within the cosine were found before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
     if status.finished and lower == -inf:
         status = Status.HEURISTIC
     elif status.finished:
         status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
     excess = cone.cosine - cone.cosine_of(best.weights)
-    told = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
+    distances = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
     return replace(
         best,
         lower_bound=None if lower == -inf else lower,
         status=status,
         signature=f"{whole.metric.signature}|ties:{whole.ties}|{region.signature}",
-        region=told,
-        limiting=tuple(label for label in best.limiting if label in told),
+        region=distances,
+        limiting=tuple(label for label in best.limiting if label in distances),
         cell=None,
         counters=counters,
         trace=(),
@@ -93,26 +95,27 @@ def solve_beyond(
 
 
 def within(region: Region, rows: Sequence[FloatArray], names: Sequence[str]) -> Region:
-    """Return the part of a region, its cosine aside, where no row [D] has a negative product."""
+    """Return a region without its cosine, but with the limits row . w >= 0 for these rows [D]."""
     limits = [Linear(dict(zip(names, row.tolist(), strict=True)), lower=0) for row in rows]
     return replace(region, cosine=None, around=None, linear=[*region.linear, *limits])
 
 
 def outside(normals: FloatArray) -> list[list[FloatArray]]:
-    """Return the normals of convex cones that together are all but the inside of the one with these normals [k, D]."""
+    """Return the normals of convex cones that cover everything but the interior of the cone of normals [k, D]."""
     return [[*normals[:k], -facet] for k, facet in enumerate(normals)]
 
 
 def polyhedral_inside(cone: Cap, weights: FloatArray) -> FloatArray | None:
-    """Return normals [D, D] of a cone strictly inside a round one, with weights [D] inside; `None` if rounding forbids.
+    """Return normals [D, D] of a cone that lies strictly inside a round one and contains weights [D].
 
-    Its rays lead to the corners of a regular simplex around the axis, the first of them beyond the weights.
+    Its rays lead to the corners of a regular simplex around the axis; the first corner lies beyond the weights. `None`:
+    rounding leaves this uncertain.
     """
     n, axis = len(weights), cone.unit
     aside = weights / float(weights @ axis) - axis
     opening = sqrt(1.0 - cone.cosine**2) / cone.cosine
     out = max(_INWARD, (1.0 + float(np.linalg.norm(aside)) / opening) / 2.0)
-    # Of a basis whose first direction is the axis and whose second leads to the weights: what lies across the axis.
+    # An orthonormal basis of the space across the axis, whose first direction leads to the weights.
     basis = np.linalg.qr(np.vstack([axis, aside, np.eye(n)]).T)[0].T[1:]
     basis *= np.where(basis @ aside < 0.0, -1.0, 1.0)[:, None]
     rays = axis + out * opening * regular_simplex(n) @ basis

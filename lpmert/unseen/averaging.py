@@ -1,4 +1,4 @@
-"""The average of weights under a Gibbs distribution, where good weights count more.
+"""The mean of weights under a Gibbs distribution, by Markov chains on the sphere.
 
 Sources: Catoni, PAC-Bayesian Supervised Classification, 2007 (Gibbs posteriors); Zhang, Information-theoretic upper and
 lower bounds for statistical estimation, IEEE Transactions on Information Theory 2006. The temperature was chosen by
@@ -39,40 +39,41 @@ TEMPERATURE = 3.0
 """In units of the mean difference in loss between two hypotheses of a list."""
 
 RIDGE = 0.1
-"""Added to the eigenvalues of the features' correlations before they are made alike."""
+"""Added to the eigenvalues of the features' correlations before whitening."""
 
 CHAINS = 3
-"""Random walks, whose means are averaged: with two that disagree, neither can be trusted."""
+"""Number of Markov chains, whose means are averaged: of two that disagree, neither could be trusted."""
 
 AGREEMENT = 0.95
-"""Least cosine of a chain's mean with the mean of all at which chains end."""
+"""Chains end once the mean of each has at least this cosine with the mean of all."""
 
 MOST_ROUNDS = 16
-"""Chains that disagree are extended by the first number of steps this many times, at most."""
+"""Maximum number of rounds of steps; another round follows while the chains disagree."""
 
 STATES = 40
-"""States of each chain that are kept."""
+"""States that are kept of each chain."""
 
 _PIECE = 1_000_000
 """Hypotheses times steps between two looks at the clock."""
 
 _PIECES = 4
-"""Of a unit of work."""
+"""Such pieces in a unit of work."""
 
 _STEP_SECONDS = 1e-8
-"""What a step takes for each hypothesis, about."""
+"""Approximate time of a step per hypothesis."""
 
 OnSteps = Callable[[int, int], object]
-"""Told how many steps are done, and how many there will be at least; a true answer stops them."""
+"""Called with the number of steps done, and the least number there will be; a true return value stops the chains."""
 
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """Averaged weights [d] in canonical coordinates, and how they came about.
+    """Averaged weights [d] in canonical coordinates, and how they were found.
 
-    unit: mean difference in loss between two hypotheses of a list, S times that of all lists for a metric that is no
-    sum; temperature: in the same units. agreement: least cosine of a chain's mean with the mean of all, `None` for a
-    single chain. complete: whether all steps were taken. states: some weights [d] of the chains.
+    unit: mean difference in loss between two hypotheses of a list; for a metric that is not additive, S times the
+    difference in the loss of all lists. temperature: as a loss of the same kind. agreement: least cosine between the
+    mean of a chain and the mean of all, `None` for a single chain. complete: whether no limit stopped the chains.
+    states: a sample of weights [d] along the chains.
     """
 
     weights: CanonicalWeights
@@ -86,8 +87,8 @@ class Average:
 
 
 class _Chain(NamedTuple):
-    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, how many these are [1], and where
-    it draws from.
+    """The state of a chain: weights [d] of length 1, the sum [d] and number [1] of the means of its circles, and its
+    random generator.
     """
 
     weights: FloatArray
@@ -98,7 +99,7 @@ class _Chain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Sphere:
-    """The sphere on which chains walk. features [m, d] are those of the canonical form in the sphere's coordinates."""
+    """The sphere on which chains walk. features [m, d]: of the canonical form, in whitened coordinates."""
 
     features: FloatArray
     offsets: IntArray
@@ -117,9 +118,9 @@ class _Sphere:
 class _Context(NamedTuple):
     """What all chains share.
 
-    law: temperature and `highest` of a density in proportion to exp(-level / temperature) where the level is at most
-    that, and 0 elsewhere; a circle all of which is higher counts where it is least. piece: steps between two looks at
-    the clock, for which numbers are drawn together.
+    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
+    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
+    looks at the clock, for which random numbers are drawn at once.
     """
 
     sphere: _Sphere
@@ -139,13 +140,13 @@ def average_weights(
     effort: float = 1.0,
     on_steps: OnSteps = lambda *_: None,
 ) -> Average:
-    """Return the mean of the weights under exp(-loss / temperature) on the sphere within the region.
+    """Return the mean of weights with density exp(-loss / temperature) on the sphere, inside the region.
 
-    start: weights [d] of the region, not all 0, from which the chains go. unit: the mean difference in loss between two
-    hypotheses of a list, where it is not that of these lists. temperature: in such units. within: only weights count
-    that cost at most so many units for each dimension of the sphere more than `start`. effort: a factor on all numbers
-    of steps. The chains are walked in units of work, by the workers of the call. Raises `MethodError` for a metric
-    whose formula is not known.
+    start: weights [d] of the region, not all 0, from which the chains start. unit: the mean difference in loss between
+    two hypotheses of a list; by default that of these lists. temperature: in these units. within: weights count only if
+    their loss exceeds that of `start` by at most so many units per dimension of the sphere. effort: a factor on all
+    numbers of steps. The workers of the call run the chains. Raises `MethodError` for a metric whose formula is not
+    known.
     """
     form = problem.canonical
     unit = loss_unit(problem, start) if unit is None else unit
@@ -154,14 +155,14 @@ def average_weights(
         return Average(start, unit, temperature, None, 0, 0, complete=True)
     basis = _whitening(problem)
     sphere = _sphere(problem, basis)
-    # what a level of the core is worth: it has costs in fixed point, or the loss of all lists
-    scale = form.unit if form.additive else float(problem.nbest.n_lists)
+    # the core's levels are costs in fixed point, or the loss of all lists
+    level_unit = form.unit if form.additive else float(problem.nbest.n_lists)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
-    most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / scale
+    most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / level_unit
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    context = _Context(sphere, (temperature / scale, most), max(1, _PIECE // len(form.features)))
+    context = _Context(sphere, (temperature / level_unit, most), max(1, _PIECE // len(form.features)))
     walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
     complete = walks.walk(burn_in + steps, on_steps)
@@ -170,7 +171,7 @@ def average_weights(
         complete = walks.walk(steps, on_steps)
     means = walks.means
     if not means:
-        return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped before anything counted
+        return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped during burn-in
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
     states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
@@ -179,34 +180,36 @@ def average_weights(
 
 
 def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
-    """Return the mean |loss difference| of two hypotheses of a list; weights [d] choose those of the other lists."""
+    """Return the mean |loss difference| of two hypotheses of a list, while all other lists choose by weights [d]."""
     lists = problem.scaled(problem.as_given())
-    own = lists.statistics[core.decode(lists.features, lists.offsets, weights)]
+    chosen = lists.statistics[core.decode(lists.features, lists.offsets, weights)]
     mean, first = 0.0, 0
     for _, offsets, statistics in problem.blocks():
         count = len(offsets) - 1
-        values = switched(problem.metric, statistics, offsets, own, first)
+        values = switched(problem.metric, statistics, offsets, chosen, first)
         first += count
         mean += (mean_difference(values, offsets) - mean) * (count / first)
     return mean
 
 
-def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, own: FloatArray, first: int = 0) -> FloatArray:
-    """Return what each hypothesis [m] costs where its list alone switches to it from what all lists have chosen.
+def switched(
+    metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: FloatArray, first: int = 0
+) -> FloatArray:
+    """Return the loss [m] after switching a single list to each of its hypotheses.
 
-    In units in which all lists together cost a sum: losses of a sum over lists are its own, and of another metric S
-    times the loss of all lists. statistics [m, K], offsets [s + 1]: of some lists; own [S, K]: what all have chosen,
-    these from the list `first` on.
+    For an additive metric these are the losses of the hypotheses, for another one S times the loss of all lists.
+    statistics [m, K], offsets [s + 1]: of a block of lists that begins with the list `first`; chosen [S, K]: the
+    statistics of the current choice of all lists.
     """
     if isinstance(metric, AdditiveMetric):
         return np.asarray(metric.losses(statistics), dtype=np.float64)
     sizes = np.diff(offsets)
-    others = np.repeat(own.sum(axis=0) - own[first : first + len(sizes)], sizes, axis=0)
-    return len(own) * losses_of_totals(metric, others + statistics)
+    others = np.repeat(chosen.sum(axis=0) - chosen[first : first + len(sizes)], sizes, axis=0)
+    return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
 def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
-    """Go so many steps on with a chain, or fewer if the time ends; return where that leads, and the path [n, d]."""
+    """Walk a chain for so many steps, or fewer if time runs out; return its new state and the path [n, d]."""
     sphere, chain = context.sphere, deepcopy(before)
     path = np.empty((steps, len(chain.weights)))
     done = 0
@@ -219,9 +222,9 @@ def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tup
 
 
 class _Walks:
-    """Chains from the same weights [d] of the sphere, one for each of `rngs`, walked side by side in units of work.
+    """Chains with the same start [d] on the sphere, one for each of `rngs`, which workers walk in parallel.
 
-    burn_in: steps of each that do not count.
+    burn_in: steps of each chain that do not count.
     """
 
     def __init__(
@@ -229,8 +232,8 @@ class _Walks:
     ) -> None:
         self._workers, self._shared, self._burn_in = workers, workers.share(context), burn_in
         self._unit = _PIECES * context.piece
-        begin = first / np.linalg.norm(first)
-        self._chains = [_Chain(begin, np.zeros(len(begin)), np.zeros(1), rng) for rng in rngs]
+        start = first / np.linalg.norm(first)
+        self._chains = [_Chain(start, np.zeros(len(start)), np.zeros(1), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
         self._taken = [0 for _ in rngs]
 
@@ -240,46 +243,46 @@ class _Walks:
 
     @property
     def means(self) -> list[FloatArray]:
-        """The directions [d] of the means of those chains that have one."""
+        """The directions [d] of the means of the chains that have one."""
         totals = [(chain.total, float(np.linalg.norm(chain.total))) for chain in self._chains]
         return [total / length for total, length in totals if length > 0.0]
 
     def states(self) -> Iterator[FloatArray]:
-        """Yield `STATES` weights [d] of each chain, evenly along the way."""
+        """Yield up to `STATES` weights [d] of each chain, evenly spaced along its path."""
         for parts in self._paths:
             path = np.concatenate(parts) if parts else np.empty((0, 0))
             for number in np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int)):
                 yield path[number]
 
     def walk(self, count: int, on_steps: OnSteps) -> bool:
-        """Take so many steps in each chain; return false where the time ends or `on_steps` stops them."""
-        aim = [taken + count for taken in self._taken]
-        out = [self._submit(number, end) for number, end in enumerate(aim)]
+        """Take so many steps in each chain; return false if time runs out or `on_steps` stops the chains."""
+        goals = [taken + count for taken in self._taken]
+        units = [self._submit(number, goal) for number, goal in enumerate(goals)]
         stopped = False
-        while self._taken != aim:
-            for number in [number for number, end in enumerate(aim) if self._taken[number] < end]:
-                if stopped or not out[number].in_time():
-                    for pending in out:
+        while self._taken != goals:
+            for number in [number for number, goal in enumerate(goals) if self._taken[number] < goal]:
+                if stopped or not units[number].in_time():
+                    for pending in units:
                         pending.give_up()
                     return False
-                self._chains[number], path = out[number].answer()
+                self._chains[number], path = units[number].answer()
                 if self._taken[number] >= self._burn_in:
                     self._paths[number].append(path)
                 self._taken[number] += len(path)
-                if self._taken[number] < aim[number]:
-                    out[number] = self._submit(number, aim[number])
-                stopped = bool(on_steps(self.steps, sum(aim)))
+                if self._taken[number] < goals[number]:
+                    units[number] = self._submit(number, goals[number])
+                stopped = bool(on_steps(self.steps, sum(goals)))
         return not stopped
 
-    def _submit(self, number: int, aim: int) -> Pending[tuple[_Chain, FloatArray]]:
+    def _submit(self, number: int, goal: int) -> Pending[tuple[_Chain, FloatArray]]:
         taken = self._taken[number]
         counted = taken >= self._burn_in
-        left = (aim if counted else self._burn_in) - taken
+        left = (goal if counted else self._burn_in) - taken
         return self._workers.submit(_walked, self._shared, self._chains[number], min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float:
-    """Return the least cosine of a mean [d] with the mean of all, 1 for a single one."""
+    """Return the least cosine of a mean [d] with the mean of all; 1 for a single one."""
     if len(means) < 2:
         return 1.0
     mean = np.mean(means, axis=0)
@@ -288,9 +291,9 @@ def _agreement(means: list[FloatArray]) -> float:
 
 
 def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
-    """Return the sphere; basis [d, d] leads from its coordinates to those of the canonical form."""
+    """Return the sphere; basis [d, d] maps its coordinates to those of the canonical form."""
     form = problem.canonical
-    # centred first: features that are large and nearly alike lose fewer digits so
+    # centred first, which loses fewer digits if features are large and nearly the same
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
@@ -298,31 +301,31 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
 
 
 def _whitening(problem: Problem) -> FloatArray:
-    """Return [d, d] such that features times it vary alike within lists in all directions, but for `RIDGE`."""
-    alike, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
-    values, vectors = np.linalg.eigh(alike)
+    """Return the matrix [d, d] that whitens the features within lists, up to `RIDGE`."""
+    correlation, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
+    values, vectors = np.linalg.eigh(correlation)
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
 
 
 def _scaled(weights: FloatArray) -> FloatArray:
-    """Return weights [d] with the largest entry about 1."""
+    """Scale weights [d] by a power of two so that the largest entry is about 1."""
     return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1])))
 
 
 DRAWN = 50
-"""Random weights near the start whose winners are in the first lists."""
+"""Random weights near the start whose winning paths are in the first lists."""
 
 NEAR = 0.5
-"""Share of the lattices that choose other paths than at the start, at most, where weights are near it; one may."""
+"""Weights are near the start if at most this share of the lattices, or one of them, chooses another path."""
 
 _HALVINGS = 60
-"""How often a random point is moved half the way to where the average starts, until it is near, and in the region."""
+"""How often the distance of random weights from the start is halved, until they are near it and in the region."""
 
 MOST_CATALOGUES = 10
-"""Averages at most, each on the lists that those before have led to."""
+"""Maximum number of averages, each on lists extended by the one before."""
 
 ENOUGH = 0.1
-"""By how much, in temperatures, lists may be wrong about the loss where a chain went, on average."""
+"""Mean error, in temperatures, of the loss on the lists along the chains up to which the lists are good enough."""
 
 
 def average_over_paths(
@@ -331,10 +334,11 @@ def average_over_paths(
     seed: int,
     average: Callable[[Problem, CanonicalWeights, float], Average],
 ) -> Average:
-    """Return what `average` makes of lists of paths, once these hold what wins where its chains went.
+    """Apply `average` to lists of paths, and extend them by the paths that win along its chains until they suffice.
 
-    The unit of temperature is that of the paths that win near the start: others that win where chains go by mistake
-    would let them go further. It is not complete if lists are still wrong after `MOST_CATALOGUES`.
+    The unit of temperature is that of the paths that win near the start. Paths from regions that chains visit by
+    mistake would raise it, and let chains go even further. The result is not complete if the lists are still wrong
+    after `MOST_CATALOGUES` rounds.
     """
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
     caller = problem.to_caller(start)
@@ -345,9 +349,9 @@ def average_over_paths(
     for _ in range(MOST_CATALOGUES):
         found = average(lists, lists.to_canonical(caller), unit)
         settled = found.steps == 0 or not found.complete
-        wrong = [_wrong(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
-        if len(wrong) == len(found.states) and not settled:
-            settled = bool(np.mean(wrong) <= ENOUGH * found.temperature)
+        errors = [_error(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
+        if len(errors) == len(found.states) and not settled:
+            settled = bool(np.mean(errors) <= ENOUGH * found.temperature)
         if settled or out_of_time():
             break
         lists = pool.as_lists()
@@ -356,9 +360,9 @@ def average_over_paths(
 
 
 def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[Verdict]:
-    """Yield what wins at the start and at random weights [d] near it: far away, other hypotheses win.
+    """Decode at the start and at random weights [d] near it.
 
-    How near depends on the features: every direction begins a little further away than the one before has ended.
+    The right distance depends on the features: every direction begins a little further away than the last one ended.
     """
     size = float(np.linalg.norm(start))
     first = problem.decode(problem.to_caller(start))
@@ -367,23 +371,23 @@ def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Gener
     halvings = 0
     for direction in rng.normal(size=(DRAWN, len(start))):
         far = direction * (size / float(np.linalg.norm(direction)))
-        for halvings in range(max(0, halvings - 1), _HALVINGS):  # noqa: B020 - where the last one ended
+        for halvings in range(max(0, halvings - 1), _HALVINGS):  # noqa: B020 - where the last direction ended
             if out_of_time():
                 return
             weights = problem.to_caller(CanonicalWeights(start + 2.0**-halvings * (far - start)))
-            if problem.inside(weights) and _others(verdict := problem.decode(weights), first) <= most:
+            if problem.inside(weights) and _n_changed(verdict := problem.decode(weights), first) <= most:
                 yield verdict
                 break
 
 
-def _others(verdict: Verdict, first: Verdict) -> int:
+def _n_changed(verdict: Verdict, first: Verdict) -> int:
     """Return how many lattices choose another path than in the first verdict."""
     pairs = zip(verdict.winners, first.winners, strict=True)
     return sum(not np.array_equal(one.ways[0], other.ways[0]) for one, other in pairs)
 
 
-def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:
-    """Return how far lists are from the loss of decoding lattices at weights [d], and let its winners join them."""
+def _error(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:
+    """Return the error of the loss on lists at weights [d] of a chain, and add the paths that win there to the pool."""
     weights = lists.to_caller(state)
     verdict = problem.decode(weights)
     known = lists.evaluate(weights).loss
@@ -394,7 +398,7 @@ def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: Cano
 def found_by_lines(
     problem: AnyProblem, limits: Limits, seed: int, initial_weights: CallerWeights | None = None
 ) -> CallerWeights:
-    """Return the best weights that line searches find, on lattices those on the paths that win."""
+    """Return the best weights that line searches find."""
     if isinstance(problem, LatticeProblem):
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         return problem.to_caller(first_on_lattices(problem, seed, initial).weights)
@@ -403,11 +407,11 @@ def found_by_lines(
 
 @dataclass(frozen=True)
 class Averaging(Comparator):
-    """The mean of weights in proportion to exp(-loss / T), from where line searches end.
+    """The mean of weights with density proportional to exp(-loss / T), by chains that start where line searches end.
 
-    T is `temperature` times u, the mean difference in loss between two hypotheses of a list. With `within`, weights
-    count only if they cost at most within * u * (D - 1) more than the best that line searches find; then the
-    temperature can be infinite, so that all of these count alike. `docs/unseen.md` has the mathematics.
+    T is `temperature` times u, the mean difference in loss between two hypotheses of a list. With `within`, only
+    weights whose loss exceeds that of the line searches by at most within * u * (D - 1) count; then the temperature may
+    be infinite, so that all of them count the same. `docs/unseen.md` has the mathematics.
     """
 
     temperature: float = option(3.0, "in units of u; inf only with within", above=0)
@@ -431,7 +435,7 @@ class Averaging(Comparator):
         chains: int = CHAINS,
         on_steps: OnSteps = lambda *_: None,
     ) -> Average:
-        """Return the average of weights around start [d]; see `average_weights`, `average_over_paths`."""
+        """Return the average of weights around `start` [d]; see `average_weights` and `average_over_paths`."""
         on_lists = partial(
             average_weights,
             temperature=self.temperature,
@@ -445,9 +449,9 @@ class Averaging(Comparator):
         return on_lists(problem, start)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the average; the line searches start from given weights, too."""
-        given = None if start is None else problem.to_caller(CanonicalWeights(start))
-        found = problem.to_canonical(found_by_lines(problem, Limits(time_limit=time_left()), seed, given))
+        """Return the average; start [d]: further weights from which line searches start."""
+        initial = None if start is None else problem.to_caller(CanonicalWeights(start))
+        found = problem.to_canonical(found_by_lines(problem, Limits(time_limit=time_left()), seed, initial))
         clock.keep(found)
         done = 0
 

@@ -1,7 +1,7 @@
-"""What weights will cost on unseen lists from the same source: cross-validation with refits, for lists and lattices.
+"""The expected loss on unseen lists from the same source: cross-validation for lists and lattices.
 
-Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
-weights. The lists held out do not enter.
+Everything is refitted on the training lists of a fold: scale, correlations, temperature, first weights. Held-out lists
+never leak into training.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps, found_b
 from lpmert.workers import current_workers
 
 FEW = 30
-"""Below so many lists, or groups of lists, an estimate is not worth much."""
+"""With fewer lists, or groups of lists, an estimate comes with a note."""
 
 CONFIDENCE = 0.95
 
@@ -44,7 +44,7 @@ AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Keep linear algebra to one thread: with several, rounding depends on their number."""
+    """Limit linear algebra to one thread within the block, because rounding depends on the number of threads."""
     try:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ImportError:
@@ -54,7 +54,7 @@ def one_thread() -> AbstractContextManager[object]:
 
 
 def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evaluation | None = None) -> FloatArray:
-    """Return the statistics [S, K] of the hypotheses that weights [D] choose; known: what these cost."""
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose; known: their evaluation, if available."""
     if isinstance(problem, LatticeProblem):
         winners = problem.decode(weights).winners
         return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
@@ -71,7 +71,7 @@ def data_of(problem: AnyProblem) -> Material:
 
 
 def divisible(data: NBest | WordGraphs) -> Material:
-    """Return lists or lattices as they are; raises `DataError` for hypergraphs and other objects."""
+    """Return data that can be split into folds as they are; raises `DataError` for hypergraphs and other objects."""
     if isinstance(data, Hypergraphs):
         raise DataError(
             "hypergraphs are not divided; make N-best lists of them: lpmert convert --n-best, lpmert.n_best"
@@ -80,7 +80,7 @@ def divisible(data: NBest | WordGraphs) -> Material:
 
 
 def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
-    """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
+    """Return held-out data with their features in the order of `data`; raises `DataError` if the features differ."""
     if isinstance(held_out, NBest) and isinstance(data, NBest):
         return cast(AnyData, aligned_with(held_out, data))
     if type(held_out) is not type(data) or held_out.names != data.names:
@@ -89,10 +89,11 @@ def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
 
 
 def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
-    """Return what each of G groups contributes to the loss of all, from summed statistics [G, K].
+    """Return the contributions of G groups to the total loss, from summed statistics [G, K].
 
-    The variance of the loss is G / (G - 1) times the sum of their squared deviations. A sum over lists adds up; of
-    another metric these are the jackknife's values (Efron and Stein, Annals of Statistics 1981), which add up nearly.
+    The variance of the loss is G / (G - 1) times the sum of their squared deviations. For an additive metric they are
+    the losses of the groups; for another one the pseudo-values of the jackknife (Efron and Stein, Annals of Statistics
+    1981), which nearly add up to the loss.
     """
     if isinstance(metric, AdditiveMetric):
         return np.array([metric.loss(row) for row in statistics])
@@ -103,14 +104,14 @@ def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
 
 
 def like(problem: AnyProblem, data: Material, region: Region | None = None) -> AnyProblem:
-    """Return the problem on other data with the metric and the rule for ties of one, in a region or everywhere."""
-    if isinstance(problem, LatticeProblem):  # whose metric is one on texts
+    """Return a problem on other data with the same metric and rule for ties, in a region or everywhere."""
+    if isinstance(problem, LatticeProblem):  # its own metric is that of counts
         return problem_of(data, problem.given_metric, "first", region)
     return problem_of(data, problem.metric, problem.ties, region)
 
 
 class Setting(NamedTuple):
-    """How weights are found; deadline: of the whole call."""
+    """How weights are fitted; deadline: of the whole call."""
 
     seed: int
     deadline: Deadline
@@ -118,7 +119,7 @@ class Setting(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The best weights that line searches find on some lists, and the averaged ones."""
+    """Weights fitted to lists: the best that line searches find, and averaged ones."""
 
     found: CallerWeights
     averaged: CallerWeights
@@ -127,7 +128,15 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Interval:
-    """A loss or a difference of losses, and the ends of its interval of 95 %; `None` where they are unknown."""
+    """A loss or a difference of losses, with its interval.
+
+    Parameters
+    ----------
+    value : float
+        The loss or difference.
+    low, high : float or None
+        Ends of its 95 % interval; `None` if unknown.
+    """
 
     value: float
     low: float | None
@@ -136,10 +145,20 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What weights cost on lists that they were not fitted to: loss of the optimum's kind, of averages, difference.
+    """The loss on lists that the weights were not fitted to.
 
-    groups: of lists that share a source, or the lists themselves; folds: parts into which they were drawn, 0 where the
-    lists are others than those that the weights come from.
+    Parameters
+    ----------
+    optimum, averaged : Interval
+        The loss of optimised weights, and of averaged weights.
+    difference : Interval
+        The loss of averaged weights minus that of optimised weights.
+    n_lists : int
+        Number of lists.
+    groups : int
+        Number of groups of lists that share a source; without groups, of lists.
+    folds : int
+        Number of folds; 0 if the lists are separate held-out lists.
     """
 
     optimum: Interval
@@ -151,13 +170,13 @@ class Estimate:
 
 
 def doubts(what: str, groups: int, n_lists: int) -> list[str]:
-    """Return that an estimate is worth little, where it is: it rests on few lists, or groups of lists."""
+    """Return a note that an estimate is not worth much, if it rests on few lists or groups of lists."""
     few = "lists" if groups == n_lists else "groups of lists"
     return [f"fewer than {FEW} {few}: {what} is not worth much"] if groups < FEW else []
 
 
 def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:
-    """Find weights on the lists of a problem, and average, from nothing but these lists."""
+    """Fit weights to the lists of a problem, by line searches and by averaging."""
     found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
     average = setting.averaging.average(
         problem, problem.to_canonical(found), seed=setting.seed, chains=chains, on_steps=on_steps
@@ -167,7 +186,7 @@ def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: O
 
 
 def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
-    """Return the number of each list's group [S], counted from 0; raises `DataError` unless there is one a list."""
+    """Return the group of each list [S], numbered from 0; raises `DataError` unless there is an entry for each list."""
     if groups is None:
         return np.arange(n_lists)
     groups = checked_sequence(groups, "groups")
@@ -179,7 +198,7 @@ def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Split:
-    """How lists are drawn into folds, once or several times; group [S]: the number of each list's group."""
+    """Random folds of lists, drawn once or several times; group [S]: the number of each list's group."""
 
     group: IntArray
     folds: int
@@ -188,12 +207,12 @@ class Split:
 
     @classmethod
     def of(cls, groups: Sequence[Hashable] | None, n_lists: int, folds: int, seed: int, repetitions: int = 1) -> Split:
-        """Return how lists are drawn; raises `DataError` where there is nothing to draw."""
+        """Return the folds of lists; raises `DataError` if there are fewer than two groups."""
         group = groups_of(groups, n_lists)
-        there = int(group.max(initial=-1)) + 1
-        if there < 2:
+        n_groups = int(group.max(initial=-1)) + 1
+        if n_groups < 2:
             raise DataError(TOO_FEW)
-        return cls(group, min(folds, there), seed, repetitions)
+        return cls(group, min(folds, n_groups), seed, repetitions)
 
     @property
     def groups(self) -> int:
@@ -209,7 +228,7 @@ class Split:
 
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
-    """Return the fold of each list [S], the same for lists of a group [S]; it depends only on the seed."""
+    """Return the fold of each list [S]; lists of the same group [S] share one. The folds depend only on the seed."""
     order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
     return np.asarray((order % folds)[group])
 
@@ -220,14 +239,14 @@ def cross_validated(
     split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
 ) -> Estimate | None:
-    """Return the expected loss on as many unseen lists, `None` if the time did not suffice.
+    """Estimate the loss on as many unseen lists; `None` if time runs out.
 
-    Line searches stand for the optimum, and one chain averages where there are several without refits. The folds are
-    units of work of the workers of the call.
+    In the fits of the folds, line searches stand in for the search for the optimum, and a single chain for several. The
+    workers of the call fit the folds.
     """
     fold, folds = split.of_lists(), split.folds
     workers, parts = current_workers(), []
-    # a deadline goes to no other process
+    # the deadline cannot be sent to other processes
     shared = workers.share((problem, fold, setting._replace(deadline=Deadline())))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
@@ -243,30 +262,30 @@ def cross_validated(
 
 
 def _fitted_without(shared: tuple[AnyProblem, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
-    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time.
+    """Fit weights to all lists outside a fold; return the statistics [s, K] that both choose on the lists of the fold.
 
-    shared: the problem on all lists, the fold [S] of each, and how weights are found.
+    shared: the problem on all lists, the fold [S] of each list, and how weights are fitted. left: seconds.
     """
     problem, fold, setting = shared
-    data, aside = data_of(problem), fold == number
+    data, held_out = data_of(problem), fold == number
     with one_thread(), within(left).running() as deadline:
-        fitted = like(problem, data.restrict(~aside), problem.region)
-        found = fit(fitted, setting._replace(deadline=deadline), chains=1)
-        judge = like(problem, data.restrict(aside))
+        training = like(problem, data.restrict(~held_out), problem.region)
+        found = fit(training, setting._replace(deadline=deadline), chains=1)
+        judge = like(problem, data.restrict(held_out))
         return [chosen_statistics(judge, one) for one in found[:2]]
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
-    """Return losses, their difference and intervals from statistics [S, K] of the lists decoded with either."""
+    """Return losses, their difference and intervals, from the statistics [S, K] that both weights choose."""
     losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
-    own, other = (shares(metric, summed(statistics, group)) for statistics in (optimum, averaged))
-    count = len(own)
-    # the weights of a fold are fitted to lists that those of others are fitted to as well
+    first, second = (shares(metric, summed(statistics, group)) for statistics in (optimum, averaged))
+    count = len(first)
+    # the training lists of the folds overlap
     ratio = 0.0 if folds < 2 else folds / (folds - 1) / count
     return Estimate(
-        optimum=interval_of(losses[0], count * own, 0.0),
-        averaged=interval_of(losses[1], count * other, 0.0),
-        difference=interval_of(losses[1] - losses[0], count * (other - own), ratio),
+        optimum=interval_of(losses[0], count * first, 0.0),
+        averaged=interval_of(losses[1], count * second, 0.0),
+        difference=interval_of(losses[1] - losses[0], count * (second - first), ratio),
         n_lists=len(optimum),
         groups=count,
         folds=folds,
@@ -281,23 +300,23 @@ def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
 
 
 def corrected_error(values: FloatArray, ratio: float) -> float:
-    """Return the standard error of the mean of values [J], one for each split of the same lists into two parts.
+    """Return the standard error of the mean of values [J] from J splits of the same lists into training and test sets.
 
-    ratio: lists held out over lists fitted to. Splits overlap, so that their values are not independent: the variance
-    is 1 / J + ratio of theirs. Source: Nadeau and Bengio, Inference for the Generalization Error, Machine Learning
-    2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of Significance Tests for
-    Comparing Learning Algorithms, PAKDD 2004.
+    ratio: test lists over training lists. The splits overlap, so their values are not independent: the variance of the
+    mean is (1 / J + ratio) times that of the values. Source: Nadeau and Bengio, Inference for the Generalization Error,
+    Machine Learning 2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of
+    Significance Tests for Comparing Learning Algorithms, PAKDD 2004.
     """
     return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
 
 
 def corrected_reach(values: FloatArray, ratio: float) -> float:
-    """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
+    """Return half the width of the interval, by Student's t, of the mean of values [J] from overlapping splits."""
     return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * corrected_error(values, ratio)
 
 
 def interval_of(value: float, values: FloatArray, ratio: float) -> Interval:
-    """Return the interval of a mean of values [J] of overlapping splits, unknown for a single one."""
+    """Return the interval of a mean of values [J] from overlapping splits; unknown for a single value."""
     if len(values) < 2:
         return Interval(value, None, None)
     reach = corrected_reach(values, ratio)

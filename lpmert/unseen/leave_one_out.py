@@ -1,8 +1,8 @@
-"""Leave-one-out: what each list costs at weights that are the proved optimum of all others.
+"""Exact leave-one-out cross-validation: the loss of each list at weights that are the proved optimum of all others.
 
-Weights that beat the optimum of all lists once a list is left out lose more on that list than the optimum does: where
-they gain on the others, they pay for it there. So the search without a list looks only at weights that choose something
-worse in it, and only for as little on the others as the optimum has; most of these searches end at once.
+Weights that do better than the optimum of all lists once a list is left out must do worse on that list: otherwise they
+would be better on all lists. So the search without a list considers only weights that choose a hypothesis of it that is
+worse than at the optimum, and is cut off at the optimum's loss on the others. Most of these searches end at once.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
 
 _BITS = 55
-"""That the losses of a search may take, so that they are added up without rounding."""
+"""Bits that the losses of a search may take, so that their sums are exact."""
 
 
 @dataclass(frozen=True)
 class LeftOut(Outcome):
-    """What each list costs when it is left out, from `leave_one_out`.
+    """The result of `leave_one_out`: the loss of each list when it is left out.
 
     Parameters
     ----------
     optimum : Result
-        The best weights of all lists.
+        The best weights for all lists.
     list_ids : tuple
-        Of the lists.
+        The ids of the lists.
     fitted : ndarray of shape (n_lists,)
-        What each costs at the optimum.
+        The loss of each list at the optimum.
     least, most : ndarray of shape (n_lists,)
-        Bounds on what each costs at the optimum of all others, equal unless time was short. Among several optima, the
-        one at which it costs most counts.
+        Bounds on the loss of each list at the optimum of all others; equal unless time was short. If there are several
+        optima, the one that is worst for the list counts.
     seconds : float
         Time taken.
     """
 
-    told = ("loss", "complete")
+    json_properties = ("loss", "complete")
 
     optimum: Result
     list_ids: tuple[str, ...]
@@ -63,17 +63,17 @@ class LeftOut(Outcome):
 
     @property
     def loss(self) -> float | None:
-        """What all lists cost when left out, `None` where time was short; an estimate for as many unseen lists."""
+        """The total loss of the lists when left out, an estimate for as many unseen lists; `None` if time was short."""
         return float(self.most.sum()) if self.complete else None
 
     @property
     def complete(self) -> bool:
-        """Whether every list is known."""
+        """Whether the loss of every list is known."""
         return bool((self.least == self.most).all())
 
     @property
     def n_changed(self) -> int:
-        """How many lists surely cost more when left out."""
+        """Number of lists that are proved to cost more when left out."""
         return int((self.least > self.fitted).sum())
 
 
@@ -91,37 +91,37 @@ def leave_one_out(
     seed: int = 0,
     on_stage: OnStage | None = None,
 ) -> LeftOut:
-    """Find what each list costs at the proved optimum of all others: exact leave-one-out cross-validation.
+    """Find the loss of each list at the proved optimum of all others: exact leave-one-out cross-validation.
 
     Parameters
     ----------
     nbest : NBest
-        The lists; losses are multiples of a power of two, such as counts.
+        The lists. Losses must be multiples of a power of two, such as counts.
     metric, method, ties, region
         As for `minimize`.
     time_limit : float, optional
-        Seconds for everything, half of them at most for the optimum; lists that it leaves open are between bounds.
+        Seconds for everything, at most half of them for the optimum; lists that are not finished by then get bounds.
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_stage : callable, optional
-        Called with the name of the stage, how many lists were left out, and how many there are; a true answer stops.
+        Called with the name of the stage, how many lists were left out, and their number; a true return value stops.
 
     Returns
     -------
     LeftOut
-        What each list costs, fitted and left out.
+        The loss of each list, fitted and left out.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices and methods that prove nothing, `MetricError` for metrics that
-        are no sums over lists and for losses that have to be rounded.
+        As by `minimize`; `MethodError` also for lattices and for methods that prove nothing, `MetricError` also for
+        metrics that are not sums over lists and for losses that would be rounded.
     LimitError
-        If the time did not suffice to prove the optimum of all lists.
+        If there was not enough time to prove the optimum of all lists.
 
     Notes
     -----
-    Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, JRSS B 1974.
+    Source: Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, JRSS B 1974.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def leave_one_out(
 
 
 class _Search:
-    """The lists with one hypothesis for those with identical features, what these lose, and what the optimum does."""
+    """Searches for the optimum without one list. Hypotheses with identical features are represented by one."""
 
     def __init__(self, problem: Problem, optimum: Result, method: Method, limits: Limits, seed: int) -> None:
         self._problem, self._method, self._limits, self._seed = problem, method, limits, seed
@@ -165,7 +165,7 @@ class _Search:
         begins, unit = self.lists.offsets[:-1], problem.canonical.unit
         self.losses = np.asarray(metric.losses(self.lists.statistics), dtype=np.float64)
         more = self.losses - np.repeat(np.minimum.reduceat(self.losses, begins), np.diff(self.lists.offsets))
-        # Not the granularity of the canonical form: its lists may be several in one, which only differ together.
+        # the step of the canonical form may be larger, because it merges lists whose losses only change together
         self._step = unit * int(np.gcd.reduce(np.rint(more / unit).astype(np.int64))) or 1.0
         self._beyond = float(np.maximum.reduceat(np.abs(self.losses), begins).sum()) * 2.0 + self._step
         bits = frexp(self._beyond / self._step)[1] + frexp(float(more.max()) / self._step)[1]
@@ -176,17 +176,18 @@ class _Search:
         self._most = float(self.fitted.sum())
 
     def without(self, number: int, seconds: float | None) -> float | None:
-        """Return what a list costs at the best weights without it, `None` if that search does not end.
+        """Return the loss of a list at the optimum of all others; `None` if the search does not end.
 
-        In the search the list tells weights apart that are as good for all others: by less than the least difference
-        of these, the dearer the better.
+        The search breaks ties between weights that are equally good for the others: their losses for this list enter
+        with a factor so small that they count less than the smallest difference for the others, and with a negative
+        sign, so that the worst weights for this list win.
         """
         rows = slice(*self.lists.offsets[number : number + 2].tolist())
         own, fitted = self.losses[rows], float(self.fitted[number])
         spread = float(own.max()) - fitted
-        part = ldexp(1.0, frexp(self._step)[1] - frexp(spread)[1] - 2)
+        factor = ldexp(1.0, frexp(self._step)[1] - frexp(spread)[1] - 2)
         losses = self.losses.copy()
-        losses[rows] = np.where(own > fitted, part * (own.max() - own), self._beyond)
+        losses[rows] = np.where(own > fitted, factor * (own.max() - own), self._beyond)
         cutoff = self._most - fitted + self._step
         nbest = NBest(self.lists.features, self.lists.offsets, losses, names=self._problem.names)
         try:

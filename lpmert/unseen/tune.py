@@ -1,4 +1,4 @@
-"""`tune`: proves or bounds the optimum, averages, and tells what either costs on unseen lists."""
+"""`tune`: find the optimum and an average, cross-validate both, and recommend one for unseen lists."""
 
 from __future__ import annotations
 
@@ -55,11 +55,26 @@ AVERAGED, OPTIMUM = "averaged", "optimum"
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """Averaged weights [D], their loss on the lists fitted to, and how they were found.
+    """Averaged weights.
 
-    unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average, `None` if it
-    is infinite; both are S times as much for a metric that is not additive. agreement: the least cosine of a chain's
-    mean with the mean of all; `None` where nothing was averaged. complete: whether all steps were taken.
+    Parameters
+    ----------
+    weights : array [D]
+        The weights.
+    loss, score : float
+        Their loss and score on the training lists.
+    tied_lists : int
+        Number of training lists that are tied at these weights.
+    unit : float
+        The mean difference in loss between two hypotheses of a list; S times that for a metric that is not additive.
+    temperature : float or None
+        The temperature of the average, as a loss in the same scale; `None` if it is infinite.
+    agreement : float or None
+        The least cosine between the mean of a chain and the mean of all; `None` if nothing was averaged.
+    chains, steps : int
+        Number of chains, and of their steps in total.
+    complete : bool
+        Whether no limit stopped the chains.
     """
 
     weights: FloatArray
@@ -76,16 +91,40 @@ class Averaged:
 
 @dataclass(frozen=True, eq=False)
 class Tuned(Weighted):
-    """Weights for unseen lists, beside the best ones for the lists given.
+    """Weights for unseen lists, beside the best ones for the training lists.
 
-    weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose weights
-    these are. estimate: what to expect on as many unseen lists, `None` where it was not requested or not possible;
-    unestimated: why it was not possible; held_out: the same measured on held-out lists, in held_out_unit. optimum: the
-    result of the search for it.
+    Parameters
+    ----------
+    weights : array [D]
+        The recommended weights, in the scale of a `Result`.
+    names : tuple of str
+        The features, in the order of the weights.
+    recommended : str
+        Which weights these are: "averaged" or "optimum".
+    optimum : Result
+        The result of the search for the optimum.
+    averaged : Averaged
+        The averaged weights.
+    estimate : Estimate or None
+        The expected loss on as many unseen lists; `None` if it was not requested or not possible.
+    held_out : Estimate or None
+        The loss on held-out lists, if there are any.
+    n_lists : int
+        Number of training lists.
+    seed : int
+        The random seed.
+    signature : str
+        Every setting that changes the numbers.
+    seconds : mapping from str to float
+        Seconds by stage.
+    unestimated : str
+        Why there is no estimate although it was requested; otherwise empty.
+    held_out_unit : Unit or None
+        The unit in which losses on held-out lists are shown.
     """
 
-    told = ("optimism", "notes")
-    untold = ("unestimated",)
+    json_properties = ("optimism", "notes")
+    json_omits = ("unestimated",)
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -103,14 +142,14 @@ class Tuned(Weighted):
 
     @property
     def optimism(self) -> float | None:
-        """The share of the optimum's expected loss that its loss on these lists hides."""
+        """By which share the optimum's loss on the training lists is below its expected loss on unseen lists."""
         if self.estimate is None or not self.estimate.optimum.value > 0.0:
             return None
         return 1.0 - self.optimum.loss / self.estimate.optimum.value
 
     @property
     def notes(self) -> list[str]:
-        """What to keep in mind, a sentence each."""
+        """Notes on how far the result can be trusted, a sentence each."""
         found = []
         if not self.averaged.complete:
             found.append("the average is not complete: it was stopped")
@@ -142,7 +181,7 @@ class Tuned(Weighted):
 
 FOLDS = 5
 OPTIMUM_SECONDS = 60.0
-"""How long the optimum is searched for where no limit is given."""
+"""Default time limit of the search for the optimum."""
 
 
 def tune(
@@ -168,18 +207,18 @@ def tune(
     callback: Callback | None = None,
     on_stage: OnStage | None = None,
 ) -> Tuned:
-    """Find weights for unseen lists, and estimate what they will cost there.
+    """Find weights for unseen lists, and estimate their loss there.
 
-    The best weights for these lists also fit their noise. This averages weights as well, in proportion to exp(-loss /
-    T), and compares both by cross-validation with refits.
+    The best weights for the training lists also fit their noise. `tune` finds the mean of weights with density
+    exp(-loss / T) as well, and compares both by cross-validation.
 
     Parameters
     ----------
     nbest : NBest or Lattices
-        The lists; or lattices, where all paths count.
+        The training lists, or lattices, of which every path is a hypothesis.
     metric : str or Metric, optional
-        What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio of a known formula, or
-        for lattices a metric on texts.
+        How summed statistics become a loss, as for `minimize`: a sum over lists, a ratio with a known formula, or for
+        lattices a metric on texts.
     method : str or Method
         How to search for the optimum.
     held_out : NBest or Lattices, optional
@@ -187,32 +226,32 @@ def tune(
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     folds : int
-        Of the cross-validation.
+        Number of folds of the cross-validation.
     quick : bool
-        Leave the cross-validation out.
+        Skip the cross-validation.
     averaging : Averaging, optional
         How to average; `lpmert.methods.Averaging()` by default.
     ties, region
-        As for `minimize`; the average keeps to the region, too.
+        As for `minimize`; the average also keeps to the region.
     time_limit : float, optional
-        Seconds for everything; by default only the search for the optimum ends, after a minute.
+        Seconds for everything; by default only the search for the optimum has a limit, of a minute.
     node_limit, gap, target, memory_limit
-        As for `minimize`, of the search for the optimum.
+        As for `minimize`, for the search for the optimum.
     jobs : int
-        Workers for all parts; their number changes only the time.
+        Number of workers for all stages; it changes only the time.
     backend : str
         The workers, as for `minimize`.
     seed : int
-        Seed for everything random. The average and the estimate depend on nothing else, unless they are stopped.
+        Random seed. The average and the estimate depend on nothing else, unless they are stopped.
     callback : callable, optional
-        Gets the `Progress` of the search for the optimum, and stops it by a true answer.
+        Called with the `Progress` of the search for the optimum; a true return value stops it.
     on_stage : callable, optional
-        Called with the name of a stage and how many of its parts are done, of how many.
+        Called with the name of a stage, how many of its parts are done, and their number.
 
     Returns
     -------
     Tuned
-        The weights recommended, the optimum, the average, and the estimate.
+        The recommended weights, the optimum, the average, and the estimate.
 
     Raises
     ------
@@ -221,10 +260,10 @@ def tune(
 
     Notes
     -----
-    The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of the
-    difference that excludes 0. Without cross-validation, the optimum is recommended where the averaged weights cost so
-    much more that they cannot be an average around it. `docs/unseen.md` has the mathematics, the sources and the
-    measurements.
+    The averaged weights are recommended unless cross-validation shows that the optimum is better, with an interval of
+    the difference that excludes 0. Without cross-validation, the optimum is recommended if the loss of the averaged
+    weights is so much higher that they cannot be an average around it. `docs/unseen.md` has the mathematics, the
+    sources and the measurements.
 
     Examples
     --------
@@ -242,7 +281,7 @@ def tune(
     allowance = Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
 
-    def report(stage: str, done: int, parts: int) -> None:  # whose answer stops nothing
+    def report(stage: str, done: int, parts: int) -> None:  # what `on_stage` returns stops nothing
         told(on_stage, stage, done, parts)
 
     averaging = averaging or Averaging()
@@ -252,7 +291,7 @@ def tune(
         with allowance.enforced_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
-        aside = None if held_out is None else held_out_like(held_out, nbest)
+        test = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(seed, deadline, averaging)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))
@@ -271,15 +310,15 @@ def tune(
         at_most = replace(limits, time_limit=left)
         optimum = warned(solve(solver, problem, at_most, callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
-        apart, unit = None, None
-        if aside is not None:
-            judged = like(problem, aside)
-            unit = judged.unit
-            apart = estimate_of(
+        measured, unit = None, None
+        if test is not None:
+            judge = like(problem, test)
+            unit = judge.unit
+            measured = estimate_of(
                 problem.metric,
-                chosen_statistics(judged, CallerWeights(optimum.weights)),
-                chosen_statistics(judged, fitted.averaged),
-                np.arange(aside.n_lists),
+                chosen_statistics(judge, CallerWeights(optimum.weights)),
+                chosen_statistics(judge, fitted.averaged),
+                np.arange(test.n_lists),
             )
     average = fitted.average
     weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
@@ -287,10 +326,10 @@ def tune(
     own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
     averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
     if estimate is None:
-        better = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
+        worse = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
     else:
-        better = estimate.difference.low is not None and estimate.difference.low > 0.0
-    recommended = AVERAGED if averaged.steps and not better else OPTIMUM
+        worse = estimate.difference.low is not None and estimate.difference.low > 0.0
+    recommended = AVERAGED if averaged.steps and not worse else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
         names=nbest.names,
@@ -298,7 +337,7 @@ def tune(
         optimum=optimum,
         averaged=averaged,
         estimate=estimate,
-        held_out=apart,
+        held_out=measured,
         n_lists=nbest.n_lists,
         seed=seed,
         signature=f"{problem.signature}|{averaging.settings()}",
@@ -309,11 +348,11 @@ def tune(
 
 
 def _is_too_far(averaged: Averaged, optimum: Result, form: Canonical, n_lists: int) -> bool:
-    """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
+    """Whether the loss of averaged weights exceeds the optimum so far that the average cannot lie around it.
 
-    Where the loss grows in proportion to the distance from the optimum, what weights under exp(-loss / T) cost more
-    has a gamma distribution over the d dimensions of the sphere: T d on average, with a standard deviation of
-    T sqrt(d). Far is beyond two of these.
+    If the loss grows in proportion to the distance from the optimum, the excess loss of weights with density
+    exp(-loss / T) on a sphere of d dimensions has a gamma distribution with mean T d and standard deviation T sqrt(d).
+    Too far means more than two standard deviations above the mean.
     """
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)

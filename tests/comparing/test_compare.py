@@ -69,7 +69,7 @@ def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
             assert all(found.excess(run) >= 0 for run in entry.runs), entry.name
 
 
-def test_given_weights_that_win_by_ties_are_said_to():
+def test_weights_that_win_by_ties_are_marked():
     nbest = NBest(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), [0, 2, 4], np.array([0.0, 1.0, 0.0, 1.0]))
     found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
     assert found.optimum.loss == found["och"].best.loss == 1.0
@@ -89,7 +89,7 @@ def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
     assert timeless(found[0].to_dict()) == timeless(found[1].to_dict())
 
 
-def test_methods_that_use_no_chance_run_once():
+def test_deterministic_methods_run_once():
     found = lpmert.compare(random_nbest(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
     assert [len(entry.runs) for entry in found.methods] == [1, 1, 1, 2]
     assert [entry.runs[0].seed for entry in found.methods] == [None, None, None, 0]
@@ -115,7 +115,7 @@ def test_methods_take_part_as_names_or_objects_and_are_named_after_their_setting
         ({"optimum": "best"}, MethodError, "no method 'best'"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(arguments, error, text):
+def test_invalid_arguments_of_a_comparison_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
 
@@ -343,7 +343,7 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
-def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
+def test_names_of_weights_are_escaped_for_terminals(tmp_path: Path, name: str) -> None:
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")
     arguments = ["--methods", "och", "--seeds", "1", "--weights", f"{name}=1,1"]
     outcome = succeeded(tmp_path / "x.npz", *arguments)
@@ -473,7 +473,7 @@ def test_lists_held_out_change_nothing_in_their_fit():
         assert not all(np.array_equal(before[name], after[name]) for name in before)
 
 
-def test_initial_weights_are_no_starts_of_folds():
+def test_fits_of_folds_do_not_start_from_initial_weights():
     nbest = noise(3)
     plain = fold_by_fold(nbest, methods={"och": Och(restarts=0)})
     started = fold_by_fold(nbest, methods={"och": Och(restarts=0)}, initial_weights=[-1.0, 5.0])
@@ -538,7 +538,7 @@ def test_the_optimum_of_a_fold_is_never_worse_than_the_methods_on_the_lists_fitt
     assert found[OPTIMUM].proved == sum(fit.status.proved for fit in found[OPTIMUM].fits)
 
 
-def test_fits_of_folds_are_the_intervals_data():
+def test_intervals_are_computed_from_the_fits_of_folds():
     nbest = random_nbest(5, lists=17)
     found = lpmert.compare(nbest, FITTED, seeds=1, cv=4, repeat=2, optimum=None).cross_validation
     och, grid = ([fit.held_out_loss for fit in found[name].fits] for name in ("och", "grid"))
@@ -575,13 +575,13 @@ def test_lists_of_a_source_are_held_out_together():
             assert np.array_equal(weights, alone)
 
 
-def test_weights_that_are_given_are_left_out_and_it_is_said():
+def test_weights_from_elsewhere_are_left_out_with_a_note():
     found = lpmert.compare(random_nbest(), FITTED, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
     assert [entry.name for entry in found.cross_validation.methods] == list(FITTED)
     assert any(note.startswith("mine: not fitted here") for note in found.cross_validation.notes)
 
 
-def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
+def test_after_a_stop_only_complete_repetitions_count():
     found = lpmert.compare(
         random_nbest(), FITTED, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda _, done, parts: done == 5 < parts
     )
@@ -603,7 +603,7 @@ def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
         (FITTED, {"groups": ["same"] * 12}, "needs two lists, or groups"),
     ],
 )
-def test_what_cannot_be_cross_validated_is_refused(methods, settings, text):
+def test_methods_that_cannot_be_cross_validated_are_refused(methods, settings, text):
     with pytest.raises(lpmert.LpmertError, match=text):
         lpmert.compare(random_nbest(lists=12), methods, **{"cv": 2, **settings})
 

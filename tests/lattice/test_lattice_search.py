@@ -75,10 +75,10 @@ def _begun(region: Region | None = None) -> tuple[LatticeSearch, CanonicalWeight
 
 def test_a_cone_that_cannot_be_split_is_left_unsettled_at_its_bound() -> None:
     search, _ = _begun()
-    search._split(Cone(np.array([[1.0, 0.0], [1.0, 2.0**-60]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
+    search._branch(Cone(np.array([[1.0, 0.0], [1.0, 2.0**-60]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
     assert search.unsettled is None
-    assert len(search._heap) == 2
-    search._split(Cone(np.array([[2.0**60, 0.0], [1.0, 1.0]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
+    assert len(search._queue) == 2
+    search._branch(Cone(np.array([[2.0**60, 0.0], [1.0, 1.0]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
     assert search.unsettled == 7
 
 
@@ -103,9 +103,9 @@ def test_what_the_search_of_a_leaf_leaves_unsettled_stays_so_with_what_settled_l
 def test_weights_beyond_the_region_are_not_taken_whatever_they_lose() -> None:
     search, _ = _begun(Region(nonnegative=True))
     for outside in ([1.0, -0.5], [1.0, 0.0]):  # and on its edge
-        assert search._look_at(CanonicalWeights(np.array(outside))).loss == 0
+        assert search._try_weights(CanonicalWeights(np.array(outside))).loss == 0
         assert search.incumbent.cost == 100
-    search._look_at(CanonicalWeights(np.array([1.0, 0.5])))
+    search._try_weights(CanonicalWeights(np.array([1.0, 0.5])))
     assert search.incumbent.cost == 0
 
 

@@ -140,7 +140,7 @@ def shell(script: str, timeout: float | None = None) -> lpmert.Command:
     return lpmert.Command(["sh", "-c", script, "{weights}"], NAMES, reading=READING, timeout=timeout)
 
 
-def test_what_is_written_without_end_is_cut_off() -> None:
+def test_endless_output_is_cut_off() -> None:
     with line_limit(1 << 16):
         endless = r"wrote a line of more than 65,536 bytes, 'x{80}'\.\.\.; each answer must end with a line feed"
         with worker("endless") as decoder, pytest.raises(lpmert.DecoderError, match=endless):
@@ -213,7 +213,7 @@ def test_the_time_limit_of_the_loop_gives_a_decoding_up(make: Callable[[], lpmer
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_what_a_decoder_holds_counts_against_the_memory_limit_of_the_loop(fresh_memory: int) -> None:
+def test_the_memory_of_a_decoder_counts_against_the_limit_of_the_loop(fresh_memory: int) -> None:
     _, processes = memory.held()
     limit = fresh_memory + (200 << 20)
     with worker("grow") as second:

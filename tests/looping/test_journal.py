@@ -1,4 +1,4 @@
-"""The folder of a loop: what goes on with it must be the same loop, and what was changed in it is refused."""
+"""The folder of a loop: only the same loop may continue, and changed files are refused."""
 
 import json
 import re
@@ -67,7 +67,7 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_loop_with_other_settings_does_not_go_on(tmp_path: Path, name: str) -> None:
-    """The order of weights is that of the features that were kept; of references there are digests, not shown."""
+    """The order of weights is that of the saved features; references are compared by digests, which are not shown."""
     toy = begun(tmp_path)
     change, named = OTHERS[name]
     own = {"decoder": toy, "weights": START, "references": toy.references, "n": 3, "folder": tmp_path}
@@ -121,7 +121,7 @@ OF_A_DECODING = {
         ),
     ],
 )
-def test_what_was_changed_is_refused_by_name(tmp_path: Path, name: str, change: Any) -> None:
+def test_changed_files_are_refused_by_name(tmp_path: Path, name: str, change: Any) -> None:
     begun(tmp_path)
     place = tmp_path / "001" / name
     found = json.loads(place.read_text())
@@ -134,7 +134,7 @@ def test_what_was_changed_is_refused_by_name(tmp_path: Path, name: str, change: 
 
 @pytest.mark.parametrize("name", ["settings.json", "001/step.json", "001/decoded.json"])
 @pytest.mark.parametrize("depth", [100, 978, 996, 100_000])
-def test_what_is_nested_too_deep_is_refused_by_name(tmp_path: Path, name: str, depth: int) -> None:
+def test_files_that_are_nested_too_deep_are_refused_by_name(tmp_path: Path, name: str, depth: int) -> None:
     """Also at depths that can be read, but not compared or shown."""
     begun(tmp_path)
     place = tmp_path / name
@@ -154,8 +154,8 @@ def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:
         goes_on(tmp_path)
 
 
-def test_what_cannot_be_used_is_not_kept(tmp_path: Path) -> None:
-    """A decoder that forgets its words is mended, and the loop continues."""
+def test_unusable_outputs_are_not_saved(tmp_path: Path) -> None:
+    """A decoder that forgets its words is fixed, and the loop continues."""
 
     class Silent(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
@@ -186,13 +186,13 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
         looped(Failing(), folder=tmp_path)
     first, last = str(caught.value).splitlines()
     assert first == "iteration 2: the decoder is out of memory"
-    assert last.startswith(f"what was decoded before is kept in {tmp_path}")
-    assert last.endswith("go on with resume=True (--resume)")
+    assert last.startswith(f"earlier decodings are saved in {tmp_path}")
+    assert last.endswith("continue with resume=True (--resume)")
     assert goes_on(tmp_path) == plain(looped())
 
 
 def test_inputs_that_lose_their_hypotheses_are_named() -> None:
-    """What a decoder shows may have no alternatives, but a file that was cut off between two lists looks the same."""
+    """An output may have no alternatives, but a file that was cut off between two lists looks the same."""
 
     class Cut(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
@@ -201,14 +201,14 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
             return lpmert.Decoded(lists.restrict(slice(0, 10)) if len(self.asked) > 1 else lists, own)
 
     found = looped(Cut(), iterations=2)
-    said = "iteration 2: the decoder gave no hypotheses of 2 of 12 inputs, and some before: u10, u11; see that"
+    said = "iteration 2: the decoder gave no hypotheses for 2 of 12 inputs, which had some before: u10, u11; check that"
     assert [one for one in found.warnings if one.startswith(said)]
     assert not [one for one in found.warnings if one.startswith("iteration 1")]
     assert not [one for one in looped().warnings if "no hypotheses" in one]
 
 
 def test_of_loops_that_begin_at_once_in_a_folder_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others look for settings before the first one has written its own, but must not write over them."""
+    """The others look for settings before the first has written its own, but must not overwrite them."""
     write, begun_now = journal._write, threading.Event()
 
     def slowly(place: Path, content: Any) -> None:

@@ -34,7 +34,7 @@ def nbest_of(some: Hypotheses, references: Mapping[str, str]) -> lpmert.NBest:
 
 
 class Toy:
-    """A decoder that counts how often it is asked."""
+    """A decoder that counts its calls."""
 
     def __init__(self, seed: int = 0) -> None:
         self.all, self.references = universe(seed)
@@ -71,7 +71,7 @@ def test_with_all_hypotheses_in_the_lists_the_loop_ends_at_the_optimum_of_all(se
     assert found.finished
 
 
-def test_that_no_weights_are_better_is_only_said_if_it_is_proved() -> None:
+def test_no_better_weights_are_only_claimed_with_a_proof() -> None:
     first = looped(n=30).by_name
     best = lpmert.minimize(nbest_of(*universe())).loss
     said = {}
@@ -98,7 +98,7 @@ def test_losses_are_those_of_the_decoder_and_the_answer_is_the_best_iteration(se
     assert found.loss < losses[0]
 
 
-def test_a_pool_that_stays_is_that_of_a_decoder_with_which_it_agrees() -> None:
+def test_a_pool_that_no_longer_grows_agrees_with_the_decoder() -> None:
     found = looped(patience=9)
     for one in found.iterations:
         fits = one.consistency
@@ -223,7 +223,7 @@ class Shifting(Toy):
         return lpmert.Decoded(moved)
 
 
-def test_features_that_change_are_noticed_and_said_with_a_remedy() -> None:
+def test_changing_features_cause_a_warning_with_a_remedy() -> None:
     found = looped(Shifting(), n=30, patience=4)
     last = found.iterations[-1].consistency
     assert last.words == last.equal_words == 12 * 30
@@ -260,7 +260,7 @@ def test_held_out_inputs_are_decoded_but_nothing_is_fitted_to_them() -> None:
     assert [one.weights for one in found.iterations][:shared] == [one.weights for one in alone.iterations][:shared]
 
 
-def test_the_loop_ends_once_nothing_is_gained_any_more() -> None:
+def test_the_loop_ends_once_losses_stop_improving() -> None:
     others = Toy(9)
     others.references = dict.fromkeys(others.references, "none of all these words here")
     others.lists = lambda weights, n: Toy.lists(Toy(9), weights, n)
@@ -275,11 +275,11 @@ def plain(found: lpmert.Looped) -> str:
 
 
 class Crash(BaseException):
-    """What kills a loop at a certain write."""
+    """Kills a loop at a certain write."""
 
 
 def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], object]) -> bool:
-    """Begin a loop that is killed at a write, and return whether it came so far."""
+    """Begin a loop that is killed at a write, and return whether it reached that write."""
     write, count = journal._write, [0]
 
     def failing(place: Path, content: Mapping[str, Any]) -> None:
@@ -307,7 +307,7 @@ def test_a_loop_killed_at_any_write_goes_on_to_the_same_end(tmp_path: Path, monk
     assert fatal > 2 * len(toy.asked) - 2
 
 
-def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
+def test_the_time_limit_ends_the_loop_with_its_iterations() -> None:
     class Slow(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
             if self.asked:
@@ -452,7 +452,7 @@ EXPLORING = Stabilised(selection=(10.9, 9.9, 3))  # nearly by distance alone
 def test_what_a_method_selects_is_decoded_next(
     searched: list[np.ndarray], averaged: list[np.ndarray], method: Any
 ) -> None:
-    """Also where it costs more on the pool than the weights before, as from the optimum of all hypotheses on."""
+    """Even if its loss on the pool is higher than before, as after starting from the optimum of all hypotheses."""
     best = lpmert.minimize(nbest_of(*universe()))
     assert best.status is lpmert.Status.OPTIMAL
     searched.clear()

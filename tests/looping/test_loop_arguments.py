@@ -1,4 +1,4 @@
-"""What cannot be meant is refused before anything is decoded, and leaves no folder behind."""
+"""Invalid arguments are refused before anything is decoded, and leave no folder behind."""
 
 import sys
 from pathlib import Path
@@ -41,7 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "named"), REFUSED)
-def test_what_cannot_be_used_is_refused_first_and_leaves_no_folder(
+def test_invalid_arguments_are_refused_first_and_leave_no_folder(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
     toy = Toy()

@@ -65,7 +65,7 @@ def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
     assert f"WER  {rows[0][2]} ({rows[0][1]} errors)" in outcome.stdout
 
 
-def test_what_is_kept_can_be_read_and_used(tmp_path: Path) -> None:
+def test_saved_files_can_be_read_and_used(tmp_path: Path) -> None:
     config = written(tmp_path)
     first = run("loop", config, "--json", "-q")
     assert first.exit_code in (0, 3), first.output
@@ -84,7 +84,7 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
     assert "toy.py" not in failed.stdout
     assert "ended with exit code 7 before it had answered" in failed.stderr
     assert "cannot find model x" in failed.stderr
-    assert "once the decoder is mended, go on with" in failed.stderr
+    assert "once the decoder is fixed, continue with" in failed.stderr
     written(tmp_path)
     assert run("loop", config, "--resume").exit_code in (0, 3)
 

@@ -241,7 +241,7 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
             assert least >= 0 or not drops
             said += drops
             denied += not drops and beats(columns, k + 1, k, centre, radius, sums_exact=False)
-        pays = one_pays(*gains, (centre, radius), 1.0, precision.off)
+        pays = one_pays(*gains, (centre, radius), 1.0, precision.error)
         assert least_of_best_mixture(*gains, centre, radius) >= worst or not pays
         said += pays
     assert said > 50
@@ -398,7 +398,7 @@ def open_boxes(problem: Problem, budget: int) -> list[Fields]:
     found: list[Fields] = []
     for face in faces(form.n_features):
         nodes.load_root(face)
-        nodes.prune_root(start.cost)
+        nodes.propagate_root(start.cost)
         if nodes.n_nodes:
             nodes.explore(start.cost, budget)
         while nodes.n_nodes:

@@ -289,8 +289,8 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
 def test_nothing_is_lost_on_the_way_from_boxes_to_simplices(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
     left = []
-    begin_again = CellsSearch._begin_again
-    monkeypatch.setattr(CellsSearch, "_begin_again", lambda search: (left.append(search), begin_again(search)))
+    restart = CellsSearch._restart_with_simplices
+    monkeypatch.setattr(CellsSearch, "_restart_with_simplices", lambda search: (left.append(search), restart(search)))
     for kind in KINDS:
         for seed in range(910, 918):
             lists = random_lists(kind, seed, most_features=5, most_lists=8)

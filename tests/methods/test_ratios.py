@@ -22,7 +22,7 @@ from lpmert import Limits, MethodError, MetricError, NBest, Problem, Result, Sta
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods import Choices, Incumbent
-from lpmert.methods.choices.ratio import UNIT, _Pieces, close_oracle_height, cost_of_height, oracle_height, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, _Pieces, cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.metrics import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
 from lpmert.metrics.text import BleuTexts
@@ -114,7 +114,7 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         lists, ratio = ratio_lists(form)
         weights = CanonicalWeights(rng.normal(size=form.n_features))
         plain, bound = oracle_height(lists, ratio, weights)
-        height = close_oracle_height(lists, ratio, plain, bound)
+        height = tight_oracle_height(lists, ratio, plain, bound)
         totals = form.totals
         own = [range(begin, end) for begin, end in pairwise(form.offsets.tolist())]
         losses = [metric.loss(totals.constant + totals.statistics[list(rows)].sum(axis=0)) for rows in product(*own)]
@@ -122,7 +122,7 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         assert form.loss_of(cost_of_height(form, ratio.kind, height)) <= min(losses) + 1e-12
         closer += plain < height
         quarters = ratio._replace(constant=ratio.constant + 0.25)  # sums of them could be rounded out of a piece
-        assert close_oracle_height(lists, quarters, plain, bound) == plain
+        assert tight_oracle_height(lists, quarters, plain, bound) == plain
     assert closer > 20
 
 
@@ -513,7 +513,7 @@ def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypat
 
 
 def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FractionSearch, "_look_at", lambda *_: None)
+    monkeypatch.setattr(FractionSearch, "_try_weights", lambda *_: None)
     open_ends = 0
     for seed in range(60):
         nbest, totals = zeros(seed)

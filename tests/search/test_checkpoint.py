@@ -110,7 +110,7 @@ def test_damaged_files_are_refused(data: st.DataObject, kept: Path, tmp_path: Pa
 
 def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
     path = tmp_path / "other"
-    for content in (b"", b"{}", b"PK" + bytes(100), kept.read_bytes().replace(b"checkpoint 2", b"checkpoint 1", 1)):
+    for content in (b"", b"{}", b"PK" + bytes(100), kept.read_bytes().replace(b"checkpoint 3", b"checkpoint 2", 1)):
         path.write_bytes(content)
         with pytest.raises(DataError, match=rf"^{path}: is no checkpoint of this version; remove it, or name another$"):
             cut_off("cells", path, resume=True)
@@ -150,8 +150,8 @@ def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callbac
     path = tmp_path / "edited"
 
     def cut_short(state: dict[str, Any]) -> None:
-        for part in state["search"]["parts"]:
-            part["data"] = part["data"][:-1]
+        for node in state["search"]["nodes"]:
+            node["data"] = node["data"][:-1]
 
     edited(kept, path, cut_short)
     with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*an open node has too few bytes"):
@@ -176,8 +176,8 @@ def test_lattices_of_a_forged_state_are_looked_at_before_kernels_go_through_them
             lambda found: found["cones"][0]["numbers"].__setitem__(0, 10**6),
             lambda found: found["cones"][0].update(mixes=np.zeros((10_000, 3))),
             lambda found: found["cones"][0]["rays"].__setitem__((0, 0), np.nan),
-            lambda found: found["lattices"]["marks"][0].fill(0),
-            lambda found: found["lattices"]["count"].__setitem__(0, 10**6),
+            lambda found: found["lattices"][0]["marks"].fill(0),
+            lambda found: found["lattices"][0].update(count=10**6),
         ]
         for edit in edits:
             edited(kept, path, lambda state, edit=edit: edit(state["search"]))

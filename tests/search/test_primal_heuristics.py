@@ -34,7 +34,7 @@ def task_of(problem: Problem, seed: int = 0) -> Task:
 def improved(task: Task, slices: int = 60, share: float = 0.005) -> Incumbent:
     improver = Improver(task, share)
     for _ in range(slices):
-        improver.run_beside(1)
+        improver.run(1)
     return task.incumbent
 
 

@@ -223,14 +223,14 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
     assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999
 
 
-def test_whoever_walks_the_chains_changes_nothing(monkeypatch, cluster):
+def test_the_average_is_the_same_for_all_workers(monkeypatch, cluster):
     monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
     alone = fitted(data, "loss", start=start)[2]
-    for hands in (Threads(1), Threads(3), cluster):
-        with with_workers(hands), using_workers("threads", 2):
+    for workers in (Threads(1), Threads(3), cluster):
+        with with_workers(workers), using_workers("threads", 2):
             found = fitted(data, "loss", start=start)[2]
         assert np.array_equal(alone.weights, found.weights)
         assert np.array_equal(alone.states, found.states)
@@ -413,7 +413,7 @@ def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
     assert tuned.weights.shape == (2,)
 
 
-def test_some_lattices_are_what_they_were():
+def test_a_selection_of_lattices_keeps_their_paths():
     lattices = drawn(3)
     some = lattices.restrict([4, 1])
     assert some.list_ids == (lattices.list_ids[4], lattices.list_ids[1])
@@ -428,7 +428,7 @@ def test_some_lattices_are_what_they_were():
         lattices.restrict([11])
 
 
-def test_what_is_held_out_must_be_alike():
+def test_held_out_data_must_have_the_same_features():
     with pytest.raises(lpmert.DataError, match="of the same kind"):
         lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)
 
@@ -457,7 +457,7 @@ def test_hypergraphs_are_refused_with_the_way_out() -> None:
 
 
 def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
-    """What loses much wins at weights of the other sign only: an average near the start does not count it."""
+    """Paths with a large loss win only at weights of the other sign, which an average near the start does not reach."""
     features = [[x, y] for x, y in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0])]
     lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
     problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
@@ -468,7 +468,7 @@ def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
 
 
 def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_average():
-    """Without a region, too: where the first weight changes its sign three lattices of four lose 100 each."""
+    """Also without a region: if the first weight changes its sign, three of four lattices lose 100 each."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], *3 * ([1.0, 0.0], [-1.0, 0.0])])
     losses = [0, 2, *3 * (0, 100)]
     lattices = Lattices(features, [0, 2, 4, 6, 8], 8 * [0], 8 * [1], list("abcdefgh"), losses=losses)

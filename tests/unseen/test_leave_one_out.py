@@ -24,7 +24,7 @@ def _lists(seed: int, n_features: int, n_lists: int = 5, *, coarse: bool = False
 
 
 def _exact(lists: NBest, limits: Any = ()) -> tuple[list[float], list[float]]:
-    """What each list costs at most at the optima of all others, and the loss of each selection."""
+    """The largest loss of each list at the optima of all others, and the loss of each selection."""
     losses = lists.statistics.ravel()
     every = [
         losses[list(rows)]
@@ -74,7 +74,7 @@ def test_methods_agree() -> None:
 
 
 def test_identical_hypotheses_count_as_the_ties_say() -> None:
-    """As if those that do not stand for them were not there."""
+    """As if the hypotheses that do not represent them were not there."""
     lists = _lists(1, 2)
     twice, losses = np.repeat(np.arange(len(lists.features)), 2), lists.statistics.ravel()
     more = np.where(np.arange(len(twice)) % 2 == 1, losses[twice] + np.arange(len(twice)) % 3, losses[twice])
@@ -109,7 +109,7 @@ def test_lists_that_are_left_open_lie_between_bounds(monkeypatch: pytest.MonkeyP
         assert (one.least < one.most).any()
 
 
-def test_what_cannot_be_left_out_is_said() -> None:
+def test_invalid_problems_are_refused_by_leave_one_out() -> None:
     """Losses that are rounded away beside larger ones would make the others' optima wrong."""
     lists = _lists(0, 2)
     thirds = NBest(lists.features, lists.offsets, lists.statistics / 3.0)
@@ -126,7 +126,7 @@ def test_what_cannot_be_left_out_is_said() -> None:
             lpmert.leave_one_out(data, **settings)
 
 
-def test_what_a_search_leaves_open_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_whose_search_proves_nothing_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that ends to tolerance, without a bound or with one that weights may undercut, proves nothing."""
     lists = _lists(1, 2)
     whole = lpmert.leave_one_out(lists)

@@ -1,4 +1,4 @@
-"""Tuning: what function and command answer, recommend, show and write; estimates, to which nothing of a fold leaks."""
+"""Tuning: results and recommendations of function and command; estimates, into which held-out lists never leak."""
 
 import json
 import signal
@@ -65,7 +65,7 @@ def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
     assert not np.array_equal(first.averaged.weights, other.averaged.weights)
 
 
-def test_chains_that_do_not_agree_are_told(lists):
+def test_chains_that_disagree_cause_a_note(lists):
     tuned = lpmert.tune(lists[0], quick=True)
     assert not [note for note in tuned.notes if "chains" in note]
     parted = replace(tuned, averaged=replace(tuned.averaged, agreement=0.91))
@@ -91,7 +91,7 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         assert any("within chance" in note for note in tuned.notes) == (low < 0.0 < low + high)
 
 
-def test_what_is_odd_about_the_lists_is_told(caplog, tmp_path):
+def test_diagnostics_of_the_lists_are_reported(caplog, tmp_path):
     rng = np.random.default_rng(0)
     right = (rng.random(120) < 0.5).astype(float)
     features = rng.normal(size=(120, 2))
@@ -107,7 +107,7 @@ def test_what_is_odd_about_the_lists_is_told(caplog, tmp_path):
     assert " ".join(expected[0].split())[:40] in " ".join(shown.stdout.split())
 
 
-def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
+def test_fewer_than_thirty_lists_cause_a_note(lists):
     tuned = lpmert.tune(lists[0].restrict(slice(0, 29)))
     assert any("fewer than 30 lists" in note for note in tuned.notes)
     assert not lpmert.tune(lists[0].restrict(slice(0, 30)), folds=2).notes
@@ -117,7 +117,7 @@ def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_why_there_is_no_cross_validation_is_told(lists):
+def test_a_missing_cross_validation_is_explained(lists):
     dev = lists[0].restrict(slice(0, 30))
     alone = lpmert.tune(dev, groups=["one"] * 30)
     assert alone.estimate is None
@@ -312,7 +312,7 @@ def test_folds_are_of_equal_size():
     assert sorted(sizes.tolist()) == [10, 10, 10, 11, 11]
 
 
-def test_groups_must_be_one_a_list():
+def test_each_list_needs_a_group():
     with pytest.raises(DataError, match="one entry for each of the 3 lists; got 2"):
         groups_of([1, 2], 3)
 
@@ -362,7 +362,7 @@ def test_a_ratio_is_estimated_from_all_lists_together():
     assert found.averaged.low < found.averaged.value < found.averaged.high
 
 
-def test_no_time_no_estimate():
+def test_without_time_there_is_no_estimate():
     with Deadline(0.0).running() as deadline:
         late = setting()._replace(deadline=deadline)
         problem = lpmert.Problem(noise(0, lists=60, dimension=6))

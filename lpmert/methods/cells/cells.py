@@ -1,10 +1,14 @@
-"""Branch and bound over the weight space: cones of weights, and in each the hypotheses that may still win.
+"""Branch and bound over the weight space. A node is a part of it, with the hypotheses that may win there.
 
-Best first over a queue of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
-cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
-tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
-rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, where features are many,
-those over boxes on the faces of a cube.
+A node is a simplicial cone or, from three or four features on, the cone over a box on a face of the cube (a "box").
+
+1. Root nodes cover the weight space. Propagation drops the hypotheses that cannot win anywhere in a node.
+2. The dual bound of a node is the sum of the cheapest survivors of all lists. For a ratio metric, a linear minorant of
+   the loss that is tight at the sums of the node prices the survivors. Conflicts between lists raise the bound.
+3. A node whose bound reaches the cut-off, the incumbent's cost, is closed; other nodes are branched. The search is
+   depth first within a batch and best first over batches: the node queue hands out the nodes with the least bounds.
+4. Small or stalled nodes are leaves: a search over selections, restricted to the node, solves them (`choices`). Where
+   rounding leaves a leaf undecided, exact arithmetic closes it (`CellsSearch._close_top`).
 """
 
 from __future__ import annotations
@@ -25,83 +29,83 @@ from lpmert.methods.cells.nodes import (
     Roots,
     explore,
     faces,
-    selections,
+    selection_search,
 )
 from lpmert.methods.choices.choices import Choices, ChoicesSearch, Loss, loss_for
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
-from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000
-"""Work after which others have their turn."""
+"""Work in a slice of the search."""
 
 _BATCH = 8
-"""Most parts that a unit of work begins with, so that it rarely runs out of them."""
+"""Most nodes in the batch of a unit: enough that a unit rarely runs out of nodes."""
 
 _UNIT = 2 * _SLICE
-"""Work in an ordinary unit, a few hundredths of a second: more than sending it costs, and a short wait."""
+"""Work in an ordinary unit, a few hundredths of a second: more than sending it costs, yet soon done."""
 
 _ANSWERS = 4
-"""Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
+"""Answers taken in one slice, so that a turn of this search is about as long as a turn of others in a portfolio."""
 
 _ALONE = _SLICE
-"""Work after which a search goes on in units, for whoever does them: short ones need one worker only."""
+"""Work after which a search submits units to workers: short searches do not need them."""
 
 _LOCAL_UNITS = 40
-"""Units that the caller does first where workers take long to start: in about a second."""
+"""Units that the caller runs before it uses workers that take long to start: about a second of work."""
 
 _ROOT = 3
-"""How many times as much memory as the features the first node takes beside what is kept for the report: as much again.
-"""
+"""Memory of the first node in multiples of the features, beyond what the report reserves."""
 
 _LEAF_ROWS = 2500
-"""Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
+"""Hypotheses of a node above which it does not count as stalled: exact arithmetic would take too long."""
 
 _PATIENCE = 400
-"""Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
+"""Nodes spent on closing stalled boxes, beyond a share of the box nodes, before the search restarts with simplices."""
 
 _CLOSING_SHARE = 0.25
+"""That share for additive losses."""
+
 _CLOSING_SHARE_OF_RATIOS = 0.5
-"""The same for ratio metrics, whose simplices are slower: it takes more to be worth a new beginning."""
+"""That share for ratio metrics, whose simplices are slower, so that a restart pays off later."""
 
 _MOST_FEATURES = 6
-"""Beyond so many features simplices, of which there are more and thinner ones, get stuck sooner than boxes."""
+"""Most features for a restart with simplices: with more features, simplices are many and thin, and stall sooner."""
 
 _CLOSING_NODES = 50
-"""What it takes to begin to close a part of the weight space, in nodes."""
+"""Cost of starting to close a node in exact arithmetic, in nodes."""
 
 _LONG_CLOSING = 32
-"""Turns after which a part that is being closed holds the search up: a second or so."""
+"""Slices after which a node that is being closed holds the search up: about a second."""
 
 _MANY_CLOSINGS = 64
-"""Parts closed in exact arithmetic after which the selections of all lists are searched beside them: where differences
-are nearly parallel, their boundaries pass through more parts than there are selections.
+"""Nodes closed in exact arithmetic after which a search over the selections of all lists runs beside: if differences
+are nearly parallel, their boundaries pass through more nodes than there are selections.
 """
 
 _SHORT = 100_000_000
-"""Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
-smaller ones: the search does not end soon.
+"""Features times hypotheses of all branched boxes after which a search counts as long; from then on, the bounds in a
+batch are kept close together.
 """
 
 _TO_THE_END = 6
-"""With at most so many features no box waits: searches end, and batches with like bounds are many and small."""
+"""With at most so many features, bounds in a batch may differ: searches end, and close bounds mean small batches."""
 
 _LEVELS = 16
-"""Steps between the least bound of a batch and the incumbent."""
+"""Divides the gap between the least bound of a batch and the cut-off into the largest difference of its bounds."""
 
 _QUEUE_BYTES = 1 << 28
-"""Beyond so much memory the queue takes no more cones: the one at hand is searched depth first to its end."""
+"""Memory from which the node queue grows no further: batches are explored depth first to their end."""
 
 _BOX_FEATURES = 3
-"""Features from which on boxes are better than simplices, where they do not stall."""
+"""Features from which on boxes are better than simplices, unless they stall."""
 
 _BOX_FEATURES_OF_RATIOS = 4
-"""The same for ratio metrics, of which more lists stay open: with three features boxes save no time."""
+"""The same for ratio metrics, which leave more lists open: with three features, boxes save no time."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +114,21 @@ class Cells(Method):
 
     leaf_lists: int | None = option(
         None,
-        "cones with at most this many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
+        "nodes with at most this many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
         least=0,
     )
     conflict_lists: int = option(
-        4000, "most open lists of a node whose bound conflicts of pairs may raise; 0 for none", least=0
+        4000, "conflicts of pairs raise the bounds of nodes with at most this many open lists; 0 for none", least=0
     )
-    stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
+    stalled_splits: int = option(
+        4, "divisions in a row, per feature, with little progress before a node goes to that search", least=0
+    )
     shape: str = option(
         "auto",
-        "what the weight space is divided into; auto: boxes, but for few features, a cosine, or where these get stuck",
+        "shape of the nodes; auto: boxes, but simplices for few features, within a cosine, or if boxes stall",
         choices=("auto", "simplices", "boxes"),
     )
-    units: int = option(8, "units of work out at once in a long search; at most this many workers are busy", least=1)
+    units: int = option(8, "units of work in flight in a long search; at most this many workers are busy", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"
@@ -133,7 +139,7 @@ class Cells(Method):
     takes_lattices = True
 
     def boxed(self, canonical: Canonical) -> bool:
-        """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
+        """Return whether nodes are boxes; raises `MethodError` if the settings ask for boxes within a cosine."""
         possible = canonical.cap is None
         if self.shape == "boxes" and not possible:
             raise MethodError("shape: boxes are for regions without a cosine; leave it out, or set simplices")
@@ -150,14 +156,14 @@ class Cells(Method):
 
 
 class CellsSearch(Combined):
-    """A resumable search over the weight space of a problem in canonical form.
+    """A resumable branch and bound over the weight space of a problem in canonical form.
 
-    A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
-    handed out. So the outcome is the same for any number of workers.
+    A short search explores nodes in the calling process; a long one submits batches of nodes to workers, by way of the
+    node queue.
 
-    roots: cones, rays [d, d], to which it keeps, by default all of the weight space; or cones of which it is known
-    already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds there
-    counts. loss: of a search over the same problem, to which weights are known that are as good.
+    roots: cones that the search is restricted to, by default all of the weight space; either rays [d, d], or nodes with
+    the hypotheses that may win there (`Fields`). Closing a node in exact arithmetic may look beyond the roots, and
+    weights found there count. loss: shared with another search over the same problem.
     """
 
     phase = "cones"
@@ -186,25 +192,27 @@ class CellsSearch(Combined):
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._loss.row_work,
         )
-        self._counts: Counter[str] = Counter()
+        self._unit_counts: Counter[str] = Counter()
         self._exact_leaves = 0
-        self._stalled = self._floor = 0
-        self._whole = roots is None  # whether the selections of all lists may help
-        self._beside: ChoicesSearch | None = None
-        self._begin(roots is None and settings.boxed(canonical), roots)
+        self._stalled = 0
+        self._floor = 0  # a lower bound that another search has proved
+        self._may_search_selections = roots is None
+        self._selection_search: ChoicesSearch | None = None
+        self._reset_nodes(roots is None and settings.boxed(canonical), roots)
 
-    def _begin(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
-        """Begin with nodes of one shape, and nothing but these."""
-        of_leaves = self._settings.selections.core_settings(self._granularity, cores=True)
-        self._task = CellsTask(self._loss, self._node_settings, of_leaves, boxed)
-        begins = list(self._cover(boxed) if roots is None else roots)
-        self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.units)
+    def _reset_nodes(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
+        """Replace all nodes by root nodes, boxes or simplicial cones."""
+        leaf_settings = self._settings.selections.core_settings(self._granularity, cores=True)
+        self._task = CellsTask(self._loss, self._node_settings, leaf_settings, boxed)
+        all_roots = list(self._cover(boxed) if roots is None else roots)
+        whole_roots = (root for root in all_roots if not isinstance(root, dict))
+        self._roots = Roots(self._task, whole_roots, self._settings.units)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
         self._queue = NodeQueue(self._settings.units, _BATCH, _UNIT, _LOCAL_UNITS)
-        for cone in begins:
-            if isinstance(cone, dict):
-                self._nodes.push(cone)
-        self._hard: deque[OpenNode] = deque()
+        for root in all_roots:
+            if isinstance(root, dict):
+                self._nodes.push(root)
+        self._awaiting_exact: deque[OpenNode] = deque()
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
         self._closing_turns = 0
 
@@ -214,17 +222,17 @@ class CellsSearch(Combined):
 
     @property
     def _searches(self) -> Sequence[Search]:
-        found = [None if self._closing is None else self._closing[0], self._beside]
-        return [search for search in found if search is not None]
+        searches = [None if self._closing is None else self._closing[0], self._selection_search]
+        return [search for search in searches if search is not None]
 
     @property
     def effort(self) -> float:
-        return self._count["work"] / _SLICE + super().effort
+        return self._counts["work"] / _SLICE + super().effort
 
     @property
-    def least(self) -> int | None:
-        """A cost that nothing undercuts, where one was known before the search; for others over the same lists."""
-        return self._loss.least
+    def oracle_bound(self) -> int | None:
+        """See `Loss.oracle_bound`; for other searches over the same lists."""
+        return self._loss.oracle_bound
 
     @property
     def finished(self) -> bool:
@@ -232,30 +240,30 @@ class CellsSearch(Combined):
 
     @property
     def lower_bound(self) -> int:
-        """The least bound of an open cone, or the incumbent's cost where none is open."""
+        """The least dual bound of an open node, or the least cost found if no node is open."""
         upper = self._upper
-        bounds = [self._nodes.least_bound, self._queue.least_bound, *(part.bound for part in self._hard)]
+        bounds = [self._nodes.least_bound, self._queue.least_bound, *(node.bound for node in self._awaiting_exact)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
         least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
 
     @property
     def nodes(self) -> int:
-        return self._count["nodes"] + super().nodes
+        return self._counts["nodes"] + super().nodes
 
     @property
     def open_nodes(self) -> int:
-        return len(self._roots) + len(self._queue) + len(self._hard) + self._nodes.n_nodes
+        return len(self._roots) + len(self._queue) + len(self._awaiting_exact) + self._nodes.n_nodes
 
     @property
     def lps(self) -> int:
-        return self._count["leaf_lps"] + self._counted["lps"]
+        return self._counts["leaf_lps"] + self._counted["lps"]
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "conflicting": self._count["conflicting"] + self._counted["conflicting"],
-            "leaves": self._count["leaves"] + self._counted["leaves"],
+            "conflicting": self._counts["conflicting"] + self._counted["conflicting"],
+            "leaves": self._counts["leaves"] + self._counted["leaves"],
             "lps": self.lps,
             "exact_leaves": self._exact_leaves + self._counted["exact_leaves"],
         }
@@ -264,33 +272,38 @@ class CellsSearch(Combined):
         if self.finished:
             return
         if self._nodes.hard:
-            self._close()
-        elif self._hard:
-            self._nodes.load(self._hard.popleft())
+            self._close_top()
+        elif self._awaiting_exact:
+            self._nodes.load(self._awaiting_exact.popleft())
             self._nodes.hard = True
         elif self._queue.shared or self._nodes.counts["work"] >= _ALONE:
             self._take_answers()
         else:
-            self._explore_alone()
+            self._explore_locally()
 
     def state(self) -> Mapping[str, Any]:
-        parts = [*self._nodes.nodes(), *self._hard, *self._queue.nodes()]
-        own = {"roots": len(self._roots), "parts": [plain(part) for part in parts], "boxed": self._task.boxed}
-        return {**super().state(), **own, "counts": dict(self._count)}
+        nodes = [*self._nodes.nodes(), *self._awaiting_exact, *self._queue.nodes()]
+        return {
+            **super().state(),
+            "roots": len(self._roots),
+            "nodes": [node._asdict() for node in nodes],
+            "boxed": self._task.boxed,
+            "counts": dict(self._counts),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if self._task.boxed and not state["boxed"]:
-            self._begin(boxed=False)
+            self._reset_nodes(boxed=False)
         super().restore(state)
         while len(self._roots) > state["roots"]:
             self._roots.skip()
-        self._queue.push(OpenNode(**part) for part in state["parts"])
-        self._counts = Counter(state["counts"])
+        self._queue.push(OpenNode(**node) for node in state["nodes"])
+        self._unit_counts = Counter(state["counts"])
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
-        """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
+        """Return the roots that cover the weight space, as `NodeSearch.load_root` takes them.
 
-        These come by their numbers, as they are large; or one alone, rays [d, d].
+        They are the faces of the cube, or cones by their numbers, or within a cosine one cone around the cap.
         """
         n_features, cap = self._canonical.n_features, self._canonical.cap
         if boxed:
@@ -298,116 +311,124 @@ class CellsSearch(Combined):
         around = None if cap is None else cone_around(cap)
         return range(number_of_cones(n_features)) if around is None else [around]
 
-    def _explore_alone(self) -> None:
-        """Search the part with the least bound, depth first, for a slice."""
+    def _explore_locally(self) -> None:
+        """Explore the node with the least bound for a slice, depth first."""
         nodes = self._nodes
         if nodes.n_nodes == 0:
             if not len(self._queue):
-                self._prune_root()
+                self._propagate_root()
             if len(self._queue):
                 nodes.load(self._queue.pop())
         if nodes.n_nodes:
             nodes.explore(self.incumbent.cost, _SLICE)
             self.incumbent.improve(*nodes.found(), "C")
 
-    def _prune_root(self) -> None:
-        """Let what is left of the next root wait."""
-        if not self._count["nodes"]:
+    def _propagate_root(self) -> None:
+        """Propagate the next root, and push it to the node queue unless it is closed."""
+        if not self._counts["nodes"]:
             checkpoint(_ROOT * self._loss.lists.rows.nbytes)
-        self._take(self._roots.next(self.incumbent))
+        self._merge(self._roots.next(self.incumbent))
 
     def _take_answers(self) -> None:
-        """Take some answers, as long as these leave nothing else to do."""
+        """Take several answers, until a node awaits exact arithmetic or the search has finished."""
         for _ in range(_ANSWERS):
             self._take_answer()
-            if self._hard or self.finished:
+            if self._awaiting_exact or self.finished:
                 break
 
     def _take_answer(self) -> None:
-        """Send units out, and take the answer to the one that went out first."""
-        # The nodes at hand go to the queue, so that the least bound of all comes next.
-        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
+        """Submit units, and take the answer to the oldest one."""
+        # Local nodes join the node queue, so that the least bound of all comes next.
+        self._queue.push(node for node in self._nodes.take_all() if not self._is_cut_off(node.bound))
         if len(self._roots):
-            self._prune_root()
+            self._propagate_root()
             return
         if not self._queue.shared:
             self._task.drop_searches()
             self._queue.share(self._task)
-        self._take(self._queue.take(self._call))
-        self._queue.send(self._call)
+        self._merge(self._queue.next_answer(self._unit_for))
+        self._queue.submit_batches(self._unit_for)
 
-    def _take(self, answer: Answer) -> None:
-        """Take what a unit has found, and what it has left."""
+    def _merge(self, answer: Answer) -> None:
+        """Merge the incumbent, the counts and the open nodes of a unit into the search."""
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        self._counts.update(answer.counts)
+        self._unit_counts.update(answer.counts)
         nodes = answer.nodes
         if answer.hard:
-            self._hard.append(nodes.pop())
-        nodes = [node for node in nodes if not self._ruled_out(node.bound)]
-        (self._queue.push if self._queue.nbytes < _QUEUE_BYTES else self._queue.stay)(nodes)
+            self._awaiting_exact.append(nodes.pop())
+        nodes = [node for node in nodes if not self._is_cut_off(node.bound)]
+        if self._queue.nbytes < _QUEUE_BYTES:
+            self._queue.push(nodes)
+        else:
+            self._queue.push_batch(nodes)
 
-    def _call(self, nodes: list[OpenNode], work: int) -> Call:
+    def _unit_for(self, nodes: list[OpenNode], work: int) -> Call:
         best = self.incumbent
-        return explore, (nodes, best.cost, best.weights, work, self._step(nodes))
+        return explore, (nodes, best.cost, best.weights, work, self._bound_spread(nodes))
 
-    def _step(self, parts: list[OpenNode]) -> int | None:
-        """Return how far apart bounds in a batch may be, `None` as far as they like: a search that does not end soon
-        has its bound higher the closer they are together.
+    def _bound_spread(self, nodes: list[OpenNode]) -> int | None:
+        """Return the largest difference of the bounds that a unit explores, `None` for any difference.
+
+        In a long search, the dual bound rises faster if units explore only the nodes with the least bounds.
         """
         n_features = self._canonical.n_features
-        short = n_features <= _TO_THE_END or self._count["looked_at"] * n_features < _SHORT
+        short = n_features <= _TO_THE_END or self._counts["looked_at"] * n_features < _SHORT
         if not self._task.boxed or short or self._queue.nbytes >= _QUEUE_BYTES:
             return None
-        least = min(part.bound for part in parts)
+        least = min(node.bound for node in nodes)
         return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     @property
-    def _count(self) -> Counter[str]:
-        return self._nodes.counts + self._counts
+    def _counts(self) -> Counter[str]:
+        """Counts of this process and of all answered units."""
+        return self._nodes.counts + self._unit_counts
 
-    def _ruled_out(self, bound: int) -> bool:
-        """Whether a node of this bound has nothing better than the incumbent."""
+    def _is_cut_off(self, bound: int) -> bool:
+        """Whether a node of this bound cannot contain weights better than the incumbent."""
         return bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
 
     def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
-        """Return the search that closes the top cone, and the cost of the lists that are settled there; `None`
-        if nothing is left to do: for a box with many open lists, over cones that cover it.
+        """Return the search that closes the top node, and the cost of the lists that are settled in the node.
+
+        A box with many open lists is searched over cones that cover it, any other node in exact arithmetic. `None`: the
+        node is closed already.
         """
         self._stalled += 1
         cones = self._nodes.cones()
         if not cones:
             return self._start_exact_closing()
-        return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._loss), 0
+        return CellsSearch(self._settings, self._canonical, self._cutoff(), cones, self._loss), 0
 
     def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
-        """Return the search of the selections of the top cone with exact answers, over a slightly wider cone.
+        """Return the search that closes the top node with exact answers: over selections, in a slightly wider cone.
 
-        The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
-        the whole weight space is searched.
+        Its survivors are found by propagating all hypotheses in the wider cone. If the cone is too thin to be widened,
+        the selections of the whole weight space are searched. `None`: nothing in the wider cone is below the cut-off.
         """
         self._exact_leaves += 1
         enclosing = self._nodes.enclosing()
         part = None
         if enclosing is not None:
-            normals, wider = enclosing
-            kept, found = self._nodes.survivors(wider, self.incumbent.cost)
-            self.incumbent.improve(*found, "C")
-            if kept is None:
+            normals, wider_root = enclosing
+            survivors, best = self._nodes.propagated(wider_root, self.incumbent.cost)
+            self.incumbent.improve(*best, "C")
+            if survivors is None:
                 return None
-            part = kept, normals
-        return selections(self._settings.selections, self._canonical, self._loss, self._aim(), part)
+            part = survivors, normals
+        return selection_search(self._settings.selections, self._canonical, self._loss, self._cutoff(), part)
 
-    def _aim(self) -> Incumbent:
+    def _cutoff(self) -> Incumbent:
+        """Return a copy of the incumbent, below whose cost an inner search looks for weights."""
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
-    def _close(self) -> None:
-        """Go on with the cone on top until it is closed, and take it off."""
-        if self._stuck:
-            self._begin_again()
+    def _close_top(self) -> None:
+        """Advance the search that closes the top node, and drop the node when it is closed."""
+        if self._boxes_stall:
+            self._restart_with_simplices()
             return
         if self._closing is None:
-            # Another unit may have found better weights meanwhile.
-            self._closing = None if self._ruled_out(self._nodes.top_bound) else self._start_closing()
+            # A better incumbent of another unit may have closed the node meanwhile.
+            self._closing = None if self._is_cut_off(self._nodes.top_bound) else self._start_closing()
             self._closing_turns = 0
             if self._closing is None:
                 self._nodes.drop_top()
@@ -416,61 +437,62 @@ class CellsSearch(Combined):
         self._closing_turns += 1
         if not search.finished:
             search.advance()
-        self._take_found(search, fixed)
+        self._take_incumbent(search, fixed)
         if search.finished:
-            self._put_away(search)
+            self._retire(search)
             self._closing, unsettled = None, search.unsettled
             if unsettled is not None and not isinstance(search, CellsSearch):
                 self._leave_unsettled(unsettled + fixed)
             elif unsettled is not None and unsettled < self.incumbent.cost:
-                # What cones left unsettled, exact arithmetic over the whole of the box may settle.
+                # Exact arithmetic over the whole box may settle what its cones left unsettled.
                 self._closing = self._start_exact_closing()
             if self._closing is None:
                 self._nodes.drop_top()
-        if self._whole and self.counters()["exact_leaves"] > _MANY_CLOSINGS:
-            self._search_beside()
+        if self._may_search_selections and self.counters()["exact_leaves"] > _MANY_CLOSINGS:
+            self._search_selections()
 
-    def _take_found(self, search: Search, fixed: int) -> None:
-        """Take what a search in exact arithmetic has found, if it is better in doubles too."""
+    def _take_incumbent(self, search: Search, fixed: int) -> None:
+        """Take the incumbent of a closing search if doubles attain its cost; if not, that cost is unsettled."""
         if search.incumbent.cost + fixed < self.incumbent.cost:
-            found = search.incumbent.weights
-            cost = self._loss.attained(found, search.incumbent.cost + fixed)
+            weights = search.incumbent.weights
+            cost = self._loss.attained(weights, search.incumbent.cost + fixed)
             if cost is None:
                 self._leave_unsettled(search.incumbent.cost + fixed)
             else:
-                self.incumbent.improve(cost, found, "X")
+                self.incumbent.improve(cost, weights, "X")
 
-    def _search_beside(self) -> None:
-        """Search the selections of all lists for as long as a part that is closed, and take their bound."""
-        if self._beside is None:
-            self._beside, _ = selections(self._settings.selections, self._canonical, self._loss, self._aim(), None)
-        search = self._beside
+    def _search_selections(self) -> None:
+        """Advance a search over the selections of all lists by a slice, and take its incumbent and bound."""
+        if self._selection_search is None:
+            settings = self._settings.selections
+            self._selection_search, _ = selection_search(settings, self._canonical, self._loss, self._cutoff(), None)
+        search = self._selection_search
         search.incumbent.improve(self.incumbent.cost, self.incumbent.weights, "")
         search.advance()
-        self._take_found(search, 0)
+        self._take_incumbent(search, 0)
         self._floor = max(self._floor, search.lower_bound)
         if self._floor >= self.incumbent.cost:
             self._unsettled = None
         if search.finished:
-            self._put_away(search)
-            self._beside, self._whole = None, False
+            self._retire(search)
+            self._selection_search, self._may_search_selections = None, False
 
     @property
-    def _stuck(self) -> bool:
-        """Whether closing stalled boxes has become the larger part of the work."""
+    def _boxes_stall(self) -> bool:
+        """Whether closing stalled boxes takes too large a share of the work, so that simplices are worth a try."""
         if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        of_boxes, closings = self._count["nodes"], self._stalled + self._counted["exact_leaves"]
+        box_nodes, closings = self._counts["nodes"], self._stalled + self._counted["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
-        return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
+        return self.nodes - box_nodes + _CLOSING_NODES * closings > share * box_nodes + _PATIENCE
 
-    def _begin_again(self) -> None:
-        """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
+    def _restart_with_simplices(self) -> None:
+        """Search all of the weight space again with simplices, whose sides can coincide with more boundaries."""
         if self._closing is not None:
             self._counted.update(self._closing[0].counters())
         self._floor = self.lower_bound
-        self._counts = self._count
+        self._unit_counts = self._counts
         self._unsettled = None
-        self._begin(boxed=False)
+        self._reset_nodes(boxed=False)

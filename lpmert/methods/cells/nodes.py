@@ -1,8 +1,9 @@
 """The nodes of the search over the weight space, and the units of work that workers do.
 
-Nodes are cones and boxes with all hypotheses, and cones in boxes: a cone is simplicial; a box is a part of a face of
-the cube, see `lpmert/core/cone.hpp` and `lpmert/core/box.hpp`. The loss is a sum of costs, or the height of a ratio. A
-unit prunes a root, or searches some nodes for so much work.
+A node is a simplicial cone, or a box, which is a part of a face of the cube; see `lpmert/core/cone.hpp` and
+`lpmert/core/box.hpp`. A root node holds all hypotheses. A stalled box is divided into cones that hold its survivors.
+Bounds are costs, or heights of a ratio metric. A unit of work propagates a root (`propagate`), or explores a batch of
+nodes for a given amount of work (`explore`).
 """
 
 from __future__ import annotations
@@ -34,31 +35,33 @@ _EXACT_BITS = 49
 _MOST_HALVINGS = 30
 
 _WIDE = 1.0 + 1e-5
-"""What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
+"""Largest absolute weight in a box or in a slightly wider one, with room for rounding."""
 
 _WIDER = 1.0 + 2.0**-20
-"""Radii of a box that surely contains another; their products are exact."""
+"""Factor on the radii of a box that gives a box surely around it; the products are exact."""
 
 MOST_FEATURES_OF_CONES = 6
-"""Features up to which a box is divided into cones: there are (D - 1)! of them."""
+"""Most features for dividing a box into cones: there are (D - 1)! cones to each box."""
 
 FEW_LISTS = 10
-"""Open lists up to which exact arithmetic closes a stalled box, rather than cones."""
+"""Most open lists of a stalled box that exact arithmetic closes at once, without dividing it into cones."""
 
 
 class Precision(NamedTuple):
-    """places: how often an axis may be halved so that all sums of a box are still exact, -1 if they never are; off: how
-    far the difference of two products with weights of a box may be from the one meant, as features are rounded;
-    least: smallest radius of a box that has stalled.
+    """How exact the products of features with weights of boxes are.
+
+    places: most halvings of an axis for which all sums of a box are exact, -1 if they never are. error: bound on the
+    error of the difference of two products that comes from rounded features. least_radius: a stalled box
+    is not halved below this radius.
     """
 
     places: int
-    off: float
-    least: float
+    error: float
+    least_radius: float
 
 
 class Survivors(NamedTuple):
-    """The hypotheses that may win in a part of the weight space, by lists; fixed, total [K]: of all other lists."""
+    """The hypotheses that may win in a node, by lists; fixed, total [K]: cost and statistics of the settled lists."""
 
     ids: NDArray[np.int32]
     costs: IntArray
@@ -68,22 +71,22 @@ class Survivors(NamedTuple):
 
 
 Fields = dict[str, Any]
-"""A node of the core by names: see `Node`, `Cone` and `Box` in `lpmert/core/`; arrays are flat."""
+"""The fields of a node of the core by name, with flat arrays: see `Node`, `Cone` and `Box` in `lpmert/core/`."""
 
 
 def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> Fields:
-    """Return the cone of these rays [D, D] with all hypotheses; total [K] of the lists settled for good."""
+    """Return the cone of rays [D, D] with all hypotheses; total [K]: statistics of the lists settled by presolve."""
     scores, errors = _scores_at(rays, lists.rows, lists.spread)
     return {**_with_all(lists, total), "scores": scores.ravel(), "rays": np.ravel(rays), "errors": errors}
 
 
 def whole_box(lists: SortedLists, centre: FloatArray, radius: FloatArray, total: FloatArray) -> Fields:
-    """Return a box [D], [D] with all hypotheses; total [K] of the lists settled for good."""
+    """Return the box of this centre [D] and radius [D] with all hypotheses; total [K]: as for `whole_cone`."""
     return {**_with_all(lists, total), "centre": centre, "radius": radius}
 
 
 def faces(n_features: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield centre and radius [D] of the 2 D faces of the cube."""
+    """Yield centre [D] and radius [D] of the 2 D faces of the cube."""
     for axis, sign in product(range(n_features), (1.0, -1.0)):
         centre, radius = np.zeros(n_features), np.ones(n_features)
         centre[axis], radius[axis] = sign, 0.0
@@ -102,13 +105,13 @@ def widened(radius: FloatArray) -> FloatArray:
 
 
 def binary_places(lists: SortedLists) -> int:
-    """Return how often an axis may be halved so that all sums of a box are still exact, -1 if they never are.
+    """Return the most halvings of an axis for which all sums of a box are exact, -1 if they never are.
 
-    They are where the features are multiples of a power of two, and not too large for that.
+    They are exact if all features are multiples of a power of two, and small multiples.
     """
     if lists.spread.any():
         return -1
-    with np.errstate(over="ignore"):  # an infinite one proves nothing
+    with np.errstate(over="ignore"):  # an infinite size is too large for exact sums
         largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
     places = rounding.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
@@ -117,7 +120,7 @@ def binary_places(lists: SortedLists) -> int:
 def precision_of(lists: SortedLists) -> Precision:
     """Return how exact the products of features with weights of boxes are.
 
-    Boxes that become cones are not halved further than that these can begin with exact products.
+    A stalled box that can be divided into cones is not halved so far that scores at their corners would be rounded.
     """
     places = binary_places(lists)
     exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
@@ -126,9 +129,9 @@ def precision_of(lists: SortedLists) -> Precision:
 
 
 def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the scores [K, M] of features [M, D] at rays [K, D], and what they are off at each of these at most."""
+    """Return the scores [K, M] of features [M, D] at rays [K, D], and a bound on their errors at each ray [K]."""
     n_features = features.shape[1]
-    if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: no products to add up
+    if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: scores are single products, without sums
         axis = np.abs(rays).argmax(axis=1)
         scores = np.ascontiguousarray((features[:, axis] * rays[np.arange(len(rays)), axis]).T)
     else:
@@ -143,31 +146,38 @@ def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tu
     return scores, errors
 
 
-def cones_of(lists: SortedLists, box: Fields, part: Survivors) -> list[Fields]:
-    """Return cones over the corners of a box, of which this part of the lists is left, that cover it.
+def cones_of(lists: SortedLists, box: Fields, survivors: Survivors) -> list[Fields]:
+    """Return cones over the corners of a box that cover it, with its survivors.
 
-    Where many boundaries meet in a corner, halves of a box come no nearer to telling them apart; cones do. What
-    conflicts have charged the box they charge in every cone anew.
+    If many boundaries meet in a corner, halving the box does not separate them, but cones do. Conflicts charged in the
+    box are charged again in every cone.
     """
-    cones = cones_of_box(box["centre"], _diagonal(lists, part, box["radius"]))
+    cones = cones_of_box(box["centre"], _diagonal(lists, survivors, box["radius"]))
     rays, which = np.unique(cones.reshape(-1, len(box["centre"])), axis=0, return_inverse=True)
-    scores, errors = _scores_at(rays, lists.rows[part.ids], lists.spread)
-    own = {"own": box["own"], "bound": box["own"], "total": part.total}
-    of_lists = {"ids": part.ids, "costs": part.costs, "ends": part.ends, **own}
+    scores, errors = _scores_at(rays, lists.rows[survivors.ids], lists.spread)
+    shared = {
+        "ids": survivors.ids,
+        "costs": survivors.costs,
+        "ends": survivors.ends,
+        "own": box["own"],
+        "bound": box["own"],
+        "total": survivors.total,
+    }
     return [
-        {**of_lists, "scores": scores[corners].ravel(), "rays": cone.ravel(), "errors": errors[corners]}
+        {**shared, "scores": scores[corners].ravel(), "rays": cone.ravel(), "errors": errors[corners]}
         for cone, corners in zip(cones, which.reshape(len(cones), -1), strict=True)
     ]
 
 
-def _diagonal(lists: SortedLists, part: Survivors, radius: FloatArray) -> FloatArray:
-    """Return the radii [D] of a box with the signs of the diagonal along which differences vary least.
+def _diagonal(lists: SortedLists, survivors: Survivors, radius: FloatArray) -> FloatArray:
+    """Return the radii [D] of a box, signed so that they are the diagonal along which differences vary least.
 
-    Where many boundaries coincide, the cones then have it in common.
+    All cones of the box share this diagonal; where many boundaries coincide, it lies along them.
     """
-    sizes = np.diff(part.ends)
-    shares = (lists.rows[part.ids] - lists.rows[np.repeat(part.ids[part.ends[:-1]], sizes)]) * radius
-    steps = part.costs - np.repeat(part.costs[part.ends[:-1]], sizes)
+    ids, costs, ends = survivors.ids, survivors.costs, survivors.ends
+    sizes = np.diff(ends)
+    shares = (lists.rows[ids] - lists.rows[np.repeat(ids[ends[:-1]], sizes)]) * radius
+    steps = costs - np.repeat(costs[ends[:-1]], sizes)
     reach = np.abs(shares).sum(axis=1, keepdims=True)
     shares = np.where(reach > 0, shares / np.where(reach > 0, reach, 1.0), 0.0)
     form = (shares * steps[:, None]).T @ shares
@@ -175,12 +185,12 @@ def _diagonal(lists: SortedLists, part: Survivors, radius: FloatArray) -> FloatA
     return np.asarray(signs[np.argmin(((signs @ form) * signs).sum(axis=1))] * radius)
 
 
-def selections(
+def selection_search(
     choices: Choices, canonical: Canonical, loss: Loss, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None
 ) -> tuple[ChoicesSearch, int]:
-    """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
+    """Return a search over selections with exact answers, below the incumbent, and the cost of the settled lists.
 
-    part: the hypotheses that may win in a part of the weight space, and its normals; `None` for all of it.
+    part: the survivors of a part of the weight space, and the normals of that part; `None` for the whole space.
     """
     if part is None:
         return ChoicesSearch(choices, canonical, incumbent), 0
@@ -191,31 +201,30 @@ def selections(
         lists = replace(lists, rounding=None if exact is None else exact.take(kept.ids))
         incumbent.cost -= kept.fixed
         return ChoicesSearch(choices, lists.within(normals), incumbent, len(normals)), kept.fixed
-    n_own = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # the limits come last
-    ends = kept.ends[: n_own + 1]
-    own = kept.ids[: ends[-1]]
-    lists = canonical.take(own, ends)
+    n_lists = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # lists of limits come last
+    ends = kept.ends[: n_lists + 1]
+    lists = canonical.take(kept.ids[: ends[-1]], ends)
     exact = None if lists.rounding is None else lists.rounding.behind(normals)
     totals = replace(lists.totals, constant=kept.total)
     lists = replace(lists, losses=totals, limits=np.vstack([normals, canonical.limits]), rounding=exact)
-    return ChoicesSearch(choices, lists, incumbent, closely=False), 0  # a part: its search is short
+    return ChoicesSearch(choices, lists, incumbent, tight=False), 0
 
 
 _ROOM = 1 << 24
-"""Bytes that open nodes may take in the core before time and memory are looked at; then twice as many."""
+"""Bytes of open nodes in the core after which time and memory are checked; the room doubles after each check."""
 
 _MANY = 500_000
-"""From so many hypotheses on, one thread alone has room for all of them."""
+"""Hypotheses from which on only one root is propagated at a time, to save memory."""
 
 _FULL, _HARD = 1, 2
-
+"""Why the core stopped: its nodes need more room, or exact arithmetic must close the top node."""
 
 _COUNTS = ("nodes", "leaves", "leaf_lps", "conflicting", "looked_at", "work")
-"""What the core counts: see `Counts` in `lpmert/core/node.hpp`."""
+"""Names of the counts of the core: see `Counts` in `lpmert/core/node.hpp`."""
 
 
 class NodeSettings(NamedTuple):
-    """What the core asks about nodes; see `Settings` in `lpmert/core/node.hpp`."""
+    """Settings of the core for nodes: see `Settings` in `lpmert/core/node.hpp`."""
 
     granularity: int
     leaf_lists: int
@@ -228,7 +237,7 @@ class NodeSettings(NamedTuple):
 
 
 class NodeSearch:
-    """Nodes that the core searches depth first; `hard`: exact arithmetic has to close the one on top."""
+    """A stack of nodes that the core explores depth first; `hard`: exact arithmetic must close the top node."""
 
     def __init__(self, task: CellsTask, weights: FloatArray) -> None:
         self._task, self.loss = task, task.loss
@@ -237,7 +246,7 @@ class NodeSearch:
         self.renew(weights)
 
     def renew(self, weights: FloatArray) -> None:
-        """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
+        """Drop all nodes, results and counts; weights [D]: of the incumbent."""
         self._core.renew(np.ascontiguousarray(weights))
         self.hard = False
 
@@ -251,17 +260,19 @@ class NodeSearch:
 
     @property
     def top_bound(self) -> int:
-        """The bound of the node that comes next."""
+        """The dual bound of the top node, which is explored next."""
         return int(self._core.bounds[-1])
 
     @property
     def counts(self) -> Counter[str]:
-        """What was done since the search was renewed."""
+        """Counts since the last `renew`, by name."""
         return Counter(dict(zip(_COUNTS, self._core.counts, strict=True)))
 
     def load_root(self, root: Any) -> None:
-        """Put a cone, its number among those that cover the space or its rays [D, D], or a box, centre and radius [D],
-        on top, with all hypotheses.
+        """Push a root node, with all hypotheses.
+
+        root: for boxes, centre [D] and radius [D]; for cones, rays [D, D] or the number of a cone that `covering_cone`
+        knows.
         """
         lists, total = self.loss.lists, self.loss.total
         if self._task.boxed:
@@ -272,38 +283,43 @@ class NodeSearch:
             self.push(whole_cone(lists, rays, total))
 
     def push(self, fields: Fields) -> None:
-        """Put a node on top of the others."""
+        """Push a node given by its fields."""
         self._core.push(fields)
 
     def load(self, node: OpenNode) -> None:
-        """Put a node on top of the others that was taken from some search."""
+        """Push a node that some search has returned."""
         self._core.load(node.data)
 
-    def prune_root(self, cost: int, limit: int | None = None) -> None:
-        """Prune the only node, which holds all hypotheses, below a cost; or below another limit of its bound."""
-        self._core.aim(cost, self.loss.loss_of(cost))
-        self._core.propagate_root(self.loss.bound_of(cost) - self.loss.granularity if limit is None else limit)
+    def propagate_root(self, cutoff: int, limit: int | None = None) -> None:
+        """Propagate the only node, which holds all hypotheses.
 
-    def explore(self, cost: int, budget: int, step: int | None = None) -> None:
-        """Search on below a cost for so much work: all nodes, or those with a bound that is not above the least by more
-        than a step, and the next ones then, unless much of the work is done.
+        It is closed if its bound shows that nothing in it costs less than the cut-off, or if its bound exceeds `limit`.
         """
-        self._core.aim(cost, self.loss.loss_of(cost))
-        self._core.begin(budget, -1 if step is None else step)
+        self._core.aim(cutoff, self.loss.loss_of(cutoff))
+        self._core.propagate_root(self.loss.bound_of(cutoff) - self.loss.granularity if limit is None else limit)
+
+    def explore(self, cutoff: int, budget: int, spread: int | None = None) -> None:
+        """Explore nodes below a cut-off for a given amount of work.
+
+        spread: explore only nodes whose bounds exceed the least one by at most this; when these are done, continue with
+        the next ones unless most of the work is done. `None`: explore all nodes.
+        """
+        self._core.aim(cutoff, self.loss.loss_of(cutoff))
+        self._core.begin(budget, -1 if spread is None else spread)
         room = _ROOM
         while (outcome := self._core.explore(room)) == _FULL:
-            if out_of_time():  # or out of memory, of which one slice may take much
+            if out_of_time():  # or out of memory: one slice can take much
                 break
             room *= 2
         self.hard = outcome == _HARD
 
     def found(self) -> tuple[int, FloatArray]:
-        """Return the least cost met, and its weights [D]."""
+        """Return the cost and the weights [D] of the incumbent."""
         found = self._core.found
         return self.loss.cost_found(found), found[2]
 
     def top(self) -> Fields:
-        """Return a description of the node that comes next."""
+        """Return the fields of the top node."""
         return dict(self._core.top())
 
     def drop_top(self) -> None:
@@ -311,11 +327,11 @@ class NodeSearch:
         self.hard = False
 
     def nodes(self) -> list[OpenNode]:
-        """Return copies of all nodes, the next one last."""
+        """Return copies of all nodes, the top node last."""
         return [OpenNode(*node) for node in self._core.nodes()]
 
     def take_all(self) -> list[OpenNode]:
-        """Return all nodes, and let go of them."""
+        """Remove and return all nodes."""
         nodes = self.nodes()
         self._core.clear()
         return nodes
@@ -324,33 +340,34 @@ class NodeSearch:
         return Survivors(*self._core.survivors())
 
     def cones(self) -> list[Fields]:
-        """Return cones that cover the node on top; none where exact arithmetic is better."""
+        """Return cones that cover the top node, none if it is a cone or exact arithmetic is better."""
         n_features = self.loss.lists.rows.shape[1]
         if not self._task.boxed or n_features > MOST_FEATURES_OF_CONES:
             return []
-        part = self._survivors()
-        return cones_of(self.loss.lists, self.top(), part) if len(part.ends) - 1 > FEW_LISTS else []
+        survivors = self._survivors()
+        return cones_of(self.loss.lists, self.top(), survivors) if len(survivors.ends) - 1 > FEW_LISTS else []
 
     def enclosing(self) -> tuple[FloatArray, Any] | None:
-        """Return normals [k, D] of a part slightly wider than the node on top, and a root that contains that; `None`
-        where rounding makes it unsure.
+        """Return normals [k, D] of a part slightly wider than the top node, and a root that contains this part.
+
+        `None`: rounding leaves it uncertain whether the part contains the node.
         """
         top = self.top()
         if self._task.boxed:
             return core.box_normals(top["centre"], top["radius"]), (top["centre"], widened(top["radius"]))
         return enclosing_cone(top["rays"].reshape(len(top["errors"]), -1))
 
-    def survivors(self, root: Any, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
-        """Return what may win in a root, `None` if nothing may; and what was found in it below a cost."""
-        alone = NodeSearch(self._task, self.found()[1])
-        alone.load_root(root)
-        alone.prune_root(cost, core.INFINITE_COST - 1)
-        return alone._survivors() if alone.n_nodes else None, alone.found()
+    def propagated(self, root: Any, cutoff: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        """Return the survivors of a root, `None` if propagation closes it, and the incumbent found there."""
+        fresh = NodeSearch(self._task, self.found()[1])
+        fresh.load_root(root)
+        fresh.propagate_root(cutoff, core.INFINITE_COST - 1)
+        return fresh._survivors() if fresh.n_nodes else None, fresh.found()
 
 
 @dataclass
 class CellsTask:
-    """What all units of a search share. selections: how small nodes are searched; boxed: whether nodes are boxes."""
+    """The value that all units of a search share; selections: settings of leaves; boxed: whether nodes are boxes."""
 
     loss: Loss
     settings: NodeSettings
@@ -360,75 +377,72 @@ class CellsTask:
 
     @cached_property
     def precision(self) -> Precision | None:
-        """How exact products of the features with weights of boxes are."""
+        """See `Precision`; `None` for cones."""
         return precision_of(self.loss.lists) if self.boxed else None
 
     def search(self, weights: FloatArray) -> NodeSearch:
-        """Return the search of this thread, as good as new."""
+        """Return the node search of this thread, renewed."""
         search = self._searches.get(lambda: NodeSearch(self, weights))
         search.renew(weights)
         return search
 
     def drop_searches(self) -> None:
-        """Free the work space of all threads, which is not in use."""
+        """Free the node searches of all threads; none may be in use."""
         self._searches = PerThread()
 
 
-def prune(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Answer:
-    """Prune one of the nodes that cover the weight space; weights [D] have this cost."""
+def propagate(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Answer:
+    """Propagate a root below the cost of the incumbent, weights [D]."""
     search = task.search(weights)
     search.load_root(root)
-    search.prune_root(cost)
+    search.propagate_root(cost)
     return _answer(search)
 
 
 def explore(
-    task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, step: int | None
+    task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, spread: int | None
 ) -> Answer:
-    """Search nodes, the first of them first, for what costs less; weights [D] have this cost.
+    """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D].
 
-    step: by how much their bounds may be above the least; `None` if that makes no difference.
+    budget: amount of work. spread: see `NodeSearch.explore`.
     """
     search = task.search(weights)
     for node in reversed(nodes):
         search.load(node)
-    search.explore(cost, budget, step)
+    search.explore(cost, budget, spread)
     return _answer(search)
 
 
 def _answer(search: NodeSearch) -> Answer:
-    """Return what a search has found and left, and empty it."""
-    counts, hard, found = search.counts, search.hard, search.found()
-    return Answer(search.take_all(), *found, "C", None, counts, hard=hard)
+    """Return the incumbent, the counts and the open nodes of a search, and remove its nodes."""
+    counts, hard, incumbent = search.counts, search.hard, search.found()
+    return Answer(search.take_all(), *incumbent, "C", None, counts, hard=hard)
 
 
 class Roots:
-    """Nodes that cover the weight space and wait; threads prune those that come next meanwhile.
-
-    ahead: how many of them.
-    """
+    """The roots that wait. Threads propagate the next ones, `ahead` at once, while earlier ones are explored."""
 
     def __init__(self, task: CellsTask, roots: Iterable[Any], ahead: int) -> None:
         self._task, self._roots, self._ahead = task, deque(roots), ahead
         self._large = len(task.loss.lists.costs) > _MANY
-        self._begun: deque[Pending[Answer]] = deque()
+        self._pending: deque[Pending[Answer]] = deque()
 
     def __len__(self) -> int:
         return len(self._roots)
 
     def skip(self) -> None:
-        """Leave the next root out."""
+        """Drop the next root."""
         self._roots.popleft()
 
     def next(self, best: Incumbent) -> Answer:
-        """Return what is left of the next root, and what was found in it; raises `OutOfTime`."""
+        """Return the answer of propagating the next root; raises `OutOfTime`."""
         workers = current_workers()
         local = SERIAL if workers.remote or self._large else workers
-        for root in islice(self._roots, len(self._begun), self._ahead):
-            self._begun.append(local.submit(prune, Shared(self._task), root, best.cost, best.weights))
-        pruned = self._begun[0].wait()
-        self._begun.popleft()
+        for root in islice(self._roots, len(self._pending), self._ahead):
+            self._pending.append(local.submit(propagate, Shared(self._task), root, best.cost, best.weights))
+        answer = self._pending[0].wait()
+        self._pending.popleft()
         self._roots.popleft()
         if self._large:
             self._task.drop_searches()
-        return pruned
+        return answer

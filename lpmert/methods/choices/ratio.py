@@ -1,10 +1,10 @@
-"""Lists with the statistics of a ratio metric, for the core, and bounds on the oracle score, with each list choosing
+"""Lists with the statistics of a ratio metric, as the core takes them, and oracle bounds, with each list choosing
 independently.
 
-A height is a monotone function of the loss that linear functions of summed statistics bound from below. Searches
-compare heights as whole numbers of units, rounded down for bounds and up for limits. A linear minorant is loose where
-the length of all hypotheses together is open, as its chords are long; within a piece of the lengths it is close, and a
-multiplier keeps the lists from leaving the piece.
+The height is a monotone function of the loss. Linear functions of the summed statistics, the minorants, bound it from
+below. Searches compare heights as whole numbers of units, rounded down for bounds and up for cut-offs. A minorant is
+loose over a wide range of total lengths, where its chords are long. `tight_oracle_height` therefore divides the range
+into pieces; in each piece, a Lagrange multiplier penalises total lengths outside of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import quoted
 
 TANGENTS = 8
-"""Minorants among which the best one is looked for."""
+"""Minorants from which the highest bound is taken."""
 
 UNIT = 2.0**-48
 """Height of one unit."""
@@ -36,10 +36,11 @@ FORBIDDEN = -1
 
 
 class Ratio(NamedTuple):
-    """What the hypotheses of `SortedLists` mean to a ratio metric.
+    """A ratio metric, and the statistics of the hypotheses of `SortedLists`.
 
-    kind, parameters: see `lpmert.metrics.base`. statistics [M, K]; constant [K]: of lists that are settled for good;
-    reach [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
+    kind, parameters: see `lpmert.metrics.base`. statistics [M, K]. constant [K]: summed statistics of the lists settled
+    by presolve. reach [K]: the largest value of each statistic. classes [M]: equal for hypotheses of a list with equal
+    statistics.
     """
 
     kind: int
@@ -51,8 +52,10 @@ class Ratio(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What a bound without a search rests on: the box low, high [K] of all sums, a minorant on it that is good at `at`
-    [K], and what each row costs [M] more under it than the cheapest of its list.
+    """The minorant of an oracle bound.
+
+    low, high [K]: the box of all sums. at [K]: the point where the minorant is tight. costs [M]: the cost of each row
+    under the minorant, above the cheapest row of its list.
     """
 
     low: FloatArray
@@ -62,19 +65,19 @@ class Bound(NamedTuple):
 
 
 def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
-    """Return lists for the core, and after them one list {a, 0} for each limit, a.w > 0.
+    """Return lists for the core, followed by one list {a, 0} for each limit a.w > 0.
 
-    Hypotheses keep their order. All who ask about the same lists get the same arrays, not to be written to. Raises
-    `MethodError` for a metric whose formula is not known.
+    Hypotheses keep their order. Repeated calls for the same lists return the same arrays, which are read-only by
+    convention. Raises `MethodError` for a metric without a known formula.
     """
-    found = _known.get(canonical)
+    found = _cache.get(canonical)
     if found is None:
-        found = _known[canonical] = _ratio_lists(canonical)
+        found = _cache[canonical] = _ratio_lists(canonical)
     return found
 
 
-_known: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
-"""Lists as long as a search refers to them: several searches share them."""
+_cache: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
+"""Lists shared by several searches, kept while any of them refers to their canonical form."""
 
 
 def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
@@ -96,16 +99,16 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
-    """Return a lower bound on the costs at or above this height in units."""
+    """Return a lower bound on the costs of selections of at least this height in units."""
     loss = core.loss_of_height(kind, height * UNIT)
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))
 
 
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
-    """Return a height in units that no selection undercuts, whether attainable or not, and what the bound rests on.
+    """Return a lower bound on the height in units of every selection, attainable or not, and its minorant.
 
-    The highest by some minorants: the first is good at what weights [d] attain, the others at sums of hypotheses that
-    were the cheapest under those before.
+    The bound is the highest of several minorants: the first is tight at the sums of decoding with weights [d], each
+    further one at the sums of the cheapest rows under earlier ones.
     """
     winners = core.decode(lists.rows, lists.offsets, weights)
     at = ratio.constant + ratio.statistics[winners].sum(axis=0)
@@ -114,20 +117,20 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, BUDGET: 1}
-"""The statistic that says how long hypotheses are, or the one with a budget, by kind of metric."""
+"""By kind of metric, the statistic with the length of the hypotheses, or the statistic with a budget."""
 
 _SPLITS, _TANGENTS, _MULTIPLIERS = 12, 2, 8
-"""How often a piece is halved, minorants of a piece, and multipliers of a minorant."""
+"""Number of halvings of pieces, of minorants for each piece, and of multipliers for each minorant."""
 
 
-def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bound) -> int:
-    """Return a height in units that no selection undercuts, whether attainable or not, near that of the oracle.
+def tight_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bound) -> int:
+    """Return a tighter lower bound on the height in units of every selection, attainable or not.
 
-    height, bound: those of `oracle_height`; the answer is never less. The range of lengths is halved where its bound is
-    the least, again and again.
+    height, bound: from `oracle_height`; the result is at least this height. The piece of total lengths with the least
+    bound is halved repeatedly.
     """
     if height >= core.INFINITE_COST or any((numbers % 1.0).any() for numbers in (ratio.statistics, ratio.constant)):
-        return height  # sums that are rounded may lie outside of a piece
+        return height  # rounded sums could lie outside of a piece
     column = _LENGTH[ratio.kind]
     pieces = _Pieces(ratio, lists.offsets, column)
     heap = [(height, float(bound.low[column]), float(bound.high[column]))]
@@ -143,43 +146,44 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
 
 
 class _Pieces:
-    """Bounds of selections whose summed length, statistic `column`, is in a piece; offsets [S + 1] of the lists."""
+    """Bounds on selections with a total length, statistic `column`, in a piece; offsets [S + 1]: of the lists."""
 
     def __init__(self, ratio: Ratio, offsets: IntArray, column: int) -> None:
         self._ratio, self._offsets, self._column = ratio, offsets, column
         self._lengths = np.ascontiguousarray(ratio.statistics[:, column])
-        apart, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
+        excess, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
         more = ratio.constant - ratio.constant[column]
-        self._least = more + np.minimum.reduceat(apart, starts).sum(axis=0)
-        self._most = more + np.maximum.reduceat(apart, starts).sum(axis=0)
-        """How far the other sums may be from the length."""
+        # The least and the largest differences between the other sums and the total length.
+        self._least = more + np.minimum.reduceat(excess, starts).sum(axis=0)
+        self._most = more + np.maximum.reduceat(excess, starts).sum(axis=0)
 
     def height(self, first: float, last: float, low: FloatArray, high: FloatArray, at: FloatArray) -> int:
-        """Return a height in units for lengths from `first` to `last`; low, high [K]: the box of all sums, at [K]: a
-        point that may be good.
+        """Return a lower bound on the height in units for total lengths from `first` to `last`.
+
+        low, high [K]: the box of all sums. at [K]: where the first minorant is tight.
         """
         ratio = self._ratio
         low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
         if (low > high).any():
-            return core.INFINITE_COST  # no selection has such a length
-        found = -1
+            return core.INFINITE_COST  # no selection has such a total length
+        highest = -1
         for trial in range(_TANGENTS):
             at = np.clip(at, low, high)
             constant, slopes = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at)
             if constant == math.inf:
                 return core.INFINITE_COST
             best, sums = self._over_multipliers(constant, slopes, first, last)
-            found = max(found, best)
+            highest = max(highest, best)
             at = at + 2.0 / (trial + 2.0) * (sums - at)
-        return found
+        return highest
 
     def _over_multipliers(
         self, constant: float, slopes: FloatArray, first: float, last: float
     ) -> tuple[int, FloatArray]:
-        """Return the highest of some heights, and sums [K] of rows that were the cheapest last.
+        """Return the highest bound of several multipliers, and the sums [K] of the cheapest rows at the last one.
 
-        Any multiplier of what the length is beyond an end of the piece makes a bound; the best one is where the
-        cheapest rows have just that length.
+        Every multiplier on the distance of the total length to one end of the piece gives a bound; the best one makes
+        the total length of the cheapest rows equal to that end.
         """
         lines = np.column_stack([self._ratio.statistics @ slopes, self._lengths])
         best, sums = self._cheapest(constant, slopes, lines, 0.0, first)
@@ -188,24 +192,24 @@ class _Pieces:
             return best, sums
         end, sign = (first, 1.0) if length < first else (last, -1.0)
         least, most = 0.0, 1.0 / max(1.0, end)
-        wide = False
+        bracketed = False
         for _ in range(_MULTIPLIERS):
-            multiplier = (least + most) / 2.0 if wide else most
+            multiplier = (least + most) / 2.0 if bracketed else most
             height, sums = self._cheapest(constant, slopes, lines, sign * multiplier, end)
             best = max(best, height)
             if sign * (sums[self._column] - end) < 0.0:
                 least = multiplier
-                most = most if wide else 2.0 * most
+                most = most if bracketed else 2.0 * most
             else:
-                most, wide = multiplier, True
+                most, bracketed = multiplier, True
         return best, sums
 
     def _cheapest(
         self, constant: float, slopes: FloatArray, lines: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
-        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows.
+        """Return the bound of a multiplier, rounded down, and the sums [K] of the cheapest rows.
 
-        lines [M, 2]: what a row costs, and the length of which each unit costs the multiplier less.
+        lines [M, 2]: cost and length of each row; a row counts with its cost minus the multiplier times its length.
         """
         ratio, column = self._ratio, self._column
         rows = core.decode(lines, self._offsets, np.array([-1.0, multiplier]))

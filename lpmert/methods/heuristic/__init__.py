@@ -1,1 +1,1 @@
-"""Methods that prove nothing: those that lpmert is compared with."""
+"""Heuristics that lpmert is compared with; they prove nothing."""

@@ -1,4 +1,4 @@
-"""Methods that look at nothing but losses: a grid, random weights, Nelder and Mead's simplex, Optuna's sampler.
+"""Methods that only evaluate losses: a grid, random weights, Nelder-Mead, CMA-ES, and Optuna's sampler.
 
 Sources: grids as speech recognition rescoring scans them; Zens, Hasan and Ney, EMNLP 2007 (the simplex on the loss).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 EVALUATIONS = 576
-"""Points of the grid where their number is not given: 24 times 24 with three features."""
+"""Most points of a grid by default: 24 times 24 with three features."""
 
 _MOST_POINTS = 1_000_000
 
@@ -48,19 +48,19 @@ def _ranges(text: str) -> tuple[tuple[str, float, float], ...]:
 class Grid(Comparator):
     """Decode at every point of a grid in which one feature has the weight 1, and keep the best.
 
-    All ends belong to the grid.
+    The grid includes the ends of all ranges.
     """
 
     reference: str | None = option(None, "the feature whose weight is 1; none for the first that matters")
     negative: bool = option(False, "the weight of the reference is -1")
     points: int | None = option(
-        None, "values for each other feature; none for as many as make up to 576 points in all", least=2
+        None, "values for each other feature; none for as many as give at most 576 points in all", least=2
     )
-    low: float = option(-2.0, "the lower end, for features brought to the same spread within lists")
-    high: float = option(2.0, "the upper end, likewise")
+    low: float = option(-2.0, "the lower end, for features scaled to the same spread within lists")
+    high: float = option(2.0, "the upper end, for features scaled likewise")
     ranges: tuple[tuple[str, float, float], ...] = option(
         (),
-        "features with ends of their own, in the scale of the weights themselves",
+        "features with ranges of their own, in the scale of the weights themselves",
         form="ranges such as lm:0..15,words:-3..3",
         parse=_ranges,
     )
@@ -75,7 +75,7 @@ class Grid(Comparator):
                 raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
-        """Return the best point of the grid; the start and the seed play no part."""
+        """Return the best point of the grid; start and seed are not used."""
         names = problem.nbest.names
         axes = self._axes(problem)
         evaluations = 0
@@ -91,14 +91,14 @@ class Grid(Comparator):
         )
 
     def _axes(self, problem: Problem) -> dict[int, list[float]]:
-        """Return the values of each feature that matters, by its number."""
+        """Return the grid values of each feature that varies, by the number of the feature."""
         nbest = problem.nbest
-        matter = [name for name in nbest.names if name not in problem.free]
-        reference = matter[0] if self.reference is None else self.reference
+        varying = [name for name in nbest.names if name not in problem.free]
+        reference = varying[0] if self.reference is None else self.reference
         for name in (reference, *(name for name, _, _ in self.ranges)):
-            if name not in matter:
-                raise MethodError(f"grid: {quoted(name)} is not a feature that varies; those are {listed(matter)}")
-        axes_left = max(1, len(matter) - 1)
+            if name not in varying:
+                raise MethodError(f"grid: {quoted(name)} is not a feature that varies; those are {listed(varying)}")
+        axes_left = max(1, len(varying) - 1)
         points = max(2, int(EVALUATIONS ** (1 / axes_left) + 1e-9)) if self.points is None else self.points
         if points**axes_left > _MOST_POINTS:
             raise MethodError(
@@ -106,11 +106,11 @@ class Grid(Comparator):
                 "give fewer values, or use another method"
             )
         spread = units(nbest.blocks())
-        own = {name: (low, high) for name, low, high in self.ranges}
+        ranges = {name: (low, high) for name, low, high in self.ranges}
         unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
         axes = {}
-        for name in matter:
-            low, high = own.get(name, (self.low * unit[name], self.high * unit[name]))
+        for name in varying:
+            low, high = ranges.get(name, (self.low * unit[name], self.high * unit[name]))
             values = [-1.0 if self.negative else 1.0] if name == reference else np.linspace(low, high, points).tolist()
             axes[nbest.names.index(name)] = values
         return axes
@@ -118,9 +118,9 @@ class Grid(Comparator):
 
 @dataclass(frozen=True)
 class RandomSearch(Comparator):
-    """Decode at `draws` random weights, after the start if there is one, and keep the best.
+    """Decode at the start, if there is one, and at `draws` random weights, and keep the best.
 
-    They are uniform in direction, for features brought to the same spread within lists.
+    Directions are uniform for features scaled to the same spread within lists.
     """
 
     draws: int = option(1000, "random weights", least=1)
@@ -141,21 +141,21 @@ class RandomSearch(Comparator):
 
 
 _TOLERANCE = 1e-4
-"""Size of the simplex at which it stops, for weights of about 1."""
+"""Size of the simplex at which a run stops, for weights of about 1."""
 
 _EDGE = 0.5
-"""Length of the first simplex's edges, for weights of which the largest is 1."""
+"""Edge length of the first simplex, for weights whose largest is 1."""
 
 
 @dataclass(frozen=True)
 class NelderMead(Comparator):
     """SciPy's Nelder-Mead from the start (or equal weights) and from `restarts` random weights; the best vertex wins.
 
-    Features are brought to the same spread, and weights have 1 as their largest.
+    Features are scaled to the same spread, and weights so that the largest is 1.
     """
 
     restarts: int = option(5, "random starts", least=0)
-    evaluations: int | None = option(None, "most evaluations of a start; none for 200 for each feature", least=1)
+    evaluations: int | None = option(None, "most evaluations from a start; none for 200 for each feature", least=1)
 
     name: ClassVar[str] = "nelder-mead"
     takes_lattices: ClassVar[bool] = True
@@ -174,7 +174,7 @@ class NelderMead(Comparator):
         return Found(starts[-1] if clock.best is None else clock.best, {"evaluations": evaluations})
 
     def _descend(self, problem: Problem | LatticeProblem, spread: FloatArray, weights: FloatArray, clock: Clock) -> int:
-        """Move a simplex from weights [d] on, for features of that spread [d]; return how many weights it evaluated."""
+        """Run Nelder-Mead from weights [d], for features of this spread [d]; return the number of evaluations."""
         from scipy.optimize import minimize
 
         least, evaluations = np.inf, 0
@@ -204,10 +204,10 @@ class NelderMead(Comparator):
 
 @dataclass(frozen=True)
 class CmaEs(Comparator):
-    """Hansen's CMA-ES from the start (or equal weights), then in turn from beside the best weights and from anywhere.
+    """Hansen's CMA-ES from the start (or equal weights), then in turns from near the best and from random weights.
 
-    Weights are drawn along axes along which the features do not correlate within lists; over lattices, along features
-    of the same spread.
+    Weights are drawn along axes along which the features are uncorrelated within lists; over lattices, along features
+    scaled to the same spread.
     """
 
     restarts: int = option(20, "runs after the first", least=0)
@@ -225,7 +225,7 @@ class CmaEs(Comparator):
 
 @dataclass(frozen=True)
 class Tpe(Comparator):
-    """`trials` suggestions of Optuna's sampler, each weight in -1..1 for features brought to the same spread.
+    """`trials` suggestions of Optuna's sampler, each weight in -1..1 for features scaled to the same spread.
 
     The start, if there is one, is the first trial. Needs the extra `tpe`.
     """

@@ -1,6 +1,6 @@
-"""Log-linear models: the softmax of a list, the weights that make its best hypotheses likely, and their prior.
+"""Log-linear models: softmax probabilities within lists, and weights that make the best hypotheses likely.
 
-All lists are as given here: nothing is merged.
+Lists are as the caller gave them; nothing is merged.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.search.method import Comparator, Found
 
 _ITERATIONS = 10_000
+"""Most iterations of L-BFGS."""
 
 
 @dataclass(frozen=True)
 class AllHypotheses:
     """All hypotheses of all lists: features [M, d] in canonical coordinates, offsets [S + 1], statistics [M, K].
 
-    Unlike decoding, probabilities see how often a vector occurs and how far apart two are, so identical vectors are
-    not collapsed here and parallel lists not merged. scale [d]: a canonical weight times this is the caller's.
+    Probabilities, unlike decoding, depend on how often a vector occurs and on distances. So identical vectors are not
+    collapsed here, and parallel lists are not merged. scale [d]: the caller's weight is a canonical weight times this.
     """
 
     features: FloatArray
@@ -51,11 +52,11 @@ class AllHypotheses:
         return list_numbers(self.offsets)
 
     def sums(self, values: FloatArray) -> FloatArray:
-        """Return the sum [S] or [S, K] of values [M] or [M, K] over each list."""
+        """Return the sums [S] or [S, K] of values [M] or [M, K] over each list."""
         return np.asarray(np.add.reduceat(values, self.offsets[:-1], axis=0))
 
     def log_probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the logarithm [M] of each hypothesis's softmax within its list, from scores [M]."""
+        """Return the log-probability [M] of each hypothesis by softmax within its list, from scores [M]."""
         shifted = scores - np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers]
         return np.asarray(shifted - np.log(self.sums(np.exp(shifted)))[self.numbers])
 
@@ -70,13 +71,13 @@ class AllHypotheses:
 
 
 def basis_of(problem: AnyProblem) -> FloatArray:
-    """Return what canonical weights [d] are multiplied by for the caller [D, d]."""
+    """Return the matrix [D, d] that maps canonical weights [d] to the caller's weights [D]."""
     axes = np.eye(problem.canonical.n_features)
     return np.column_stack([problem.to_caller(CanonicalWeights(axis)) for axis in axes])
 
 
 def lists_of(problem: Problem) -> AllHypotheses:
-    """Return all lists of a problem, whatever its canonical form dropped."""
+    """Return all lists of a problem, including hypotheses and lists that its canonical form drops."""
     basis = basis_of(problem)
     features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
     return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
@@ -85,8 +86,9 @@ def lists_of(problem: Problem) -> AllHypotheses:
 def own_losses(metric: Metric, statistics: FloatArray) -> FloatArray:
     """Return the loss [M] of each hypothesis by itself, from statistics [M, K].
 
-    An additive metric gives it. BLEU adds 1 to matches and totals of two words and more (Lin and Och, ORANGE, COLING
-    2004), as PRO does. Other metrics are applied to the statistics of the one hypothesis.
+    For an additive metric, this is its loss. For BLEU, 1 is added to the matches and totals of bigrams and longer
+    n-grams (Lin and Och, ORANGE, COLING 2004), as PRO does. Other metrics are applied to the statistics of the single
+    hypothesis.
     """
     if isinstance(metric, AdditiveMetric):
         return np.asarray(metric.losses(statistics), dtype=np.float64)
@@ -104,10 +106,10 @@ def minimize_smooth(
     gradient: float,
     change: float = 0.0,
 ) -> tuple[FloatArray, Mapping[str, int]]:
-    """Return where L-BFGS ends, and what it counted, begun at weights [d].
+    """Return the end [d] of L-BFGS from weights [d], and its counts.
 
-    It ends once no derivative is larger than `gradient`, the relative change is not larger than `change`, or the clock
-    has expired.
+    It ends once no derivative exceeds `gradient`, the relative change does not exceed `change`, or the clock has
+    expired.
     """
     from scipy.optimize import minimize
 
@@ -122,7 +124,7 @@ def minimize_smooth(
 
 
 VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
-"""Those tried, for weights of features in units of their spread within the lists; the narrowest prior comes first."""
+"""Variances tried by cross-validation, for features scaled to unit spread within lists; the narrowest comes first."""
 
 
 def best_by_folds(
@@ -132,9 +134,9 @@ def best_by_folds(
     seed: int,
     path: Callable[[AllHypotheses], Iterable[FloatArray]],
 ) -> int:
-    """Return which of `VARIANCES` has fits to all parts but one that cost least on that part, the smallest of equals.
+    """Return the index of the variance with the least cross-validated loss, the smallest variance of equals.
 
-    path: yields the weights [d] that each of them gives on some lists.
+    path: yields the weights [d] fitted to some lists, for each of `VARIANCES`.
     """
     order = np.random.default_rng(seed).permutation(lists.n_lists)
     fold = order % min(folds, lists.n_lists)
@@ -147,24 +149,24 @@ def best_by_folds(
 
 
 GRADIENT_TOLERANCE = 1e-9
-"""L-BFGS ends where no derivative, in canonical scaling and relative to the number of lists, is larger."""
+"""L-BFGS ends once no derivative, in canonical scaling and relative to the number of lists, exceeds this."""
 
 
 @dataclass(frozen=True)
 class Likelihood(Comparator):
-    """Conditional log-likelihood of the hypotheses of least loss, tied ones summed, with a Gaussian prior.
+    """Conditional log-likelihood of the hypotheses of least loss, summed over ties, with a Gaussian prior.
 
-    The prior has mean 0 and `variance` for every weight in the caller's scaling; `inf` means none. `folds` choose the
-    variance, and count weights in units of the features' spread: see `best_by_folds`. Smith and Eisner
-    (2006) try 0.25, 0.5, 1 and inf. The objective is convex where each list has one hypothesis of least loss, and
-    L-BFGS ends at its optimum; without a prior that can lie at infinity, and then the weights are those at which no
-    step gains any more.
+    The prior has mean 0 and `variance` for every weight in the caller's scaling; `inf` means no prior. With `folds`,
+    cross-validation chooses the variance, for features scaled to unit spread: see `best_by_folds`. Smith and Eisner
+    (2006) try 0.25, 0.5, 1 and inf. If each list has a single hypothesis of least loss, the objective is convex, and
+    L-BFGS ends at its optimum. Without a prior, the optimum can lie at infinity; L-BFGS then ends when no step gains
+    any more.
     """
 
-    variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
+    variance: float = option(1.0, "variance of the Gaussian prior; inf for no prior", above=0)
     folds: int | None = option(
         None,
-        "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given",
+        "folds of a cross-validation that chooses the variance, for features of equal spread; none: variance as given",
         least=2,
     )
 
@@ -180,22 +182,22 @@ class Likelihood(Comparator):
         weights = np.zeros(problem.canonical.n_features) if start is None else start
         counted: Counter[str] = Counter()
 
-        def fit(some: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
-            gold = gold_rows(some, own_losses(problem.metric, some.statistics))
+        def fit(sample: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
+            gold = gold_rows(sample, own_losses(problem.metric, sample.statistics))
             found, counters = minimize_smooth(
-                lambda w: negative_log_likelihood(w, some, gold, precision),
+                lambda w: negative_log_likelihood(w, sample, gold, precision),
                 begin,
                 clock,
-                gradient=GRADIENT_TOLERANCE * some.n_lists,
+                gradient=GRADIENT_TOLERANCE * sample.n_lists,
             )
             counted.update(counters)
             return found
 
-        def path(some: AllHypotheses) -> Iterator[FloatArray]:
-            # Wider priors go on from where narrower ones end.
-            spread, found = units([(some.features, some.offsets)]), weights
+        def path(sample: AllHypotheses) -> Iterator[FloatArray]:
+            # The fit for each prior starts from the fit for the next narrower one.
+            spread, found = units([(sample.features, sample.offsets)]), weights
             for variance in VARIANCES:
-                found = fit(some, spread**2 / variance, found)
+                found = fit(sample, spread**2 / variance, found)
                 yield found
 
         if self.folds is None:
@@ -208,7 +210,7 @@ class Likelihood(Comparator):
 
 
 def gold_rows(lists: AllHypotheses, losses: FloatArray) -> FloatArray:
-    """Return 1 for each row [M] whose loss is the least of its list, else 0."""
+    """Return 1 for each row [M] with the least loss of its list, else 0."""
     least = np.minimum.reduceat(losses, lists.offsets[:-1])
     return np.asarray((losses == least[lists.numbers]).astype(np.float64))
 
@@ -218,7 +220,7 @@ def negative_log_likelihood(
 ) -> tuple[float, FloatArray]:
     """Return minus the log-likelihood of the gold rows [M] at canonical weights [d], and its gradient [d].
 
-    The Gaussian prior of this precision [d] is part of it, up to a constant.
+    It includes a Gaussian prior with this precision [d], up to a constant.
     """
     log_p = lists.log_probabilities(lists.features @ weights)
     p = np.exp(log_p)

@@ -1,4 +1,4 @@
-"""Minimum error rate training by line searches: from several starts, and stabilised inside a loop with a decoder.
+"""Minimum error rate training by line searches: from several starts, and stabilised within a tuning loop.
 
 Sources: Och, ACL 2003; Cer, Jurafsky and Manning, Regularization and Search for Minimum Error Rate Training, WMT 2008
 (the choice of directions, each line minimised globally); Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT
@@ -34,18 +34,18 @@ from lpmert.values import weights_array
 class Och(Comparator):
     """Line searches from the start (or equal weights) and from random weights; the best local optimum wins.
 
-    On lattices the lines are searched over all paths (Macherey, Och, Thayer and Uszkoreit, EMNLP 2008). The baseline of
+    On lattices, line searches are over all paths (Macherey, Och, Thayer and Uszkoreit, EMNLP 2008). The baseline of
     Galley and Quirk (EMNLP 2011) is `directions="powell"`.
     """
 
     directions: str = option(
         "greedy",
-        "greedy: the best of all coordinates; powell: a set of directions that adapts",
+        "greedy: move along the best coordinate; powell: adapt a set of directions",
         choices=tuple(DESCENTS),
     )
     restarts: int = option(20, "random starts", least=0)
     stopping: str = option(
-        "fixed", "foster-kuhn: as many starts as the best one so far needed, at least ten", choices=STOPPING
+        "fixed", "foster-kuhn: twice as many starts as it took to the best one, at least ten", choices=STOPPING
     )
     walk_share: float = option(0.9, "share of starts that step from the best weights so far", least=0, most=1)
 
@@ -60,18 +60,18 @@ class Och(Comparator):
 
 
 BEST = 3
-"""Local optima of an iteration from which later ones start."""
+"""Local optima of an iteration from which later iterations start."""
 
 _PERTURBATIONS = 10
 _VARIANCE = 1e-3
-"""Of every weight, where the largest is 1."""
+"""Variance of the perturbation of every weight, for weights whose largest is 1."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What an iteration left behind: the weights [D] to decode with next, and its best local optima [D], best first.
+    """The outcome of an iteration: the weights [D] to decode with next, and its best local optima [D], best first.
 
-    Without optima: the weights of the first decoding, before any iteration.
+    Without optima, it holds the weights of the first decoding, before any iteration.
     """
 
     weights: FloatArray
@@ -85,35 +85,35 @@ def _selection(text: str) -> tuple[float, float, int]:
 
 @dataclass(frozen=True)
 class Stabilised(Method):
-    """One iteration's line searches, given all earlier iterations; each switch is one of the paper's strategies.
+    """The line searches of one iteration after earlier iterations; each switch is one of the paper's strategies.
 
-    selection (a, b, m): of all local optima P take not the best, but the one with the most v * quality + (1 - v) *
-    distance, each over its maximum in P, where v = 1 - a / (iteration + b), iterations count from 1, and the distance
-    is the least Euclidean one to the weights of the last m iterations, all with absolute values that sum to 1.
-    The weights of the first decoding are among them if they are given as initial weights. regularised: the quality is
-    the mean over 10 perturbations of the caller's weights, by a variance of 0.001 where the largest weight is 1.
-    Quality is 1 - loss, or 1 / loss where losses are sums over lists.
+    selection (a, b, m): of all local optima P, choose the one with the largest v * quality + (1 - v) * distance, each
+    divided by its maximum in P. Here v = 1 - a / (iteration + b), iterations count from 1, and the distance is the
+    least Euclidean one to the weights of the last m iterations, all normalised so that absolute values sum to 1. The
+    weights of the first decoding count as such weights if they are given as initial weights. Quality is 1 - loss, or 1
+    / loss for additive losses. regularised: the quality uses the mean loss over 10 perturbations of the caller's
+    weights, with variance 0.001 where the largest weight is 1.
     """
 
-    reseed: bool = option(True, "random starts differ from iteration to iteration")
-    history: bool = option(True, "start from the best optima of every earlier iteration, not of the last one only")
+    reseed: bool = option(True, "draw other random starts in every iteration")
+    history: bool = option(True, "start from the best optima of all earlier iterations, not only of the last one")
     selection: tuple[float, float, int] | None = option(
         (5.0, 9.0, 3),
-        "how quality and distance from recent weights choose among local optima; none: quality alone",
+        "how quality and distance from recent weights select a local optimum; none: quality alone",
         form="three numbers such as 5,9,3",
         parse=_selection,
     )
-    regularised: bool = option(False, "quality is the mean over perturbed weights")
+    regularised: bool = option(False, "measure quality by the mean loss of perturbed weights")
     directions: str = option("powell", "see och", choices=tuple(DESCENTS))
     stopping: str = option("foster-kuhn", "see och", choices=STOPPING)
     restarts: int = option(20, "see och", least=0)
     state: str | None = option(
         None,
-        "file of what earlier iterations left behind, to which this one is added",
+        "file with the outcomes of earlier iterations, to which this one is added",
         signed=False,
     )
     earlier: list[Iteration] | None = field(default=None, compare=False, repr=False)
-    """What earlier iterations left behind, oldest first, instead of a file; each run appends its own."""
+    """The earlier iterations, oldest first, instead of a file; each run appends its own."""
 
     name: ClassVar[str] = "stabilised"
     proves = False
@@ -133,9 +133,9 @@ class Stabilised(Method):
         return self.state is not None or self.earlier is not None
 
     def start(self, task: Task) -> Search:
-        """Return the search of the iteration that follows the `earlier` ones, or those in the file `state`.
+        """Return the search of the iteration after the `earlier` ones, or after those in the file `state`.
 
-        Raises `DataError` where the file holds no iterations of these features.
+        Raises `DataError` if the file contains no iterations with these features.
         """
         earlier = self.earlier
         if earlier is None:
@@ -144,14 +144,14 @@ class Stabilised(Method):
 
 
 def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
-    """Return the iterations of a file, oldest first, none if there is no file; raises `DataError` for other files."""
+    """Return the iterations in a file, oldest first; none if there is no file. Raises `DataError` for other files."""
     if not Path(path).exists():
         return []
     try:
-        held = json.loads(read_text(path))
+        content = json.loads(read_text(path))
         iterations = [
-            Iteration(weights_array(one["weights"], names), tuple(weights_array(w, names) for w in one["optima"]))
-            for one in held["iterations"]
+            Iteration(weights_array(entry["weights"], names), tuple(weights_array(w, names) for w in entry["optima"]))
+            for entry in content["iterations"]
         ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("contains no iterations of stabilised tuning; give another file", path=path) from error
@@ -161,12 +161,12 @@ def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
 
 
 def write_history(path: str, names: Sequence[str], history: Sequence[Iteration]) -> None:
-    """Write the iterations, oldest first, with weights by name; the file appears whole or not at all."""
+    """Write the iterations, oldest first, with weights by name; the file is replaced atomically."""
 
     def by_name(weights: FloatArray) -> dict[str, float]:
         return dict(zip(names, weights.tolist(), strict=True))
 
-    iterations = [{"weights": by_name(one.weights), "optima": list(map(by_name, one.optima))} for one in history]
+    iterations = [{"weights": by_name(past.weights), "optima": list(map(by_name, past.optima))} for past in history]
     write_text(path, json.dumps({"iterations": iterations}, allow_nan=False, indent=1) + "\n")
 
 
@@ -183,7 +183,7 @@ class _Search(Run):
         return self._concluded
 
     def _concluded(self, result: Result) -> Result:
-        """Append the iteration to the earlier ones, in their file if they are from one."""
+        """Append this iteration to the earlier ones, and to their file if there is one."""
         self._earlier.append(Iteration(result.weights, tuple(self._optima[:BEST]) or (result.weights,)))
         if self._method.state is not None:
             write_history(self._method.state, result.names, self._earlier)
@@ -191,10 +191,11 @@ class _Search(Run):
 
     @property
     def _iterations(self) -> int:
-        return sum(bool(one.optima) for one in self._earlier)
+        """Number of iterations so far; the first decoding is none."""
+        return sum(bool(iteration.optima) for iteration in self._earlier)
 
     def _run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the selected local optimum, and keep all of them [D], best first."""
+        """Return the selected local optimum, and store all of them [D], best first."""
         method, earlier = self._method, self._earlier
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
@@ -202,18 +203,18 @@ class _Search(Run):
         search = LineSearch(problem.canonical)
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
-        given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
-        given = [weights for weights in given if problem.canonical.loss_at(weights) < inf]
-        given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        starts = Restarts(DESCENTS[method.directions], method.restarts, method.stopping, walk_share=0.0)
-        found = starts.run(search, given, rng, clock)
-        found.sort(key=lambda item: item[0])
-        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
-        chosen = self._selected(problem, [weights for _, weights in found], rng)
-        return Found(found[chosen][1], {"starts": len(found), "line_searches": clock.steps})
+        starts = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
+        starts = [weights for weights in starts if problem.canonical.loss_at(weights) < inf]
+        starts += [] if starts else [CanonicalWeights(1.0 / search.spread if start is None else start)]
+        restarts = Restarts(DESCENTS[method.directions], method.restarts, method.stopping, walk_share=0.0)
+        local = restarts.run(search, starts, rng, clock)
+        local.sort(key=lambda item: item[0])
+        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in local]
+        chosen = self._selected(problem, [weights for _, weights in local], rng)
+        return Found(local[chosen][1], {"starts": len(local), "line_searches": clock.steps})
 
     def _selected(self, problem: Problem, optima: list[FloatArray], rng: np.random.Generator) -> int:
-        """Return which of the local optima [d], best first, to decode with next."""
+        """Return the index of the local optimum [d] to decode with next; the optima come best first."""
         method = self._method
         if method.selection is None and not method.regularised:
             return 0
@@ -230,9 +231,9 @@ class _Search(Run):
         return int(np.argmax(share * quality + (1 - share) * distances / (distances.max() or 1.0)))
 
     def _loss(self, problem: Problem, weights: CanonicalWeights, rng: np.random.Generator) -> float:
-        """Return the loss of an optimum [d], or its mean over perturbations."""
+        """Return the loss of an optimum [d], or the mean loss of its perturbations if regularised."""
         if not self._method.regularised:
             return problem.canonical.loss_at(weights)
-        own = problem.to_caller(weights)
-        noise = np.abs(own).max() * np.sqrt(_VARIANCE) * rng.normal(size=(_PERTURBATIONS, len(own)))
-        return float(np.mean([problem.evaluate(CallerWeights(own + step)).loss for step in noise]))
+        centre = problem.to_caller(weights)
+        noise = np.abs(centre).max() * np.sqrt(_VARIANCE) * rng.normal(size=(_PERTURBATIONS, len(centre)))
+        return float(np.mean([problem.evaluate(CallerWeights(centre + step)).loss for step in noise]))

@@ -23,30 +23,30 @@ from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time
 
 _GRADIENT_TOLERANCE = 1e-7
-"""Where L-BFGS ends, relative to the number of pairs."""
+"""Largest derivative at which L-BFGS ends, relative to the number of pairs."""
 
 _SAMPLES = 5000
 """Pairs that PRO draws from each list, the paper's Gamma."""
 
 _LEAST_DIFFERENCE = 0.05
-"""Of the losses of a pair, the paper's alpha."""
+"""Least difference of the losses of a pair, the paper's alpha."""
 
 _DECAY = 0.999
-"""Factor by which MIRA's background of statistics fades from list to list."""
+"""Factor by which MIRA's background statistics decay from list to list."""
 
 
 @dataclass(frozen=True)
 class Pro(Comparator):
-    """Logistic regression of which of two hypotheses has the smaller loss, on the difference of their features.
+    """Logistic regression, from the difference of the features of two hypotheses to which one has the smaller loss.
 
-    From each list 5000 pairs are drawn (the paper's Gamma), those whose losses differ by less than 0.05 (its alpha) are
-    dropped, and the `pairs` that differ most (its Xi, 50) are kept. The losses are those of the hypotheses by
-    themselves, BLEU's smoothed by 1. The prior on the caller's weights is Gaussian with mean 0 and `variance`; `inf`
-    means none.
+    From each list, 5000 pairs are drawn (the paper's Gamma). Pairs whose losses differ by less than 0.05 (its alpha)
+    are dropped, and the `pairs` that differ most (its Xi, 50) are kept. Losses are those of each hypothesis by itself,
+    with BLEU smoothed by 1. The prior on the caller's weights is Gaussian with mean 0 and `variance`; `inf` means no
+    prior.
     """
 
-    pairs: int = option(50, "pairs kept of each list, the paper's Xi", least=1)
-    variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
+    pairs: int = option(50, "pairs kept from each list, the paper's Xi", least=1)
+    variance: float = option(1.0, "variance of the Gaussian prior; inf for no prior", above=0)
 
     name: ClassVar[str] = "pro"
     minimises = False
@@ -68,9 +68,9 @@ class Pro(Comparator):
         return Found(found, {"pairs": len(better), **counters})
 
     def sample(self, lists: AllHypotheses, losses: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Return for every kept pair the row of smaller and the row of larger loss [M].
+        """Return the rows with the smaller and with the larger loss [M] of each kept pair.
 
-        Where time runs out, the pairs are those of the first lists.
+        If time runs out, only the first lists have pairs.
         """
         better, worse = [], []
         for begin, end in zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True):
@@ -87,9 +87,9 @@ class Pro(Comparator):
 
 
 def logistic_loss(weights: FloatArray, differences: FloatArray, precision: FloatArray) -> tuple[float, FloatArray]:
-    """Return minus the log-likelihood that every difference [n, d] scores above 0 at weights [d], and its gradient.
+    """Return minus the log-likelihood that every difference [n, d] scores above 0 at weights [d], and its gradient [d].
 
-    precision [d]: the inverse variances of the Gaussian prior, which is part of it.
+    It includes a Gaussian prior with inverse variances `precision` [d].
     """
     scores = differences @ weights
     value = float(np.logaddexp(0.0, -scores).sum()) + 0.5 * float(precision @ weights**2)
@@ -98,23 +98,23 @@ def logistic_loss(weights: FloatArray, differences: FloatArray, precision: Float
 
 
 Costs = Callable[[FloatArray, FloatArray], FloatArray]
-"""From a background [K] and a list's statistics [n, K] to the cost [n] of each hypothesis."""
+"""Maps background statistics [K] and the statistics [n, K] of a list to the cost [n] of each hypothesis."""
 
 
 @dataclass(frozen=True)
 class Mira(Comparator):
     """Passes over the lists in random order; each list moves the weights so that hope scores above fear by a margin.
 
-    Hope has the largest score minus cost, fear the largest score plus cost; the margin is the difference of their
-    costs, and the step at most `step` (the paper's C, 0.01). The cost of a hypothesis is its loss where the metric is a
-    sum. Otherwise it is the metric's loss of the hypothesis together with a background of the statistics of earlier
-    hopes, which begins with the mean statistics and fades by the factor 0.999; times the length of the reference in
-    that sum for BLEU, and times the largest statistic for other metrics. Of the averages of the weights up to the end
-    of each of the `passes`, the one that decodes best is returned.
+    Hope has the largest score minus cost, fear the largest score plus cost. The margin is the difference of their
+    costs, and the step is at most `step` (the paper's C, 0.01). The cost of a hypothesis is its loss if the metric is
+    additive. Otherwise it is the loss of its statistics plus background statistics, times the length of the reference
+    in that sum for BLEU, and times the largest statistic for other metrics. The background starts with the mean
+    statistics, decays by the factor 0.999 with each list, and adds the statistics of each hope. The weights are
+    averaged up to the end of each of the `passes`; the average that decodes best is returned.
     """
 
-    passes: int = option(60, "over the lists", least=1)
-    step: float = option(0.01, "greatest step, the paper's C", above=0)
+    passes: int = option(60, "passes over the lists", least=1)
+    step: float = option(0.01, "largest step, the paper's C", above=0)
 
     name: ClassVar[str] = "mira"
     minimises = False
@@ -134,7 +134,7 @@ class Mira(Comparator):
 
 
 class Walk:
-    """The weights [d] of the caller's scaling, their sum over all updates, and the background."""
+    """The state of MIRA: weights [d] in the caller's scaling, their sum over all lists, and background statistics."""
 
     def __init__(self, step: float, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
         self._step = step
@@ -150,7 +150,7 @@ class Walk:
 
     @property
     def average(self) -> FloatArray:
-        """The mean [d] of the weights after each list so far."""
+        """The mean [d] of the weights after each visited list."""
         return self._sum / max(self._visits, 1)
 
     def pass_over(self, order: IntArray) -> None:

@@ -1,13 +1,14 @@
-"""The expected loss of choosing at random, and minimum risk annealing, which makes the choice less and less random.
+"""Minimum risk annealing: minimise the expected loss of a random choice, and make the choice less and less random.
 
 Source: Smith and Eisner, Minimum Risk Annealing for Training Log-Linear Models, COLING/ACL 2006. Hypotheses have
-probability softmax(gamma w.h) within their list. Losses that are sums over lists are linear in the probabilities. A
-precision, an F measure or BLEU is a ratio of sums: the expected value of minus its logarithm is a weighted sum of
-E[log X] over sums X of one column, and of E[max(R / A - 1, 0)] for BLEU's brevity penalty. These expectations are the
-paper's: up to the second order around the expected sums. Lists are drawn independently, so means and variances of sums
-add up over lists. Over lattices and hypergraphs whose links have losses, the expected sum is exact, over all paths: by
-sums from the start to each node and from there to the end, of probabilities and, beside them, of what these expect (the
-expectation semiring of Eisner, Parameter Estimation for Probabilistic Finite-State Transducers, ACL 2002).
+probability softmax(gamma w.h) within their list. Additive losses are linear in the probabilities. Precision, F measures
+and BLEU are ratios of sums: the expectation of minus the logarithm is a weighted sum of E[log X] over sums X of a
+column and, for BLEU's brevity penalty, of E[max(R / A - 1, 0)]. As in the paper, these expectations are approximated to
+second order around the expected sums. Lists are drawn independently, so means and variances of sums add up over lists.
+
+Over lattices and hypergraphs whose links have losses, the expected loss over all paths is exact, computed by the inside
+and outside sums of the expectation semiring (Eisner, Parameter Estimation for Probabilistic Finite-State Transducers,
+ACL 2002).
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from lpmert.quoting import quoted
 from lpmert.search.method import Comparator, Found
 
 FLOOR = 0.1
-"""Sums below this count as this, where their logarithm is taken: a match too few is no infinite loss."""
+"""Least sum of which a logarithm is taken, so that a missing match is no infinite loss."""
 
 
 Risk = Callable[[FloatArray], tuple[float, FloatArray]]
-"""From probabilities [M] to an expectation, and its slopes: its derivative [M] by each probability, up to a constant
-for each list.
+"""Maps probabilities [M] to an expectation and its slopes [M], the derivatives by each probability. Slopes may be off
+by
+a constant for each list.
 """
 
 
@@ -60,7 +62,7 @@ def sum_of_risks(terms: Sequence[tuple[float, Risk]]) -> Risk:
 
 
 class Moments:
-    """Mean and variance of the sum of a column [M], or of two columns, over independent lists."""
+    """Means and covariances of the sums of columns [M] over independent lists."""
 
     def __init__(self, lists: AllHypotheses, probabilities: FloatArray, *columns: FloatArray) -> None:
         self.columns = columns
@@ -73,7 +75,7 @@ class Moments:
         self._probabilities = probabilities
 
     def covariance(self, a: int, b: int) -> tuple[float, FloatArray]:
-        """Return the covariance of two of the sums, and its slopes [M]."""
+        """Return the covariance of the sums of columns a and b, and its slopes [M]."""
         slopes = self._centred[a] * self._centred[b]
         return float(self._probabilities @ slopes), slopes
 
@@ -95,7 +97,10 @@ class ExpectedLog:
 
 @dataclass(frozen=True)
 class ExpectedBrevity:
-    """E[max(R / A - 1, 0)], minus the logarithm of BLEU's brevity penalty, of the lengths A and references R [M]."""
+    """E[max(R / A - 1, 0)], which is minus the expected logarithm of BLEU's brevity penalty.
+
+    A, R: summed lengths [M] of the hypotheses and of the references.
+    """
 
     lists: AllHypotheses
     lengths: FloatArray
@@ -116,11 +121,11 @@ class ExpectedBrevity:
 
 
 def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
-    """Return the expected loss of a metric on these lists, where it is additive, else that of a logarithm.
+    """Return the expected loss of a metric on these lists: of the loss itself if it is additive, else of a logarithm.
 
-    A fraction is a sum where its denominator does not hang on the choice. Else the logarithm is minus that of the score
-    for scores of which more is better, and that of the loss for error rates. Raises `MethodError` for other metrics
-    than sums, fractions and BLEU.
+    A fraction whose denominator does not depend on the choices is additive. For other metrics, the expectation is that
+    of minus the log-score if higher scores are better, and of the log-loss for error rates. Raises `MethodError` for
+    metrics other than sums, fractions and BLEU.
     """
     statistics = lists.statistics
     if isinstance(metric, AdditiveMetric):
@@ -144,13 +149,16 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
 SCHEDULES = ("entropy", "gamma")
 
 _MOST_DOUBLINGS = 40
+"""Most doublings of gamma."""
+
 _FIRST_GAMMA = 0.1
-"""Where the schedule gamma begins."""
+"""First gamma of the schedule gamma."""
 
 _TOLERANCE = 1e-5
 """Relative change of the risk at which a schedule ends."""
+
 _GRADIENT, _CHANGE = 1e-8, 1e-10
-"""Where L-BFGS ends at one step of the schedule."""
+"""Tolerances of L-BFGS at one step of the schedule."""
 
 
 class Step(NamedTuple):
@@ -162,31 +170,31 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Annealing(Comparator):
-    """Minimise the expected loss, by L-BFGS with exact gradients, from a random choice towards a certain one.
+    """Minimise the expected loss, by L-BFGS with exact gradients, from a random choice towards a deterministic one.
 
     schedule "entropy": the objective is risk - T * entropy. T is halved from `first_temperature` (the paper takes 100,
-    200 or 1000) to `last_temperature` (0.01 or 0.001); then the choice is quenched: T is 0 and gamma is doubled until
-    the risk hardly changes. schedule "gamma": gamma is doubled from 0.1 on
-    until then, and T is 0. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
-    and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
-    The loss of a metric that is not additive counts once for every list, so that the same numbers serve.
+    200 or 1000) to `last_temperature` (0.01 or 0.001). Then T is 0, and gamma is doubled until the risk hardly changes.
+    schedule "gamma": T is 0, and gamma is doubled from 0.1 until the risk hardly changes. Every objective includes
+    |w|^2 / (2 variance) on the caller's weights; `inf` means no such term. The default variance is `inf` for "entropy"
+    and 1 for "gamma". The loss of a metric that is not additive is multiplied by the number of lists, so that the same
+    temperatures serve.
 
-    held_out: the share of the lists, drawn by the seed, that are left out of the objective; the weights of the step
-    that decodes them with the least loss are returned. (The paper stops the cooling at the first rise; that often ends
-    in the noise of the first, nearly random steps.) Otherwise the last weights are returned, or the best ones so far
-    where a limit stops the run. The method starts from weights 0 unless others are given.
+    held_out: share of the lists, drawn by the seed, that the objective leaves out; the result is the weights of the
+    step that decodes them with the least loss. (The paper stops cooling at the first rise; that often ends in the noise
+    of the first, nearly random steps.) Otherwise the last weights are returned, or the best ones so far if a limit
+    stops the run. The method starts from weights 0 unless others are given.
 
-    Lattices and hypergraphs need losses of links, which add up: metric "loss". Then all paths count, each by itself,
-    also those with the same words. `held_out` is not for them.
+    Lattices and hypergraphs need additive losses of links: metric "loss". Then every path counts by itself, even if
+    others have the same words. `held_out` is not available for them.
     """
 
-    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty", choices=SCHEDULES)
-    first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
-    last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
+    schedule: str = option("entropy", "how the choice becomes certain: by entropy or by gamma", choices=SCHEDULES)
+    first_temperature: float = option(1000.0, "first T of schedule entropy; the paper takes 100, 200 or 1000", above=0)
+    last_temperature: float = option(0.001, "last T of that schedule; the paper takes 0.01 or 0.001", above=0)
     variance: float | None = option(
-        None, "of the Gaussian prior; inf for none, as in the schedule entropy by default; 1 in that of gamma", above=0
+        None, "variance of the Gaussian prior; inf for no prior; none: inf for entropy, 1 for gamma", above=0
     )
-    held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
+    held_out: float = option(0.0, "share of the lists held out to choose a step of the schedule", least=0, below=1)
 
     name: ClassVar[str] = "annealing"
     minimises = False
@@ -225,7 +233,7 @@ class Annealing(Comparator):
         clock: Clock,
         held_out: Callable[[FloatArray], float] | None = None,
     ) -> Found:
-        """Return the end of the schedule, begun at canonical weights [d]; held_out: what weights lose elsewhere."""
+        """Run the schedule from canonical weights [d]; held_out: maps weights to their loss on the held-out lists."""
         usual = inf if self.schedule == "entropy" else 1.0
         precision = np.asarray(scale**2 / (usual if self.variance is None else self.variance))
         best, least = weights, inf
@@ -264,7 +272,7 @@ class Annealing(Comparator):
 
 @dataclass(frozen=True)
 class Objective:
-    """What one step minimises: risk - T * entropy + the prior's precision [d] times squared weights / 2."""
+    """The objective of one step: risk - T * entropy + precision . weights^2 / 2, with precision [d] of the prior."""
 
     choice: AllLists | AllPaths
     step: Step
@@ -283,7 +291,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class AllLists:
-    """All hypotheses of all lists, and the risk of choosing among them at random."""
+    """The random choice among all hypotheses of all lists, and its risk."""
 
     lists: AllHypotheses
     risk: Risk
@@ -303,9 +311,9 @@ class AllLists:
 
 
 class _Layer(NamedTuple):
-    """What sums into some nodes [n] have in common: links [m], sorted by node, and where those of each begin [n].
+    """Nodes [n] whose sums can be computed together, and the links [m] of these sums, sorted by node.
 
-    others [m]: of sums from the end, the node beside this one that a link leaves.
+    begins [n]: the first link of each node. others [m]: for outside sums, the other tail node of the link.
     """
 
     nodes: IntArray
@@ -315,21 +323,22 @@ class _Layer(NamedTuple):
 
 
 def _layers(nodes: IntArray, links: IntArray, others: IntArray, height: IntArray) -> list[_Layer]:
-    """Return pairs of a node [m] and a link [m] by the height of the node, the lowest first."""
+    """Divide pairs of a node [m] and a link [m] into layers by the height of the node, the lowest first."""
     order = np.lexsort((nodes, height[nodes]))
     nodes, links, others = nodes[order], links[order], others[order]
     cuts = np.flatnonzero(np.diff(height[nodes])) + 1
-    found = []
-    for own, through, beside in zip(*(np.split(one, cuts) for one in (nodes, links, others)), strict=True):
-        begins = np.flatnonzero(np.diff(own, prepend=-1))
-        found.append(_Layer(own[begins], through, begins, beside))
-    return found
+    layers = []
+    columns = (np.split(column, cuts) for column in (nodes, links, others))
+    for of_node, of_link, of_other in zip(*columns, strict=True):
+        begins = np.flatnonzero(np.diff(of_node, prepend=-1))
+        layers.append(_Layer(of_node[begins], of_link, begins, of_other))
+    return layers
 
 
 class AllPaths:
-    """All hypotheses of all graphs: features [L, d] of their links in canonical coordinates, and losses [L].
+    """The random choice among all paths of all graphs: features [L, d] of links, canonical, and losses [L].
 
-    The links of all graphs stand one after the other, and so do the nodes, the first of each graph being its start.
+    Links of all graphs are concatenated, and so are nodes; the first node of each graph is its start.
     """
 
     def __init__(self, problem: LatticeProblem) -> None:
@@ -341,29 +350,29 @@ class AllPaths:
             )
         self.features, self.losses = np.concatenate([graph.features for graph in graphs]), losses
         base = np.cumsum([0, *(graph.n_nodes for graph in graphs)])
-        own = np.repeat(base[:-1], [len(graph.sources) for graph in graphs])
+        first_nodes = np.repeat(base[:-1], [len(graph.sources) for graph in graphs])
         self._tails, self._others, self._heads = (
-            np.concatenate(ends) + own
+            np.concatenate(ends) + first_nodes
             for ends in zip(*((graph.sources, graph.seconds, graph.targets) for graph in graphs), strict=True)
         )
         self._goals, self._count = base[1:] - 1, int(base[-1])
-        self._goal_of_link = self._goals[np.searchsorted(base, own, side="right") - 1]
+        self._goal_of_link = self._goals[np.searchsorted(base, first_nodes, side="right") - 1]
         height = [0] * self._count
         for tail, other, head in zip(
             *(ends.tolist() for ends in (self._tails, self._others, self._heads)), strict=True
         ):
             height[head] = max(height[head], height[tail] + 1, height[other] + 1)
-        heights, links = np.array(height), np.arange(len(own))
+        heights, links = np.array(height), np.arange(len(first_nodes))
         self._up = _layers(self._heads, links, links, heights)
         pairs = np.concatenate([self._tails, self._others]), np.concatenate([self._others, self._tails])
-        inner = np.flatnonzero(pairs[0] != np.tile(own, 2))  # a start is no part of a hypothesis
+        inner = np.flatnonzero(pairs[0] != np.tile(first_nodes, 2))  # starts need no outside sums
         self._down = _layers(pairs[0][inner], np.tile(links, 2)[inner], pairs[1][inner], heights)[::-1]
 
     def expected(self, scores: FloatArray, temperature: float) -> tuple[float, FloatArray]:
-        """Return risk - temperature * entropy at scores [L] of links, and its slopes [L] by these.
+        """Return risk - temperature * entropy at scores [L] of links, and its slopes [L] by these scores.
 
-        It is what loss + temperature * score expects, less temperature * log Z; scores and losses are summed along
-        paths. The slope is the covariance of how often a hypothesis uses the link, and of that value.
+        It equals the expectation of loss + temperature * score, summed along paths, minus temperature * log Z. The
+        slope of a link is the covariance of this sum with the number of times that a path uses the link.
         """
         values = self.losses + temperature * scores
         inside, mean = np.zeros(self._count), np.zeros(self._count)
@@ -386,7 +395,7 @@ class AllPaths:
 
 
 def _expected(scores: FloatArray, values: FloatArray, begins: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return for each segment the logarithm of the sum of exponential scores, and the mean of values under these."""
+    """Return, for each segment, the log-sum-exp of its scores, and the mean of its values under their softmax."""
     largest = np.maximum.reduceat(scores, begins)
     shares = np.exp(scores - np.repeat(largest, np.diff(begins, append=len(scores))))
     totals = np.add.reduceat(shares, begins)

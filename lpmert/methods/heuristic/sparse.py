@@ -1,8 +1,8 @@
-"""Many sparse features on top of a base score: the lists, the line search along one feature; perceptron, boosting, and
-minimum sample risk: line searches on the loss itself, along features that lower it by themselves, in other lists than
-those chosen before.
+"""Training of many sparse features on top of a base score: perceptron, boosting, and minimum sample risk.
 
-Nothing is ever made dense. Features that are constant within a list say nothing about it and are left out there.
+Minimum sample risk runs line searches on the loss itself, along features that each lower the loss, in different lists.
+
+No array is ever made dense. A feature is left out of lists in which it is constant, as it cannot change their choices.
 
 Sources: Collins, Discriminative Training Methods for Hidden Markov Models, EMNLP 2002 (the averaged perceptron; with a
 base feature as in Gao et al., HLT/EMNLP 2005); Collins, Discriminative Reranking for Natural Language Parsing, ICML
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 _FARTHEST = 1e100
-"""Thresholds beyond this are left out: sums with them would overflow."""
+"""Larger thresholds are left out: sums with them would overflow."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training on sparse features found: weights [D] with 1 for the base feature, and losses of decoding.
+    """The outcome of training: weights [D], with 1 for the base feature, and their loss.
 
-    `loss_before` is that of the base feature alone. counters: what was counted, by name.
+    loss_before: the loss of the base feature alone. counters: all counts by name.
     """
 
     weights: FloatArray
@@ -55,10 +55,11 @@ class Trained:
 
 @dataclass(frozen=True)
 class SparseLists:
-    """Lists as sparse training sees them.
+    """Lists with sparse features.
 
-    by_feature [M, D]: the features where they vary within a list, column by column; the base's column is empty.
-    base [M]: the score that stays. statistics [M, K] are summed for the metric; losses [M]: each hypothesis's own.
+    by_feature [M, D]: features by column, in the lists in which they vary; the column of the base feature is empty.
+    numbers [M]: the list of each hypothesis. base [M]: the fixed base score. statistics [M, K]: summed for the metric.
+    losses [M]: the loss of each hypothesis by itself.
     """
 
     by_feature: csc_array
@@ -78,7 +79,7 @@ class SparseLists:
         return self.by_feature.tocsr()
 
     def least(self) -> FloatArray:
-        """Return the least own loss [M] in each hypothesis's list."""
+        """Return, for each hypothesis [M], the least loss in its list."""
         return np.asarray(np.minimum.reduceat(self.losses, self.offsets[:-1])[self.numbers])
 
     def decoded_loss(self, weights: FloatArray) -> float:
@@ -92,7 +93,7 @@ class SparseLists:
         return self.by_feature.indices[begin:end].astype(np.int64, copy=False), self.by_feature.data[begin:end]
 
     def visited(self) -> IntArray:
-        """Return for each feature [D] how many lists it varies in."""
+        """Return, for each feature [D], the number of lists in which it varies."""
         lists = self.numbers[self.by_feature.indices]
         features = np.repeat(np.arange(self.n_features), np.diff(self.by_feature.indptr))
         new = np.ones(len(lists), dtype=bool)
@@ -101,7 +102,7 @@ class SparseLists:
 
 
 def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) -> tuple[SparseLists, int]:
-    """Return N-best lists for training on top of the feature named `base`, the first one by default, and its number.
+    """Return lists for training on top of the base feature, by default the first one, and the number of that feature.
 
     Raises `MethodError` if there is no such feature, `MetricError` if the metric does not fit.
     """
@@ -117,10 +118,10 @@ def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) ->
 
 
 def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) -> tuple[SparseLists, FloatArray]:
-    """Return the lists of a problem for training in canonical coordinates, and the weights [d] that stay.
+    """Return the lists of a problem for training in canonical coordinates, and the fixed weights [d].
 
-    These are the base feature's or, if given, `start`, scaled so that the base's weight is 1 or -1. Without a start it
-    is the one of these with which the base alone decodes better. The base feature itself is not trained. Raises
+    The fixed weights are `start`, scaled so that the weight of the base feature is 1 or -1. Without a start, only the
+    base feature has a weight: 1 or -1, whichever decodes better. The base feature itself is not trained. Raises
     `MethodError` if it does not exist.
     """
     names = problem.nbest.names
@@ -128,15 +129,15 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
         raise MethodError(f"no base feature {quoted(base)}; the features are {listed(names)}")
     axis = np.zeros(len(names))
     axis[0 if base is None else names.index(base)] = 1.0
-    own = problem.to_canonical(problem.checked_weights(axis))
+    base_weights = problem.to_canonical(problem.checked_weights(axis))
     lists = lists_of(problem)
     if start is not None:
-        fixed = start / (abs(float(start @ own)) or 1.0)
+        fixed = start / (abs(float(start @ base_weights)) or 1.0)
     else:
-        losses = [problem.metric.loss(lists.total(sign * own)) for sign in (1.0, -1.0)]
-        fixed = own if losses[0] <= losses[1] else -own
+        losses = [problem.metric.loss(lists.total(sign * base_weights)) for sign in (1.0, -1.0)]
+        fixed = base_weights if losses[0] <= losses[1] else -base_weights
     score = lists.features @ fixed
-    frozen = np.flatnonzero(own)
+    frozen = np.flatnonzero(base_weights)
     return _build(lists.features, lists.offsets, lists.statistics, problem.metric, score, frozen), fixed
 
 
@@ -149,7 +150,7 @@ def _build(
     columns.sort_indices()
     numbers = list_numbers(offsets)
     lists, features = numbers[columns.indices], np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-    # entries of one feature in one list follow each other
+    # The entries of a feature in a list are adjacent.
     starts = np.flatnonzero(np.diff(lists, prepend=-1) | np.diff(features, prepend=-1))
     sizes = np.diff(starts, append=columns.nnz)
     varies = np.zeros(columns.nnz, dtype=np.bool_)
@@ -164,7 +165,7 @@ def _build(
 
 
 def rows_of(matrix: csr_array | csc_array) -> core.SparseRows:
-    """Return the rows of a matrix that is kept by rows for the compiled core, or the columns of one kept by columns."""
+    """Return the rows of a csr matrix, or the columns of a csc matrix, for the compiled core."""
     n_columns = matrix.shape[1 if matrix.format == "csr" else 0]
     starts, places = (part.astype(np.int64, copy=False) for part in (matrix.indptr, matrix.indices))
     return core.SparseRows(starts, places, matrix.data, n_columns)
@@ -183,7 +184,7 @@ class Line(NamedTuple):
         """Return the mean loss [n] within `width` on either side of points [n]."""
         first = np.searchsorted(self.thresholds, points - width, side="right")
         last = np.searchsorted(self.thresholds, points + width, side="right")
-        # Losses count from that at one of the points: what is summed, and its rounding error, stays small.
+        # Losses count relative to the loss at one of the points, which keeps sums and their rounding errors small.
         level = self.losses[first[-1]]
         losses = self.losses - level
         steps = np.concatenate([[0.0], np.cumsum(losses[1:-1] * np.diff(self.thresholds))])
@@ -195,7 +196,7 @@ class Line(NamedTuple):
 
 
 class SparseLineSearch:
-    """Weights [D], the scores [M] and choices [S] they give, and searches along one feature after the other."""
+    """Weights [D] with their scores [M] and choices [S], and line searches along single features."""
 
     def __init__(self, lists: SparseLists) -> None:
         self.lists = lists
@@ -209,7 +210,7 @@ class SparseLineSearch:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute scores, choices and totals anew, so that rounding errors do not pile up."""
+        """Recompute scores, choices and totals, so that rounding errors do not accumulate."""
         lists = self.lists
         self.scores = lists.base + lists.by_feature @ self.weights
         self.chosen = first_best(self.scores, lists.offsets[:-1])
@@ -220,7 +221,7 @@ class SparseLineSearch:
         return float(self._loss(self._total[None])[0])
 
     def line(self, feature: int) -> Line | None:
-        """Return the loss along the feature's weight, `None` if no choice hangs on it for weights up to 1e100."""
+        """Return the loss along the weight of a feature, `None` if weights up to 1e100 change no choice."""
         lists, first, thresholds, left, entered = self._lines.events(
             *self.lists.entries(feature), self.weights[feature], self.scores
         )
@@ -235,31 +236,33 @@ class SparseLineSearch:
         return Line(thresholds[begin:end], self._loss(totals[begin : end + 1])) if begin < end else None
 
     def best_weight(self, feature: int, smoothing: float) -> float:
-        """Return the weight with the least smoothed loss: the middle of an interval, or the weight as it is.
+        """Return the weight of a feature with the least smoothed loss: the middle of an interval, or the current
+        weight.
 
-        The middle of the first and last interval is `smoothing` beyond their end.
+        For the two unbounded intervals, the point at distance `smoothing` from their end takes the place of the middle.
         """
         line = self.line(feature)
-        now = float(self.weights[feature])
+        current = float(self.weights[feature])
         if line is None:
-            return now
+            return current
         ends = line.thresholds
-        points = np.concatenate([[ends[0] - smoothing], (ends[1:] + ends[:-1]) / 2, [ends[-1] + smoothing, now]])
+        points = np.concatenate([[ends[0] - smoothing], (ends[1:] + ends[:-1]) / 2, [ends[-1] + smoothing, current]])
         risks = line.smoothed(points, smoothing)
         best = int(np.argmin(risks))
         gained = risks[-1] - risks[best]
-        return float(points[best]) if gained > 1e-12 * abs(risks[-1]) else now
+        return float(points[best]) if gained > 1e-12 * abs(risks[-1]) else current
 
     def choices_at(self, feature: int, weight: float) -> tuple[IntArray, IntArray]:
-        """Return the lists in which the feature varies and the rows they choose once it has this weight."""
+        """Return the lists in which the feature varies, and the rows that they choose at this weight."""
         return self._lines.choices(*self.lists.entries(feature), weight - self.weights[feature], self.scores)
 
     def loss_with(self, visited: IntArray, rows: IntArray) -> float:
-        """Return the loss if the visited lists choose these rows."""
+        """Return the loss after the visited lists change to these rows."""
         change = (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
         return float(self._loss((self._total + change)[None])[0])
 
     def move(self, feature: int, weight: float) -> None:
+        """Set the weight of a feature."""
         visited, rows = self.choices_at(feature, weight)
         self._total = self._total + (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
         self.chosen[visited] = rows
@@ -269,16 +272,16 @@ class SparseLineSearch:
 
 
 class Trainer(Comparator):
-    """A method that keeps the base feature at weight 1 and trains the others, too many perhaps to be held dense."""
+    """A method that keeps the base feature at weight 1 and trains the other, possibly sparse features."""
 
     base: str | None
 
     @abstractmethod
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
-        """Return weights [D] without the base's, and counts; ends early once `expired(steps)` is true."""
+        """Return weights [D], 0 for the base feature, and counts; ends early once `expired(steps)` is true."""
 
     def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
-        """Return weights for N-best lists; raises `MethodError` and `MetricError` as `sparse_lists` does."""
+        """Return trained weights for N-best lists; raises `MethodError` and `MetricError` as `sparse_lists`."""
         lists, base = sparse_lists(nbest, metric, self.base)
         weights, counters = self.learn(lists, seed, lambda *_: False)
         before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
@@ -294,14 +297,14 @@ class Trainer(Comparator):
 
 @dataclass(frozen=True)
 class Perceptron(Trainer):
-    """Keep the base feature at weight 1; for each wrong list add gold - chosen to the other weights.
+    """Keep the base feature at weight 1; for each wrong list, add gold - chosen to the other weights.
 
-    A list is wrong if the chosen hypothesis has not the least loss of its list by itself; gold is the one of least
-    loss with the best score so far. `passes` are made over the lists, in an order drawn anew for each; the mean of the
-    weights after every list is returned.
+    A list is wrong if its chosen hypothesis does not have the least loss of the list; gold is the hypothesis of least
+    loss with the best current score. Each of the `passes` visits the lists in a new random order. The result is the
+    mean of the weights after each visited list.
     """
 
-    passes: int = option(20, "over the lists", least=1)
+    passes: int = option(20, "passes over the lists", least=1)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "perceptron"
@@ -327,19 +330,19 @@ _SLICE = 100
 """Rounds between two looks at the clock."""
 
 _NOTHING = 1e-12
-"""Relative to its start, an exponential loss that is as good as 0."""
+"""Boosting ends when the exponential loss is below this share of its first value."""
 
 _TOLERANCE = 1e-6
-"""Boosting ends where no step lowers its objective by more than about this share."""
+"""Boosting ends when no step lowers its objective by more than about this share."""
 
 
 @dataclass(frozen=True)
 class Boosting(Trainer):
-    """Keep the base feature at weight 1; in each of `rounds` rounds move the weight that helps most.
+    """Keep the base feature at weight 1; in each of `rounds` rounds, move the weight that helps most.
 
-    The objective is the sum over all hypotheses of (loss - least loss of the list) * exp(score - gold's score), gold
-    being the hypothesis of least own loss with the best base score. `smoothing` is relative to the objective. Features
-    with values other than 0 and 1 take the step that is safe for their largest difference.
+    The objective is the sum over all hypotheses of (loss - least loss of the list) * exp(score - score of gold), where
+    gold is the hypothesis of least loss with the best base score. `smoothing` is relative to the objective. A feature
+    with values other than 0 and 1 takes a step that is safe for its largest difference.
     """
 
     rounds: int = option(2000, "most rounds", least=1)
@@ -367,9 +370,9 @@ class Boosting(Trainer):
 
 @dataclass(frozen=True)
 class Pairs:
-    """For each hypothesis that is worse than its list's gold [P]: the features of gold less its own, and its weight.
+    """Pairs of gold with each worse hypothesis of its list [P]: differences of features, gold minus worse, and weights.
 
-    weights [P]: (loss - gold's loss) * exp(-margin of the base score), over the largest of the exponentials.
+    weights [P]: (loss - loss of gold) * exp(-margin of the base score), divided by the largest of the exponentials.
     """
 
     by_pair: csr_array
@@ -378,7 +381,7 @@ class Pairs:
 
 
 def differences(lists: SparseLists) -> Pairs:
-    """Return the pairs of the lists' gold and other hypotheses."""
+    """Return the pairs of all lists."""
     least = lists.least()
     gold = first_best(np.where(lists.losses == least, lists.base, -np.inf), lists.offsets[:-1])[lists.numbers]
     worse = np.flatnonzero(lists.losses > least)
@@ -391,10 +394,10 @@ def differences(lists: SparseLists) -> Pairs:
 
 
 class Candidates(NamedTuple):
-    """What each of n features does by itself.
+    """The effect of each of n features by itself.
 
-    features [n]: their numbers. gains [n]: how much the loss falls with the feature at its best weight. benefits
-    [n, S]: 1 for each list whose own loss falls then.
+    features [n]: their numbers. gains [n]: decrease of the loss with the feature at its best weight. benefits [n, S]: 1
+    for each list whose own loss then decreases.
     """
 
     features: IntArray
@@ -405,35 +408,35 @@ class Candidates(NamedTuple):
 def try_each(
     search: SparseLineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
 ) -> Candidates:
-    """Search along each of these features from where the search stands; as many as come before `expired` is true."""
+    """Search along each feature from the current weights, until `expired` is true."""
     from scipy.sparse import csr_array
 
     losses = search.lists.losses
-    gains, helped = [], []
+    gains, benefiting = [], []
     for feature in features.tolist():
         if expired():
             break
         weight = search.best_weight(feature, smoothing)
         visited, rows = search.choices_at(feature, weight)
         gains.append(search.loss - search.loss_with(visited, rows))
-        helped.append(visited[losses[rows] < losses[search.chosen[visited]]])
-    starts = np.cumsum([0, *map(len, helped)])
-    columns = np.concatenate([*helped, np.empty(0, dtype=np.int64)])
+        benefiting.append(visited[losses[rows] < losses[search.chosen[visited]]])
+    starts = np.cumsum([0, *map(len, benefiting)])
+    columns = np.concatenate([*benefiting, np.empty(0, dtype=np.int64)])
     shape = len(gains), len(search.chosen)
     benefits = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
     return Candidates(features[: len(gains)], np.array(gains), benefits)
 
 
 _WINDOW = 1000
-"""The features that are looked at for each place of the selection, the paper's: the best of those left."""
+"""Candidates for each place of the selection, as in the paper: the best features left."""
 
 
 def select(candidates: Candidates, count: int, *, alpha: float = 0.8) -> IntArray:
-    """Return the numbers [at most count] of the features to keep, in the order of their choice.
+    """Return the numbers of at most `count` features to keep, in the order of selection.
 
-    The k-th is the one with the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C: E is the gain over the
-    largest one, C the cosine of its benefits with those of each feature chosen before. Only the `_WINDOW` best by E of
-    those left are looked at; features without a gain are never chosen.
+    The k-th feature has the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C. E is its gain over the largest
+    gain, C the cosine of its benefits with those of each earlier feature. Only the `_WINDOW` features with the largest
+    E among those left are considered; features without a gain are never selected.
     """
     gains = candidates.gains
     order = np.argsort(-gains, kind="stable")
@@ -458,16 +461,16 @@ def select(candidates: Candidates, count: int, *, alpha: float = 0.8) -> IntArra
 
 @dataclass(frozen=True)
 class MinimumSampleRisk(Trainer):
-    """Keep the base feature at weight 1, select further features, and search along one after the other.
+    """Keep the base feature at weight 1, select further features, and search along them in turn.
 
-    Features are tried one by one first, and the most useful ones selected. Their weights are searched for in turn,
-    until a round does not lower the loss.
+    Each feature is first tried by itself, and the most useful ones are selected. Rounds of line searches along them
+    follow, until a round does not lower the loss.
     """
 
-    kept: int | None = option(None, "the paper's K: features that are selected; none for all", least=1)
-    considered: int | None = option(None, "features tried, those that vary in most lists; none for all", least=1)
+    kept: int | None = option(None, "the paper's K: number of selected features; none for all", least=1)
+    considered: int | None = option(None, "features tried: those that vary in the most lists; none for all", least=1)
     smoothing: float = option(0.06, "the paper's b: the loss is averaged so far on either side of a weight", above=0)
-    alpha: float = option(0.8, "of the selection, see lpmert.methods.heuristic.sparse", least=0, most=1)
+    alpha: float = option(0.8, "of the selection, see select in lpmert.methods.heuristic.sparse", least=0, most=1)
     rounds: int = option(20, "most rounds over the features", least=1)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
@@ -481,7 +484,7 @@ class MinimumSampleRisk(Trainer):
         return search.weights, counters
 
     def descend(self, search: SparseLineSearch, expired: Callable[[], bool]) -> dict[str, int]:
-        """Select features and search along them, until `expired`, asked after each search, is true; return counts."""
+        """Select features and search along them until `expired`, called before each search, is true; return counts."""
         features = self._features(search, expired)
         best, best_weights = search.loss, search.weights.copy()
         searches = rounds = 0
@@ -504,7 +507,7 @@ class MinimumSampleRisk(Trainer):
         return {"selected": len(features), "trained": trained, "line_searches": searches, "rounds": rounds}
 
     def _features(self, search: SparseLineSearch, expired: Callable[[], bool]) -> IntArray:
-        """Return the features to search along, in their order."""
+        """Return the features to search along, in order."""
         visited = search.lists.visited()
         features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]
         if self.kept is None:

@@ -1,6 +1,7 @@
-"""Nodes of the search over lattices: cones, and what may win there of every lattice, its links or its hypotheses.
+"""Nodes of the search over lattices: cones, with the links or the paths of every lattice that may win there.
 
-Units of work look at some lattices in a cone, and the search takes their answers.
+A unit of work propagates some lattices in a cone (`view_lattices`); the search collects the answers in an `Expansion`.
+A path of a lattice is a hypothesis, as in `Catalogue`.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.model.catalogue import Catalogue, Lists, Way, checked_array
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import quoted
-from lpmert.search.checkpoint import State, plain
+from lpmert.search.checkpoint import State
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import PerThread
 
 _HOPELESS = 3.0
-"""How many times the work that is allowed must be needed for a lattice not to be looked at in a cone."""
+"""A lattice is not propagated in a cone if listing its paths needs this many times the work allowed."""
 
 _FEW_RAYS = 32
-"""Beyond these there would be too many mixes of two."""
+"""Most rays for which mixes of each two rays are tried."""
 
 _SHRINKING = 0.4
-"""To which share the work on a lattice falls from a cone to its halves, as a guess."""
+"""Guessed ratio of the work on a lattice in a cone to the work in the cone around it."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpenLattice:
-    """A lattice with too many hypotheses that may win in the cone.
+    """A lattice with too many paths that may win in the cone.
 
-    marks: bits of the links of their paths, `count` of them; least: the least loss of these; needed: about how much
-    work it would be to list them.
+    marks: a bit for each link, set for the `count` links on these paths. least: the least loss of these paths. needed:
+    estimated work of listing them.
     """
 
     marks: NDArray[np.uint8]
@@ -47,17 +48,19 @@ class OpenLattice:
 
 
 MOST_KNOWN = 32
-"""Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
+"""Complete paths of a lattice that are remembered to rule out others: the latest ones that were best somewhere."""
 
 Paths = dict[bytes, FloatArray]
-"""The features [D] of some paths of a lattice, by their bytes; those that were best last come last."""
+"""The features [D] of some paths of a lattice, by their bytes; the latest ones come last."""
 
 
 class View(NamedTuple):
-    """A lattice in a cone: what is left of it, or `None` and its hypotheses, with their features [n, D]; the links of
-    its best path in the middle, `None` if that was not looked at; the features of those that are best somewhere; the
-    scores [P, R] at the rays of some paths that no others beat; and the work, in scores computed and labels compared.
-    crowded: whether the hypotheses were to be listed, and were too many.
+    """A lattice after propagation in a cone.
+
+    part: the open lattice, or `None` if its paths are listed: `ways`, with features [n, D]. middle: the links of the
+    best path in the middle of the cone, `None` if not computed. best: paths that are best somewhere in the cone.
+    leading: scores [P, R] at the rays of some paths that no others beat. work: scores computed and labels compared.
+    crowded: whether listing was tried and found too many paths.
     """
 
     part: OpenLattice | None
@@ -71,34 +74,32 @@ class View(NamedTuple):
 
 
 class Expander:
-    """Finds the parts of all lattices of a problem in cones; several threads may use it at once.
+    """Propagates the lattices of a problem in cones; several threads can use it at once.
 
-    labels: room for so many, beyond which a lattice stays open. longest [S, D]: the largest sum of magnitudes of each
-    feature along a path.
+    labels: most partial paths of a lattice, beyond which it stays open. longest [S, D]: for each lattice and feature,
+    the largest sum of absolute values along a path.
     """
 
     def __init__(self, problem: LatticeProblem, labels: int) -> None:
-        self._problem, self._labels = problem, labels
+        self.problem, self._labels = problem, labels
         self.longest = np.array([graph.links().largest_sums(np.abs(graph.features)) for graph in problem.exact_graphs])
         self._finders: PerThread[core.PathFinder] = PerThread()
 
-    def at_rays(self, rays: FloatArray) -> FloatArray:
-        """See `LatticeProblem.at_rays`."""
-        return self._problem.at_rays(rays)
-
     def whole(self, number: int) -> OpenLattice:
-        graph = self._problem.graphs[number]
+        """Return a lattice with all its links."""
+        graph = self.problem.graphs[number]
         n_links = len(graph.sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
-        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
+        return OpenLattice(marks, n_links, self.problem.least_loss(number), 0.0)
 
     def view(
         self, number: int, before: OpenLattice, known: Paths, rays: FloatArray, mixes: FloatArray, link_work: int
     ) -> View:
-        """Return what there is of a lattice in a smaller cone of rays [R, D], see `LatticeProblem.at_rays`.
+        """Propagate a lattice in a cone of rays [R, D] inside an earlier one; see `LatticeProblem.at_rays`.
 
-        It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, R]
-        of the rays: where the best paths are looked at, first in the middle; none where much more work is needed.
+        before: the lattice in the earlier cone. known: paths that rule out others. mixes [m, R]: weights in the cone,
+        as mixes of the rays, whose best paths are computed; the middle comes first. link_work: most work for each link;
+        a lattice that needs more stays open, and is not propagated at all if it needs much more.
         """
         finder = self._finders.get(lambda: core.PathFinder(self._labels))
         needed = before.needed * _SHRINKING
@@ -106,7 +107,7 @@ class Expander:
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         if needed > _HOPELESS * link_work * before.count:
             return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
-        graph = self._problem.exact_graphs[number]
+        graph = self.problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
         n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
@@ -130,19 +131,21 @@ class Expander:
             chosen = np.zeros(len(graph.sources), dtype=np.bool_)
             chosen[left] = True
             marks = np.packbits(chosen)
-            least = max(least, self._problem.least_loss(number, left))
+            least = max(least, self.problem.least_loss(number, left))
             work += count
         part = OpenLattice(marks, count, least, needed)
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
 
 
-Before = tuple[int, OpenLattice, Paths]
-"""A lattice by its number, what there is of it in a cone, and paths that are known."""
+Seen = tuple[int, OpenLattice, Paths]
+"""The number of a lattice, its state in the cone around, and its known paths."""
 
 
-def look(expander: Expander, before: list[Before], rays: FloatArray, mixes: FloatArray, link_work: int) -> list[View]:
-    """Look at some lattices in a smaller cone of rays [d, d]; see `Expander.view`."""
-    views, rays = [], expander.at_rays(rays)
+def view_lattices(
+    expander: Expander, before: list[Seen], rays: FloatArray, mixes: FloatArray, link_work: int
+) -> list[View]:
+    """Propagate some lattices in a cone of rays [d, d]; see `Expander.view`."""
+    views, rays = [], expander.problem.at_rays(rays)
     for lattice in before:
         checkpoint()
         views.append(expander.view(*lattice, rays, mixes, link_work))
@@ -150,7 +153,7 @@ def look(expander: Expander, before: list[Before], rays: FloatArray, mixes: Floa
 
 
 def all_mixes(n_rays: int) -> FloatArray:
-    """Return mixes [m, n] of the rays of a cone: the middle, beside each ray, and between each two of few."""
+    """Return mixes [m, n] of the rays of a cone: the middle, near each ray, and, for few rays, near each pair."""
     near = np.eye(n_rays)
     pairs = range(n_rays if n_rays <= _FEW_RAYS else 0)
     between = [0.5 * (near[p] + near[q]) for p in pairs for q in range(p)]
@@ -159,22 +162,29 @@ def all_mixes(n_rays: int) -> FloatArray:
 
 
 _UNIT = 8_000_000
-"""Work of a unit, at a guess: some hundredths of a second."""
+"""Estimated work of a unit: some hundredths of a second."""
 
 _SPLIT_WORK = 50_000
-"""What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
+"""Work of branching a cone, for each lattice: listing the last open lattices is tried again for as much work."""
 
 _MORE_WORK = 8
+"""Factor on the work for each link when lattices are propagated again."""
+
+COMPARISONS = 40
+"""Most comparisons of partial paths for each link of a lattice; a lattice that needs more stays open, and the cone is
+branched.
+"""
 
 _EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
-"""Splits after which lattices are given more work, and how often at most it is doubled."""
+"""Depth from which that limit doubles with every second branching, and the most doublings."""
 
 
 class Cone(NamedTuple):
-    """A cone that waits: rays [d, d], splits that led to it, a bound, and what a cone around it left of the lattices:
-    few hypotheses each, or open.
+    """A waiting node: a cone, and the lattices as propagated in the cone around it.
 
-    mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
+    rays [d, d]. mixes [m, d]: mixes of the rays whose best paths are not known from the cone around; the first is the
+    middle. depth: number of branchings. bound: dual bound. lists: the listed paths of some lattices. open: the other
+    lattices, by number.
     """
 
     rays: FloatArray
@@ -186,21 +196,23 @@ class Cone(NamedTuple):
 
 
 class Findings:
-    """What a search has found of all lattices: their hypotheses that may win in some cone, and what was counted.
+    """The knowledge of a search about all lattices: the paths that may win in some cone, and its counts.
 
-    work: in scores computed and labels compared; expanded, failed: how often hypotheses were listed, and how often they
-    were too many.
+    work: scores computed and labels compared. expanded: number of times that paths were listed; failed: number of times
+    that there were too many. known: paths of each lattice that rule out others; these mappings are never changed.
     """
 
     def __init__(self, problem: LatticeProblem, expander: Expander) -> None:
         self._problem, self._longest = problem, expander.longest
         self.catalogue = Catalogue(problem)
-        self._known: list[Paths] = [{} for _ in problem.graphs]
+        self.known: list[Paths] = [{} for _ in problem.graphs]
         self.work = self.expanded = self.failed = 0
 
     def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
-        """Return the hypotheses of lists that may win in a smaller cone of rays [d, d], their least losses, summed, the
-        summed statistics [K] of the best in the middle, and their scores [n, d] at the rays.
+        """Propagate listed paths in a cone of rays [d, d] inside an earlier one.
+
+        Returns the survivors, the sum of the least loss of each list, the summed statistics [K] of the best paths in
+        the middle, and the scores [n, d] of the survivors at the rays.
         """
         rays = self._problem.at_rays(rays)
         reach = self._longest @ np.abs(rays).T
@@ -210,29 +222,25 @@ class Findings:
         return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
 
     def state(self) -> State:
-        """Return all of it as a checkpoint has it."""
-        known = [np.array(list(paths.values())) for paths in self._known]
+        """Return the state for a checkpoint."""
+        known = [np.array(list(paths.values())) for paths in self.known]
         counts = [self.work, self.expanded, self.failed]
         return {"catalogue": self.catalogue.state(), "known": known, "counts": counts}
 
     def restore(self, state: State) -> None:
-        """Go on from what a state holds, before anything is found."""
+        """Continue from a state, before anything is found."""
         self.catalogue.restore(state["catalogue"])
         width = self.catalogue.features.shape[1]
-        for paths, known in zip(state["known"], self._known, strict=True):
+        for paths, known in zip(state["known"], self.known, strict=True):
             if len(paths):
                 rows = checked_array(paths, np.float64, (min(len(paths), MOST_KNOWN), width))
                 known.update((row.tobytes(), row) for row in rows)
         self.work, self.expanded, self.failed = state["counts"]
 
-    def known(self, number: int) -> Paths:
-        """Return paths of a lattice, which do not change."""
-        return self._known[number]
-
     def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
-        """Return the numbers of the hypotheses in a view of a lattice, and the statistics [K] in the middle."""
-        earlier = {key: row for key, row in self._known[number].items() if key not in view.best}
-        self._known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
+        """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
+        earlier = {key: row for key, row in self.known[number].items() if key not in view.best}
+        self.known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
         self.work += view.work
         self.failed += view.crowded
         self.expanded += view.part is None
@@ -242,13 +250,14 @@ class Findings:
 
 
 class Expansion:
-    """What is found of the lattices in a cone: of those that have few hypotheses first, and at once.
+    """The propagation of all lattices in a cone: listed ones at once, open ones by units of work.
 
-    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
-    the summed statistics [K] in the middle, if all were looked at there; out: units that are out.
+    lists, open: the lattices so far; those still to be propagated are as in the cone around. bound: dual bound of the
+    cone so far. middle: the summed statistics [K] of the best paths in the middle, `None` if some are unknown. out:
+    units in flight.
     """
 
-    def __init__(self, findings: Findings, cone: Cone, comparisons: int) -> None:
+    def __init__(self, findings: Findings, cone: Cone) -> None:
         self._findings, self.cone = findings, cone
         self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.middle: FloatArray | None = middle
@@ -258,36 +267,37 @@ class Expansion:
         self._found: dict[int, IntArray] = {}
         self._scores = [(scores, self.lists.ends[1:])]
         self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
-        self.link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
-        self._again = True
+        self.link_work = COMPARISONS << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        self._may_retry = True
         if self.complete:
             self._conclude()
 
     @property
     def waiting(self) -> bool:
-        """Whether there are lattices that no unit has looked at."""
+        """Whether some lattices are still to be submitted."""
         return bool(self._waiting)
 
     @property
     def complete(self) -> bool:
-        """Whether all lattices were looked at."""
+        """Whether all lattices are propagated."""
         return not (self._waiting or self.out)
 
-    def send(self) -> list[Before]:
-        """Return what the next unit is to look at."""
+    def next_unit(self) -> list[Seen]:
+        """Return the lattices that the next unit propagates."""
         rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
-        work, sent = 0.0, []
+        work, batch = 0.0, []
         while self._waiting and work < _UNIT:
             number = self._waiting.pop()
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
-            sent.append((number, lattice, self._findings.known(number)))
+            batch.append((number, lattice, self._findings.known[number]))
         self.out += 1
-        return sent
+        return batch
 
-    def take(self, sent: list[Before], views: list[View]) -> None:
+    def take(self, batch: list[Seen], views: list[View]) -> None:
+        """Take the views of the lattices of a unit."""
         self.out -= 1
-        for (number, before, _), view in zip(sent, views, strict=True):
+        for (number, before, _), view in zip(batch, views, strict=True):
             ids, middle = self._findings.take(number, view)
             self._scores.append((view.leading, np.array([len(view.leading)])))
             del self.open[number]
@@ -298,10 +308,10 @@ class Expansion:
                 self.open[number], least = view.part, view.part.least
             self.bound += max(least, before.least) - before.least
             self.middle = None if self.middle is None or middle is None else self.middle + middle
-        if self.complete and self._again:
-            self._again = False
-            worth = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
-            if sum(lattice.needed for lattice in self.open.values()) <= worth:
+        if self.complete and self._may_retry:
+            self._may_retry = False
+            branching_work = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
+            if sum(lattice.needed for lattice in self.open.values()) <= branching_work:
                 self._waiting = list(self.open)
                 self.link_work *= _MORE_WORK
         if self.complete:
@@ -309,10 +319,10 @@ class Expansion:
 
     @property
     def scores(self) -> tuple[FloatArray, IntArray]:
-        """Scores [n, D] at the rays of the paths of lattices that no others beat, and their ends [s + 1]."""
+        """Scores [n, D] at the rays of paths that no others beat, lattice by lattice, and the ends [s + 1] of these."""
         ends, last = [np.zeros(1, dtype=np.int64)], 0
-        for scores, own in self._scores:
-            ends.append(own + last)
+        for scores, block_ends in self._scores:
+            ends.append(block_ends + last)
             last += len(scores)
         return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
 
@@ -322,18 +332,13 @@ class Expansion:
 
 
 def state_of_cones(cones: Sequence[Cone]) -> State:
-    """Return cones by what they consist of; what several of them share is there once."""
+    """Return the state of cones; lists and lattices that several cones share are stored once."""
     lists = {id(cone.lists): cone.lists for cone in cones}
     lattices = {id(lattice): lattice for cone in cones for lattice in cone.open.values()}
-    place = {key: number for own in (lists, lattices) for number, key in enumerate(own)}
+    place = {key: number for shared in (lists, lattices) for number, key in enumerate(shared)}
     return {
-        "lists": [plain(one) for one in lists.values()],
-        "lattices": {
-            "marks": [one.marks for one in lattices.values()],
-            "count": np.array([one.count for one in lattices.values()], dtype=np.int64),
-            "least": np.array([one.least for one in lattices.values()], dtype=np.int64),
-            "needed": np.array([one.needed for one in lattices.values()], dtype=np.float64),
-        },
+        "lists": [stored._asdict() for stored in lists.values()],
+        "lattices": [vars(lattice) for lattice in lattices.values()],
         "cones": [
             {
                 **{name: value for name, value in cone._asdict().items() if name not in ("lists", "open")},
@@ -347,58 +352,57 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
 
 
 def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> list[Cone]:
-    """Return the cones of a state; they share what they shared; raises `ValueError` for what is none."""
-    lists = [catalogue.lists_of(one) for one in state["lists"]]
-    columns = (state["lattices"][name] for name in ("marks", "count", "least", "needed"))
+    """Return the cones of a state, with shared lists and lattices; raises `ValueError` for invalid states."""
+    lists = [catalogue.lists_of(stored) for stored in state["lists"]]
     lattices = [
-        OpenLattice(marks, int(count), int(least), float(needed))
-        for marks, count, least, needed in zip(*columns, strict=True)
+        OpenLattice(stored["marks"], int(stored["count"]), int(stored["least"]), float(stored["needed"]))
+        for stored in state["lattices"]
     ]
     width = problem.canonical.n_features
     most = len(all_mixes(width))
     checked: set[tuple[int, int]] = set()
     cones = []
-    for one in state["cones"]:
-        size = len(one["numbers"])
-        numbers = checked_array(one["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
-        parts = checked_array(one["open"], np.int64, (size,), len(lattices)).tolist()
+    for cone in state["cones"]:
+        size = len(cone["numbers"])
+        numbers = checked_array(cone["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
+        parts = checked_array(cone["open"], np.int64, (size,), len(lattices)).tolist()
         for number, part in {*zip(numbers, parts, strict=True)} - checked:
             _check(lattices[part], problem, number)
             checked.add((number, part))
-        own = lists[one["lists"]]
-        if sorted([*numbers, *own.numbers.tolist()]) != list(range(len(problem.graphs))):
+        listed = lists[cone["lists"]]
+        if sorted([*numbers, *listed.numbers.tolist()]) != list(range(len(problem.graphs))):
             raise ValueError("lattices are missing, or there twice")
         open = dict(zip(numbers, (lattices[part] for part in parts), strict=True))
-        rays = rays_of(one["rays"], width)
-        mixes = checked_array(one["mixes"], np.float64, (min(len(one["mixes"]), most), width))
-        cones.append(Cone(rays, mixes, whole(one["depth"]), whole(one["bound"]), own, open))
+        rays = rays_of(cone["rays"], width)
+        mixes = checked_array(cone["mixes"], np.float64, (min(len(cone["mixes"]), most), width))
+        cones.append(Cone(rays, mixes, _count_of(cone["depth"]), _count_of(cone["bound"]), listed, open))
     return cones
 
 
 def rays_of(value: Any, width: int) -> FloatArray:
-    """Return the rays [d, d] of a cone of a state."""
+    """Return the rays [d, d] of a cone in a state; raises `ValueError` for anything else."""
     return checked_array(value, np.float64, (width, width))
 
 
-def whole(value: Any) -> int:
+def _count_of(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{quoted(value)} is no count")
     return value
 
 
 def _check(lattice: OpenLattice, problem: LatticeProblem, number: int) -> None:
-    """Refuse what is not left of a lattice: links of which no path can be made, or other numbers of them."""
+    """Raise `ValueError` for an open lattice whose links contain no complete path, or whose numbers do not fit."""
     graph = problem.graphs[number]
     n_links = len(graph.sources)
     checked_array(lattice.marks, np.uint8, (-(-n_links // 8),), 256)
-    kept = np.unpackbits(lattice.marks)
-    if not (0 < lattice.count == np.count_nonzero(kept[:n_links]) == np.count_nonzero(kept)):
+    marked = np.unpackbits(lattice.marks)
+    if not (0 < lattice.count == np.count_nonzero(marked[:n_links]) == np.count_nonzero(marked)):
         raise ValueError("marks of other links")
     if not np.isfinite(lattice.needed):
         raise ValueError("work without end")
     reached = np.zeros(graph.n_nodes, dtype=np.bool_)
     reached[0] = True
-    for link in np.flatnonzero(kept).tolist():
+    for link in np.flatnonzero(marked).tolist():
         reached[graph.targets[link]] |= reached[graph.sources[link]] and reached[graph.seconds[link]]
     if not reached[-1]:
         raise ValueError("marks without a path")

@@ -1,7 +1,8 @@
-"""Branch and bound over cones of weights on lattices: in each cone, the hypotheses of all paths that may win there.
+"""Branch and bound over cones of weights on lattices: a node is a cone, with the paths of all lattices that may win.
 
-A lattice with too many of them counts with the least loss of any path that may win, until the cone is narrow enough.
-Once all lattices have their hypotheses, the rest of the cone is searched as N-best lists by `cells`.
+A lattice with too many such paths stays open: it counts in the dual bound with the least loss of any path that may win,
+until branching has made the cone narrow enough. A cone without open lattices is a leaf, which `cells` solves as N-best
+lists of its paths.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice.nodes import (
-    Before,
     Cone,
     Expander,
     Expansion,
     Findings,
+    Seen,
     View,
     all_mixes,
     cones_of,
-    look,
     rays_of,
     state_of_cones,
+    view_lattices,
 )
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue, Lists, no_lists
@@ -34,33 +35,28 @@ from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import cones_of_region
 from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.numeric.rounding import two_sum
-from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
 _ALONE = 5_000_000
-"""Work on lattices, in some hundredths of a second, after which units are handed out to workers."""
+"""Work on lattices, some hundredths of a second, after which units are submitted to workers."""
 
 _LOCAL_WORK = 60_000_000
-"""The same, in about half a second, where workers take long to start."""
-
+"""The same for workers that take long to start: about half a second."""
 
 LABELS = 200_000
-"""Room for partial paths of one lattice in one cone."""
-
-COMPARISONS = 40
-"""Comparisons of partial paths of a lattice, for each of its links, beyond which a cone is split first; after ten
-splits every second one allows twice as many.
-"""
+"""Most partial paths of a lattice in a cone."""
 
 Start = Callable[[Canonical, Incumbent, list[FloatArray]], Search]
-"""Begins the search of N-best lists in some cones, from an incumbent."""
+"""Starts the search of N-best lists in some cones, from an incumbent."""
 
 
 @dataclass
 class Leaf:
-    """A cone in which all lattices have hypotheses, searched as N-best lists; fixed: what is added to its costs; below:
-    a bound on them.
+    """A cone without open lattices, searched as N-best lists.
+
+    fixed: added to the costs of the search. claimed: the least loss that was verified or known before. cone_bound: dual
+    bound of the cone.
     """
 
     rays: FloatArray
@@ -68,79 +64,81 @@ class Leaf:
     search: Search
     fixed: int
     claimed: int
-    below: int
+    cone_bound: int
 
     @property
     def bound(self) -> int:
-        return max(self.below, (self.search.lower_bound or 0) + self.fixed)
+        return max(self.cone_bound, (self.search.lower_bound or 0) + self.fixed)
 
     def state(self) -> Mapping[str, Any]:
-        """Return all of it as a checkpoint has it."""
-        own = {"rays": self.rays, "lists": plain(self.lists), "claimed": self.claimed, "below": self.below}
-        return {**own, **self.search.saved()}
+        """Return the state for a checkpoint."""
+        lists = self.lists._asdict()
+        cone = {"rays": self.rays, "lists": lists, "claimed": self.claimed, "cone_bound": self.cone_bound}
+        return {**cone, **self.search.saved()}
 
 
-class _Out(NamedTuple):
-    """A unit that is out: whose cone it looks into, and at which lattices."""
+class _InFlight(NamedTuple):
+    """A submitted unit: the expansion of its cone, and the lattices that it propagates."""
 
     expansion: Expansion
-    sent: list[Before]
+    batch: list[Seen]
     pending: Pending[list[View]]
 
 
 class LatticeSearch(Combined):
-    """A resumable search over the weights for lattices. The costs of its incumbent are losses.
+    """A resumable branch and bound over the weights for lattices. The costs of its incumbent are losses.
 
-    A unit of work looks at some lattices in a cone. So many are out at once, once the search is long, of one cone only
-    where no others wait; their answers are taken in the order in which they went out. So the outcome is the same for
-    any number of workers. catalogue: the hypotheses that may win in some cone. start: begins the search of a cone in
-    which all lattices have their hypotheses; places: units that are out at once.
+    A unit of work propagates some lattices in a cone. Once the search is long, a fixed number of units is in flight, of
+    different cones if enough cones wait, and answers are taken in the order of submission. So the result does not
+    depend on the number of workers.
+
+    start: starts the search of a leaf. slots: units in flight at once. catalogue: the paths that may win in some cone.
     """
 
     phase = "cones"
 
-    def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, places: int) -> None:
+    def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, slots: int) -> None:
         super().__init__(incumbent)
-        self.problem, self._start, self._places = problem, start, places
+        self.problem, self._start, self._slots = problem, start, slots
         self._expander = Expander(problem, LABELS)
         self._findings = Findings(problem, self._expander)
         self.catalogue: Catalogue = self._findings.catalogue
-        self._heap: list[tuple[int, int, Cone]] = []
+        self._queue: list[tuple[int, int, Cone]] = []
         self._pushed = 0
         self._expansions: list[Expansion] = []
-        self._out: deque[_Out] = deque()
+        self._in_flight: deque[_InFlight] = deque()
         self._workers: Workers = SERIAL
         self._shared = Shared(self._expander)
-        self._leaves_found: deque[tuple[FloatArray, Lists, int]] = deque()
+        self._waiting_leaves: deque[tuple[FloatArray, Lists, int]] = deque()
         self._leaf: Leaf | None = None
-        self._cones = self._leaves = self._spurious = 0
+        self._n_cones = self._n_leaves = self._n_spurious = 0
         self._begun = False
 
     @property
     def finished(self) -> bool:
-        nothing_open = not (self._heap or self._expansions or self._leaves_found or self._leaf)
+        nothing_open = not (self._queue or self._expansions or self._waiting_leaves or self._leaf)
         return self.lower_bound >= self.incumbent.cost or (self._begun and nothing_open)
 
     @property
     def lower_bound(self) -> int:
-        """The least bound of an open cone, or the incumbent's loss where none is open."""
+        """The least dual bound of an open cone, or the least loss found if no cone is open."""
         bounds = [self._upper, *(expansion.cone.bound for expansion in self._expansions)]
-        bounds += [below for _, _, below in self._leaves_found]
+        bounds += [cone_bound for _, _, cone_bound in self._waiting_leaves]
         if not self._begun:
             return min(0, self.incumbent.cost)
-        if self._heap:
-            bounds.append(self._heap[0][0])
+        if self._queue:
+            bounds.append(self._queue[0][0])
         if self._leaf is not None:
             bounds.append(self._leaf.bound)
         return min(bounds)
 
     @property
     def nodes(self) -> int:
-        return self._cones + super().nodes
+        return self._n_cones + super().nodes
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + len(self._expansions) + len(self._leaves_found) + super().open_nodes
+        return len(self._queue) + len(self._expansions) + len(self._waiting_leaves) + super().open_nodes
 
     @property
     def _searches(self) -> list[Search]:
@@ -149,27 +147,28 @@ class LatticeSearch(Combined):
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "lattice_cones": self._cones,
-            "leaves": self._leaves,
+            "lattice_cones": self._n_cones,
+            "leaves": self._n_leaves,
             "expanded": self._findings.expanded,
             "too_many": self._findings.failed,
             "survivors": len(self.catalogue),
             "lps": self.lps,
-            "spurious": self._spurious,
+            "spurious": self._n_spurious,
         }
 
     def state(self) -> Mapping[str, Any]:
         if not self._begun:
             return {}
-        cones = [expansion.cone for expansion in self._expansions] + [cone for _, _, cone in sorted(self._heap)]
-        cones += [Cone(rays, all_mixes(len(rays)), 0, below, lists, {}) for rays, lists, below in self._leaves_found]
+        cones = [expansion.cone for expansion in self._expansions] + [cone for _, _, cone in sorted(self._queue)]
+        for rays, lists, bound in self._waiting_leaves:
+            cones.append(Cone(rays, all_mixes(len(rays)), 0, bound, lists, {}))
         return {
             **state_of_cones(cones),
             "findings": self._findings.state(),
             "leaf": None if self._leaf is None else self._leaf.state(),
-            "cones_looked_into": self._cones,
-            "leaves": self._leaves - len(self._leaves_found),
-            "spurious": self._spurious,
+            "expanded_cones": self._n_cones,
+            "leaves": self._n_leaves - len(self._waiting_leaves),
+            "spurious": self._n_spurious,
             "counted": dict(self._counted),
             "unsettled": self.unsettled,
         }
@@ -181,27 +180,27 @@ class LatticeSearch(Combined):
         self._findings.restore(state["findings"])
         for cone in cones_of(state, self.catalogue, self.problem):
             self._push(cone)
-        self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
-        self._spurious, self._unsettled = state["spurious"], state["unsettled"]
+        self._n_cones, self._n_leaves = state["expanded_cones"], state["leaves"]
+        self._n_spurious, self._unsettled = state["spurious"], state["unsettled"]
         self._counted.update(state["counted"])
-        kept = state["leaf"]
-        if kept is not None:
-            rays = rays_of(kept["rays"], self.problem.canonical.n_features)
-            lists = self.catalogue.lists_of(kept["lists"])
-            self._leaf = self._new_leaf(rays, lists, kept["below"], Incumbent.of(kept))
-            self._leaf.search.restore(kept["search"])
-            self._leaf.claimed = kept["claimed"]
+        leaf = state["leaf"]
+        if leaf is not None:
+            rays = rays_of(leaf["rays"], self.problem.canonical.n_features)
+            lists = self.catalogue.lists_of(leaf["lists"])
+            self._leaf = self._new_leaf(rays, lists, leaf["cone_bound"], Incumbent.from_state(leaf))
+            self._leaf.search.restore(leaf["search"])
+            self._leaf.claimed = leaf["claimed"]
 
     def advance(self) -> None:
         if not self._begun:
             self._begin()
         elif self._leaf is not None:
             self._search_leaf(self._leaf)
-        elif self._leaves_found:
-            self._leaf = self._new_leaf(*self._leaves_found[0])
-            self._leaves_found.popleft()
+        elif self._waiting_leaves:
+            self._leaf = self._new_leaf(*self._waiting_leaves[0])
+            self._waiting_leaves.popleft()
         else:
-            self._look_on()
+            self._take_views()
 
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
@@ -212,68 +211,68 @@ class LatticeSearch(Combined):
         self._begun = True
 
     def _push(self, cone: Cone) -> None:
-        heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
+        heapq.heappush(self._queue, (cone.bound, self._pushed, cone))
         self._pushed += 1
 
-    def _look_on(self) -> None:
-        """Hand units out, and take the answer to the one that went out first."""
-        self._send()
-        if not self._out:
+    def _take_views(self) -> None:
+        """Submit units, and take the answer to the oldest one."""
+        self._submit()
+        if not self._in_flight:
             return
-        expansion, sent, pending = self._out[0]
+        expansion, batch, pending = self._in_flight[0]
         views = pending.wait()
-        self._out.popleft()
-        expansion.take(sent, views)
-        self._look_after(expansion)
-        self._send()
+        self._in_flight.popleft()
+        expansion.take(batch, views)
+        self._close_or_branch(expansion)
+        self._submit()
 
-    def _send(self) -> None:
-        """Hand units out until all places are taken."""
+    def _submit(self) -> None:
+        """Submit units until all slots are taken."""
         workers = current_workers()
         if self._workers is SERIAL and self._findings.work >= (_LOCAL_WORK if workers.remote else _ALONE):
             self._workers, self._shared = workers, workers.share(self._expander)
-        places = 1 if self._findings.work < _ALONE else self._places
-        while len(self._out) < places:
+        slots = 1 if self._findings.work < _ALONE else self._slots
+        while len(self._in_flight) < slots:
             waiting = [expansion for expansion in self._expansions if expansion.waiting]
-            idle = [expansion for expansion in waiting if not expansion.out]
-            if not idle and self._heap and self._heap[0][0] < self.incumbent.cost:
-                self._open(self._heap[0][2])
+            idle = any(not expansion.out for expansion in waiting)
+            if not idle and self._queue and self._queue[0][0] < self.incumbent.cost:
+                self._expand_cone(self._queue[0][2])
                 continue
-            able = idle or sorted(waiting, key=lambda expansion: expansion.out)
-            if not able:
+            if not waiting:
                 return
-            sent, cone, link_work = able[0].send(), able[0].cone, able[0].link_work
-            pending = self._workers.submit(look, self._shared, sent, cone.rays, cone.mixes, link_work)
-            self._out.append(_Out(able[0], sent, pending))
+            expansion = min(waiting, key=lambda expansion: expansion.out)
+            batch, cone, link_work = expansion.next_unit(), expansion.cone, expansion.link_work
+            pending = self._workers.submit(view_lattices, self._shared, batch, cone.rays, cone.mixes, link_work)
+            self._in_flight.append(_InFlight(expansion, batch, pending))
 
-    def _open(self, cone: Cone) -> None:
-        """Look into the cone with the least bound: what of it needs no unit is done at once."""
-        expansion = Expansion(self._findings, cone, COMPARISONS)
+    def _expand_cone(self, cone: Cone) -> None:
+        """Start to expand the cone with the least bound; listed paths are propagated at once."""
+        expansion = Expansion(self._findings, cone)
         self._expansions.append(expansion)
-        heapq.heappop(self._heap)
-        self._cones += 1
-        self._look_after(expansion)
+        heapq.heappop(self._queue)
+        self._n_cones += 1
+        self._close_or_branch(expansion)
 
-    def _look_after(self, expansion: Expansion) -> None:
-        """Give a cone up that has nothing better than the incumbent; split or search one in which all was looked at."""
+    def _close_or_branch(self, expansion: Expansion) -> None:
+        """Close a cone that is cut off; once all its lattices are propagated, branch it or make it a leaf."""
         cone = expansion.cone
         if expansion.bound >= self.incumbent.cost:
             self._expansions.remove(expansion)
-            self._out = deque(out for out in self._out if out.expansion is not expansion)
+            self._in_flight = deque(unit for unit in self._in_flight if unit.expansion is not expansion)
         elif expansion.complete:
             if expansion.middle is not None and self.problem.cost(expansion.middle) < self.incumbent.cost:
-                self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
+                self._try_weights(CanonicalWeights(cone.rays.sum(axis=0)))
             rays, edges = even_edges(cone.rays, *expansion.scores)
             bound = max(cone.bound, expansion.bound)
             if expansion.open:
-                self._split(cone._replace(rays=rays, bound=bound, lists=expansion.lists, open=expansion.open), edges)
+                self._branch(cone._replace(rays=rays, bound=bound, lists=expansion.lists, open=expansion.open), edges)
             else:
-                self._leaves += 1
-                self._leaves_found.append((rays, expansion.lists, bound))
+                self._n_leaves += 1
+                self._waiting_leaves.append((rays, expansion.lists, bound))
             self._expansions.remove(expansion)
 
-    def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
-        """Halve the first edge of a cone that has an exact middle."""
+    def _branch(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
+        """Divide a cone at the first edge whose middle is exact in doubles; without such an edge, it is unsettled."""
         for p, q in edges:
             if not two_sum(cone.rays[p], cone.rays[q])[1].any():
                 break
@@ -286,8 +285,8 @@ class LatticeSearch(Combined):
             rays[moved] = middle
             self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, lists: Lists, below: int, start: Incumbent | None = None) -> Leaf:
-        """Return the search of a cone as N-best lists, whose costs have a bound, from the incumbent or another one."""
+    def _new_leaf(self, rays: FloatArray, lists: Lists, cone_bound: int, start: Incumbent | None = None) -> Leaf:
+        """Return the leaf of a cone with its dual bound; start: the first incumbent of its search, by default ours."""
         form, fixed = self.problem.canonical, 0
         if self.problem.exact_graphs is not self.problem.graphs:
             lists = self.catalogue.in_order(lists)
@@ -301,32 +300,32 @@ class LatticeSearch(Combined):
             totals = replace(form.totals, statistics=self.catalogue.statistics[ids])
             problem = replace(problem, losses=totals)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
-        return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
+        return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, cone_bound)
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
         if not search.finished and leaf.bound < self.incumbent.cost:
             search.advance()
-        if search.incumbent.cost + leaf.fixed < leaf.claimed and not self._examined(leaf):
+        if search.incumbent.cost + leaf.fixed < leaf.claimed and not self._verify(leaf):
             return
         if search.finished or leaf.bound >= self.incumbent.cost:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + leaf.fixed)
-            self._put_away(search)
+            self._retire(search)
             self._leaf = None
 
-    def _examined(self, leaf: Leaf) -> bool:
-        """Hold what the search of a leaf has found against the lattices; return whether that search can go on.
+    def _verify(self, leaf: Leaf) -> bool:
+        """Decode the incumbent of a leaf's search on the lattices; return whether that search can continue.
 
-        Beyond its cone paths may win that are not in its lists: then it begins anew with these.
+        Outside of the cone, paths can win that are not in its lists. If so, the leaf restarts with these paths added.
         """
         search = leaf.search
         claim = search.incumbent.cost + leaf.fixed
-        verdict = self._look_at(search.incumbent.weights)
+        verdict = self._try_weights(search.incumbent.weights)
         if verdict.strict and verdict.loss <= claim and self.incumbent.cost <= claim:
             leaf.claimed = claim
             return True
-        self._spurious += 1
+        self._n_spurious += 1
         winners = {
             number: np.unique([*ids, *(self.catalogue.add(number, way) for way in verdict.ways(number))])
             for number, ids in leaf.lists.split().items()
@@ -336,25 +335,25 @@ class LatticeSearch(Combined):
             self._leave_unsettled(claim)
             leaf.claimed = claim
             return True
-        self._put_away(search)
-        self._leaf = self._new_leaf(leaf.rays, lists, leaf.below)
+        self._retire(search)
+        self._leaf = self._new_leaf(leaf.rays, lists, leaf.cone_bound)
         return False
 
-    def _look_at(self, weights: CanonicalWeights) -> Verdict:
-        """Decode weights [d] on all lattices, and take them if they lose less, in the region and without ties."""
-        given = self.problem.to_caller(weights)
-        verdict = self.problem.decode(given)
-        if verdict.strict and self.problem.inside(given, strictly=True):
+    def _try_weights(self, weights: CanonicalWeights) -> Verdict:
+        """Decode weights [d] on all lattices; improve the incumbent if they lie in the region and have no ties."""
+        of_caller = self.problem.to_caller(weights)
+        verdict = self.problem.decode(of_caller)
+        if verdict.strict and self.problem.inside(of_caller, strictly=True):
             self.incumbent.improve(verdict.loss, weights, "C")
         return verdict
 
 
 def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[FloatArray, list[tuple[int, int]]]:
-    """Return the rays [D, D] of a cone times powers of two, at which scores range about as widely as at the others, and
-    the edges (p, q), that first between whose ends most is at stake.
+    """Return the rays [D, D] of a cone in even lengths, and its edges (p, q), the most promising edge to divide first.
 
-    scores [n, D], ends [s + 1]: for some lattices, of paths that no others beat. The sum of two even rays is about
-    where what wins at one gives way to what wins at the other.
+    scores [n, D], ends [s + 1]: scores at the rays of paths that no others beat, lattice by lattice. Rays are scaled by
+    powers of two so that scores range about equally widely at all of them. The sum of two such rays then lies about
+    where the winner at one ray gives way to the winner at the other. Edges are in order of the stakes (`_stakes`).
     """
     lengths = np.diff(ends)
     begins, lengths = ends[:-1][lengths > 0], lengths[lengths > 0]
@@ -372,14 +371,16 @@ def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[Fl
 
 
 def _stakes(scores: FloatArray, best: IntArray, scale: FloatArray) -> FloatArray:
-    """Return [D, D] by how much the winners best [s, D] of each list at two rays fall short of the best scores where
-    they tie, summed, were scores [n, D], divided by scale [D], the only ones.
+    """Return the stake [D, D] of each pair of rays, summed over the lists.
+
+    The stake of a list is by how much its winners at the two rays, best [s, D], fall short of the best scores at the
+    point between the rays where the winners tie. scores [n, D] are divided by scale [D].
     """
     top = np.take_along_axis(scores, best, axis=0)
-    found = np.zeros((len(scale), len(scale)))
-    for p, own in enumerate(best.T):
+    stakes = np.zeros((len(scale), len(scale)))
+    for p, winners in enumerate(best.T):
         gain = (top[:, p, None] - scores[best, p]) / scale[p]  # of the winner at ray p over the one at each other
-        other = (top - scores[own]) / scale
+        other = (top - scores[winners]) / scale
         both = (gain > 0.0) & (other > 0.0)
-        found[p] = np.where(both, gain * other / np.where(both, gain + other, 1.0), 0.0).sum(axis=0)
-    return found
+        stakes[p] = np.where(both, gain * other / np.where(both, gain + other, 1.0), 0.0).sum(axis=0)
+    return stakes

@@ -1,8 +1,8 @@
-"""Attainability: can these choices be made together? And witnesses, which save asking again.
+"""Attainability: whether some weights make given choices together, and the witnesses that are known.
 
-The oracle solves one program for each question, and uses exact arithmetic where rounding hides the answer;
-`published_weights` is the linear program of the paper. Algorithms 1 and 2 as published ask one program of HiGHS a test,
-and take the first combination of all lists that it accepts.
+`AttainabilityOracle` solves one linear program for each question, and uses exact arithmetic where rounding hides the
+answer; its `published_weights` is the linear program of the paper. `PublishedSearch` runs Algorithms 1 and 2 as
+published: each test is one program of HiGHS, and the first combination of all lists that it accepts ends the search.
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
 """
@@ -31,14 +31,14 @@ from lpmert.system.deadline import checkpoint
 _CORRAL_BYTES = 1 << 25
 _MOST_CORRALS = 8192
 _PUBLISHED_TOLERANCE = 1e-9
-"""What the published objective must exceed, for differences scaled to at most 1; what does not counts as interior."""
+"""Combinations with a published objective up to this count as interior; differences are scaled to at most 1."""
 
 
 class AttainabilityOracle:
-    """Decides about choices from lists in order of cost; `counters` count programs and their rows.
+    """Decides whether choices from lists in order of cost are attainable together.
 
-    rows_in_full are all comparisons of the questions asked, rows_held those that took part in a program. lp,
-    row_generation, cosine_test: as in `LpMert`.
+    counters: linear programs, and their rows: rows_in_full are all comparisons of the questions, rows_held those that
+    entered a program. lp, row_generation, cosine_test: see `LpMert`.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class AttainabilityOracle:
         return LinOptimizer(lists.rows, lists.offsets, self._cap, lists.rounding)
 
     def decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
-        """Return what the program leaves if these positions in these lists can be strictly best together, else `None`.
+        """Return a warm start if these positions of these lists can be strictly best together, else `None`.
 
-        Its weights are `None` where no double precision weights show it. near: what the program of the first choices of
-        the lists left.
+        Its weights are a witness, or `None` if no double-precision weights are one. near: the warm start of a
+        combination that consists of the first of these choices.
         """
         checkpoint()
         self.counters["lps"] += 1
@@ -86,7 +86,7 @@ class AttainabilityOracle:
         return start if self._passes_published_test(lists, positions, self._cap) else None
 
     def keep(self, start: WarmStart) -> None:
-        """Keep the corral of the last answer for programs to come, in place of the oldest one."""
+        """Keep the corral of the last answer for later programs, in place of the oldest one."""
         if start.corral >= 0:
             self._owners[start.corral] = start
             self._slot = (start.corral + 1) % len(self._owners)
@@ -116,23 +116,23 @@ class AttainabilityOracle:
             corral.restart(self._origin if near is None or near.weights is None else near.weights)
 
     def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        """Decide with certainty: HiGHS, confirmed in exact arithmetic."""
+        """Decide with certainty by HiGHS, confirmed in exact arithmetic."""
         if self._lp == "least-norm":
             self.counters["exact_decisions"] += 1
-        held = self._optimizer.counters["lp_rows"]
+        rows_before = self._optimizer.counters["lp_rows"]
         start = near.weights if near is not None and near.weights is not None and near.weights.any() else None
         rows = None if near is None else near.rows
         if not self._row_generation:
             rows = np.arange(len(self.sorted_lists.costs))
         verdict = self._optimizer.solve((lists, self.sorted_lists.offsets[lists] + positions), start=start, rows=rows)
-        self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - held
+        self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - rows_before
         return WarmStart(len(lists), verdict.weights, rows=verdict.rows) if verdict.attainable else None
 
     def _passes_published_test(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
-        """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.
+        """Return whether the weights of the cell with the largest product with the cap's centre lie in the cap.
 
-        Galley and Quirk, EMNLP 2011, on searches within a cosine. The answer is a corner of the box around the origin,
-        which can lie outside of the cap although the cell reaches into it.
+        This is the test of Galley and Quirk, EMNLP 2011, for searches within a cosine. These weights are a corner of
+        the cell within a box around the origin, and can lie outside of the cap although the cell reaches into it.
         """
         answer = _box_program(cap.unit, self._differences(lists, positions))
         return answer is not None and cap.cosine_of(answer) >= cap.cosine
@@ -140,8 +140,9 @@ class AttainabilityOracle:
     def published_weights(self, lists: IntArray, positions: IntArray) -> FloatArray | None:
         """Return weights [d] of the linear program of the paper; `None` if these choices count as interior.
 
-        Maximise w.(h - centroid) with w.(h - h_j) >= 0 for all j, in a box; within a cosine maximise w.(its centre)
-        instead, whose answer must lie there. What is not clearly positive counts as interior.
+        The program maximises w.(h - centroid) subject to w.(h - h_j) >= 0 for all j, in a box. Within a cosine, it
+        maximises w.centre instead, and its weights must lie within the cosine. Choices count as interior unless the
+        maximum is clearly positive.
         """
         differences = self._differences(lists, positions)
         objective = differences.mean(axis=0) if self._cap is None else self._cap.unit
@@ -152,7 +153,7 @@ class AttainabilityOracle:
         return weights if inside else None
 
     def _differences(self, lists: IntArray, positions: IntArray) -> FloatArray:
-        """Return the chosen hypotheses minus all of their lists [R, d], to a common scale."""
+        """Return the differences [R, d] between the chosen and all hypotheses of the lists, scaled to at most 1."""
         rows, offsets = self.sorted_lists.rows, self.sorted_lists.offsets
         pairs = zip(lists.tolist(), positions.tolist(), strict=True)
         differences = np.concatenate([rows[offsets[s] + h] - rows[offsets[s] : offsets[s + 1]] for s, h in pairs])
@@ -160,7 +161,7 @@ class AttainabilityOracle:
 
 
 def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray | None:
-    """Return the w in [-1, 1]^d with differences w >= 0 and the largest objective; `None` if HiGHS ends without."""
+    """Return the w in [-1, 1]^d with differences w >= 0 and the largest objective; `None` if HiGHS finds none."""
     answer = linprog(
         -objective,
         A_ub=-differences,
@@ -173,41 +174,40 @@ def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray |
 
 
 _FIRST_CAPACITY = 64
-"""Witnesses that there is space for at first."""
+"""Initial capacity for witnesses."""
 
 
 class Witnesses:
-    """Weights [d] that decode to known selections [S], found again by their choices on some of the lists: choices that
-    some weights are known to make need no program.
+    """Witnesses: weights [d] with the selections [S] that they decode to, looked up by choices on some of the lists.
 
-    sizes [S]: hypotheses of each list; most: witnesses kept at most.
+    Choices of a known witness need no linear program. sizes [S]: hypotheses of each list. most: capacity.
     """
 
     def __init__(self, sizes: IntArray, most: int) -> None:
         self._sizes = sizes
         self._most = most
-        self._weights: list[FloatArray] = []
+        self.weights: list[FloatArray] = []
         self._selections = np.empty((len(sizes), min(most, _FIRST_CAPACITY)), dtype=np.int64)
         self._known: set[bytes] = set()
 
     def __len__(self) -> int:
-        return len(self._weights)
+        return len(self.weights)
 
     def add(self, weights: FloatArray, selection: IntArray) -> None:
-        """Keep weights that make the positions of the selection strictly best, unless that selection is known."""
-        count = len(self._weights)
+        """Add weights that make the positions of this selection strictly best, unless the selection is known."""
+        count = len(self.weights)
         whole = selection.tobytes()
         if count >= self._most or whole in self._known:
             return
         if count == self._selections.shape[1]:
             self._selections = np.concatenate([self._selections, np.empty_like(self._selections)], axis=1)
         self._known.add(whole)
-        self._weights.append(weights.copy())
+        self.weights.append(weights.copy())
         self._selections[:, count] = selection
 
     def agreeing(self, lists: IntArray, positions: Sequence[int]) -> IntArray:
-        """Return the numbers of the witnesses that make these choices, one position for each of the lists."""
-        count = len(self._weights)
+        """Return the numbers of the witnesses that make these choices, one position for each list."""
+        count = len(self.weights)
         if not len(lists):
             return np.arange(count)
         numbers = np.flatnonzero(self._selections[lists[0], :count] == positions[0])
@@ -217,39 +217,35 @@ class Witnesses:
             numbers = numbers[self._selections[s, numbers] == position]
         return numbers
 
-    def weights(self, number: int) -> FloatArray:
-        """Return the weights [d] of a witness."""
-        return self._weights[number]
-
     def attained(self, numbers: IntArray) -> NDArray[np.bool_]:
-        """Return [S, longest list] whether any of these witnesses makes the choice."""
+        """Return [S, longest list] whether any of these witnesses makes each choice."""
         made = np.zeros((len(self._sizes), int(self._sizes.max(initial=1))), dtype=np.bool_)
         made[np.arange(len(self._sizes))[:, None], self._selections[:, numbers]] = True
         return made
 
 
 SLICE_LPS = {"least-norm": 1000, "highs": 60}
-"""Linear programs in a slice, by what decides them."""
+"""Linear programs in a slice, by the option `lp`."""
 
 
 class PublishedTest:
-    """LinOptimizer as published: one program of HiGHS decides whether a combination is held.
+    """The test as published: one linear program of HiGHS decides whether a combination belongs to a stream.
 
-    tested: combinations by length. doubted: whether some combination was refused that the kernel, which checks every
-    refusal and changes none, finds attainable.
+    tested: combinations by length. refused_attainable: whether the program has refused an attainable combination; the
+    kernel checks every refusal for this, but changes none.
     """
 
     def __init__(self, canonical: Canonical) -> None:
         self.sorted_lists = canonical.by_cost
         self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap)
         self.tested: Counter[int] = Counter()
-        self.doubted = False
-        self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
+        self.refused_attainable = False
+        self._no_bounds = np.zeros(canonical.n_lists, dtype=np.int64)
 
     def counters(self) -> dict[str, int]:
-        """Return what was counted: each combination is one program, checked are refusals."""
-        own = {"lps": self.tested.total(), "checked": self.oracle.counters["lps"]}
-        return {**own, **by_length("tested", self.tested)}
+        """Return all counts: each combination is one program; `checked` counts the refusals."""
+        counts = {"lps": self.tested.total(), "checked": self.oracle.counters["lps"]}
+        return {**counts, **by_length("tested", self.tested)}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination if the program of the paper accepts it."""
@@ -258,16 +254,17 @@ class PublishedTest:
         self.tested[len(lists)] += 1
         weights = self.oracle.published_weights(lists, positions)
         if weights is not None:
-            return Combination(cost, positions, WarmStart(len(lists), weights), self._nothing_known)
-        self.doubted = self.doubted or self.oracle.decide(lists, positions) is not None
+            return Combination(cost, positions, WarmStart(len(lists), weights), self._no_bounds)
+        self.refused_attainable = self.refused_attainable or self.oracle.decide(lists, positions) is not None
         return None
 
 
 class PublishedSearch(StreamSearch):
-    """A resumable run of Algorithms 1 and 2: it asks the root for its first combination, and ends with that.
+    """Algorithms 1 and 2 slice by slice: the search ends with the first combination of the root.
 
-    The lower bound is the root's, as far as no refusal was in doubt: an attainable combination that costs less than an
-    accepted one was refused, or a half of it was. It begins with any weights, which no search looks at.
+    The lower bound is that of the root as long as no attainable combination has been refused: if an attainable
+    combination costs less than the accepted one, it was refused, or a part of it was. The first incumbent is arbitrary,
+    and plays no part in the search.
     """
 
     finished = False
@@ -295,13 +292,14 @@ class PublishedSearch(StreamSearch):
                 self._end(self._root.found[0])
             elif self._root.bound >= INFINITE_COST:  # every combination was refused
                 self._bound, self.finished = None, True
-            elif not self._test.doubted and self._bound is not None:
+            elif not self._test.refused_attainable and self._bound is not None:
                 self._bound = max(self._bound, self._root.bound)
 
     def _end(self, first: Combination) -> None:
-        """Take the first combination that the root accepts, and say what that proves.
+        """Take the first combination of the root as the result, and set the bound that it proves.
 
-        Nothing is proved where only ties attain it, or where a doubtful refusal may have hidden a cheaper one.
+        It proves nothing if only ties attain it, or if the refusal of an attainable combination may have hidden a
+        cheaper one.
         """
         self.finished = True
         start = self._test.oracle.decide(self._root.lists, first.positions)
@@ -311,11 +309,11 @@ class PublishedSearch(StreamSearch):
             self._leave_unsettled(first.cost)
         else:
             self.incumbent.improve(first.cost, start.weights, "D")
-        doubted = self._test.doubted and (self._bound is None or self._bound < first.cost)
-        self._bound = None if start is None or doubted else first.cost
+        doubtful = self._test.refused_attainable and (self._bound is None or self._bound < first.cost)
+        self._bound = None if start is None or doubtful else first.cost
 
     def _take_tied(self, weights: FloatArray | None) -> None:
-        """Take weights of the paper's program, if they are better, at what their ties cost at worst: see proofs, C3."""
+        """Improve the incumbent by weights of the paper's program, at the worst cost of their ties: see lemma C3."""
         cap = self._canonical.cap
         if weights is not None and (cap is None or cap.contains(weights)):
             self.incumbent.improve(self._canonical.clear_cost(CanonicalWeights(weights))[0], weights, "D")

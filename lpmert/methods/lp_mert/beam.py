@@ -1,4 +1,4 @@
-"""LP-MERT with a beam: of all combinations of some lists, those that score best under the best weights so far.
+"""LP-MERT with a beam: it keeps the combinations of lists that score best under the best weights so far.
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011, section on beam search.
 """
@@ -27,16 +27,16 @@ _ALONE = np.zeros(1, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Beam(Method):
-    """LP-MERT as a heuristic: of the combinations of two halves, the `beam` with the best scores stay.
+    """LP-MERT as a heuristic: of the combinations of two halves, only the `beam` best ones by score are kept.
 
-    Scores are those of the best weights so far. Combinations that cost less than what these weights choose are tested
-    in order of cost, by a linear program against all others in the beam; those that it rules out are dropped. Weights
-    that it yields are decoded on all lists. A pass ends with the cheapest attainable combination of all lists; passes
-    are repeated until one leaves the best weights as they are. The result is never worse than the starting weights; it
-    has no bound. Raises `MethodError` for a beam below 1.
+    Scores are those of the best weights so far. Combinations that cost less than the choices of these weights are
+    tested in order of cost, by a linear program against all others in the beam, and dropped if it rules them out. The
+    weights of the program are decoded on all lists. A pass ends with the cheapest attainable combination of all lists;
+    passes are repeated until one does not improve the best weights. The result is never worse than the starting
+    weights, and has no bound. Raises `MethodError` for a beam below 1.
     """
 
-    beam: int = option(1000, "combinations that are kept of each part of the lists", least=1)
+    beam: int = option(1000, "combinations kept for each part of the lists", least=1)
 
     name = "beam"
     proves = False
@@ -46,7 +46,7 @@ class Beam(Method):
 
 
 class Combinations(NamedTuple):
-    """Combinations of some lists, the best first: scores [n], costs [n], and the sums of their rows [n, D]."""
+    """Combinations of some lists, the best score first: scores [n], costs [n], and summed features [n, D]."""
 
     scores: FloatArray
     costs: IntArray
@@ -54,10 +54,10 @@ class Combinations(NamedTuple):
 
 
 def best_of_pairs(left: Combinations, right: Combinations, beam: int) -> Combinations:
-    """Return the pairs of two halves with the best scores.
+    """Return the pairs of combinations of two halves with the best scores.
 
-    No pair of ranks m and n, counted from 1, is better than the m n - 1 others of no larger ranks: so only pairs with
-    m n up to the beam may be among them.
+    A pair of ranks m and n, counted from 1, is no better than the m n - 1 other pairs of ranks at most m and n. So only
+    pairs with m n <= beam can be among the best.
     """
     partners = np.minimum(beam // np.arange(1, len(left.scores) + 1), len(right.scores))
     m = np.repeat(np.arange(len(partners)), partners)
@@ -69,7 +69,7 @@ def best_of_pairs(left: Combinations, right: Combinations, beam: int) -> Combina
 
 
 class BeamSearch(Search):
-    """Passes of divide and conquer, each by the weights that the one before ended with."""
+    """Passes of divide and conquer, each scored by the best weights of the pass before."""
 
     finished = False
 
@@ -94,14 +94,14 @@ class BeamSearch(Search):
         return self._counts["lps"]
 
     def counters(self) -> Mapping[str, int]:
-        """Return what was counted; pruned: combinations beyond the beam, of which both halves were kept."""
+        """Return all counts; pruned: combinations beyond the beam whose halves were both kept."""
         return {"nodes": self.nodes, **self._counts}
 
     def advance(self) -> None:
         stop = self.lps + _SLICE_LPS
         while not self.finished and self.lps < stop:
             checkpoint()
-            if next(self._pass, self._pass) is self._pass:  # a pass has ended
+            if next(self._pass, self._pass) is self._pass:  # the pass has ended
                 self.finished = self.incumbent.cost in (0, self._began_with)
                 self._pass = self._run_pass()
 
@@ -114,15 +114,15 @@ class BeamSearch(Search):
         yield from self._tested(root, is_root=True)
 
     def _combined(self, first: int, last: int) -> Generator[None, None, Combinations]:
-        """Return the best combinations of the lists from first up to, not including, last, halved as published."""
+        """Return the best combinations of lists first to last - 1, halved as published."""
         if last - first > 1:
             middle = (first + last + 1) // 2
             left = yield from self._combined(first, middle)
             right = yield from self._combined(middle, last)
             left, right = (yield from self._tested(left)), (yield from self._tested(right))
-            found = best_of_pairs(left, right, self._beam)
-            self._counts["pruned"] += len(left.scores) * len(right.scores) - len(found.scores)
-            return found
+            pairs = best_of_pairs(left, right, self._beam)
+            self._counts["pruned"] += len(left.scores) * len(right.scores) - len(pairs.scores)
+            return pairs
         begin, end = self._lists.offsets[first : first + 2].tolist()
         best = begin + np.argsort(-self._scores[begin:end], kind="stable")
         self._counts["pruned"] += max(0, end - begin - self._beam)
@@ -130,30 +130,35 @@ class BeamSearch(Search):
         best = best[: self._beam]
         return Combinations(self._scores[best], self._lists.costs[best], self._lists.rows[best])
 
-    def _tested(self, given: Combinations, *, is_root: bool = False) -> Generator[None, None, Combinations]:
-        """Return those not ruled out; the first is what the best weights choose. At the root the cheapest ends it."""
+    def _tested(self, combinations: Combinations, *, is_root: bool = False) -> Generator[None, None, Combinations]:
+        """Drop combinations that a linear program rules out; at the root, stop at the first one that it accepts.
+
+        The first combination is the choice of the best weights.
+        """
         test = None
         dropped: list[int] = []
-        for k in np.argsort(given.costs, kind="stable").tolist():
-            if given.costs[k] >= (self.incumbent.cost if is_root else given.costs[0]):
+        for k in np.argsort(combinations.costs, kind="stable").tolist():
+            if combinations.costs[k] >= (self.incumbent.cost if is_root else combinations.costs[0]):
                 break
-            test = test or among(given.rows)
+            test = test or among(combinations.rows)
             self._counts["lps"] += 1
-            found = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
+            witness = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
             yield
-            if found is None or found.weights is None:
+            if witness is None or witness.weights is None:
                 dropped.append(k)
                 continue
             self._counts["attained"] += 1
-            cost, clear = self._native.decode_clearly(found.weights, self._selection)
+            cost, clear = self._native.decode_clearly(witness.weights, self._selection)
             if clear:
-                self.incumbent.improve(cost, found.weights, "B")
+                self.incumbent.improve(cost, witness.weights, "B")
             if is_root:
                 break
-        left = np.delete(np.arange(len(given.scores)), dropped)
-        return Combinations(given.scores[left], given.costs[left], given.rows[left]) if dropped else given
+        if not dropped:
+            return combinations
+        kept = np.delete(np.arange(len(combinations.scores)), dropped)
+        return Combinations(combinations.scores[kept], combinations.costs[kept], combinations.rows[kept])
 
 
 def among(rows: FloatArray) -> AttainabilityOracle:
-    """Return what decides which of these rows [n, D] some weights give the strictly best score of all."""
+    """Return an oracle that decides whether some weights make one of these rows [n, D] strictly best of all."""
     return AttainabilityOracle(sorted_lists(rows, np.array([0, len(rows)]), np.zeros(len(rows), dtype=np.int64)))

@@ -1,8 +1,8 @@
-"""Algorithms 1 and 2: the attainable combinations of some lists in order of cost, found as they are asked for.
+"""Algorithms 1 and 2: streams of the attainable combinations of some lists in order of cost, computed on demand.
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. A combination chooses one
-hypothesis from each of some lists. Every method does one piece of work at a time, at most one test of a combination,
-so that a search can pause after any linear program.
+hypothesis from each of some lists. Every method does one piece of work, at most one test of a combination, so that a
+search can pause after any linear program.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lpmert.search.method import Incumbent, Search
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarmStart:
-    """What the linear program of a combination leaves to those of longer ones, which begin with the same choices.
+    """The end of the linear program of a combination, from which the programs of longer combinations start.
 
-    weights [d], `None` where no double precision weights make the choices; corral: its slot while it is kept, or -1;
-    rows: those that HiGHS held.
+    length: number of lists. weights [d]: a witness, `None` if no double-precision weights make the choices. corral: the
+    slot of its corral while that is kept, or -1. rows: the rows in the program of HiGHS.
     """
 
     length: int
@@ -38,10 +38,10 @@ class WarmStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combination:
-    """One choice from each of some lists: `positions` count in the order of cost, in the order of the lists.
+    """One choice from each of some lists: its `positions` in the lists, which are in order of cost.
 
-    start holds the weights that make the choices. least [S]: for every list the first position that may go with them;
-    for its own lists the chosen one.
+    start: holds a witness. least [S]: for each list, the first position that may be attainable together with the
+    combination; for the lists of the combination, the chosen position.
     """
 
     cost: int
@@ -51,26 +51,26 @@ class Combination:
 
 
 Halves = tuple[Combination, Combination]
-"""The combinations of which a longer one consists."""
+"""The two combinations that a longer one consists of."""
 
 
 class CombinationTest(Protocol):
-    """Decides which combinations a stream holds."""
+    """Decides which combinations a stream contains."""
 
     sorted_lists: SortedLists
     tested: Counter[int]
 
     def counters(self) -> Mapping[str, int]:
-        """Return what was counted, by name; `tested`: combinations by length."""
+        """Return all counts by name; `tested`: combinations by length."""
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
-        """Return the combination of these lists' positions if the stream is to hold it."""
+        """Return the combination of these positions if it belongs to the stream, else `None`."""
 
 
 class OneList:
-    """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior.
+    """Algorithm 1: the hypotheses of one list in order of cost, without interior ones.
 
-    position: of the next one to be tested.
+    position: of the next hypothesis to test.
     """
 
     def __init__(self, number: int, test: CombinationTest) -> None:
@@ -83,11 +83,11 @@ class OneList:
 
     @property
     def bound(self) -> int:
-        """The least that the next combination can cost; `INFINITE_COST` when there is none left."""
+        """A lower bound on the cost of the next combination; `INFINITE_COST` if none is left."""
         return self._costs[self.position] if self.position < len(self._costs) else INFINITE_COST
 
     def get_next_best(self) -> None:
-        """Do one piece of work for the next combination: at most one test."""
+        """Do one piece of work towards the next combination: at most one test."""
         position = self.position
         combination = self._test.test(self.lists, self._costs[position], np.array([position], dtype=np.int64))
         self.position += 1
@@ -96,13 +96,13 @@ class OneList:
 
 
 class TwoHalves:
-    """Algorithm 2: the combinations of two streams, by a frontier over (left rank, right rank).
+    """Algorithm 2: the combinations of two streams, by a frontier over cells (left rank, right rank).
 
-    The frontier holds the right and lower neighbours of visited cells. A cell's only parent is its left neighbour, in
-    the first column the one above, so that none enters twice.
+    The frontier contains the right and lower neighbours of visited cells. The only parent of a cell is its left
+    neighbour, or the one above in the first column, so that no cell enters twice.
 
-    lazy: a cell for which a half has yet to find its rank waits at a bound of its cost. Otherwise the half finds it
-    before any other cell is visited, as published.
+    lazy: a cell whose combination a half has not found yet waits in the frontier at a bound on its cost. Otherwise the
+    half finds that combination before any other cell is visited, as published.
     """
 
     def __init__(self, left: Stream, right: Stream, test: CombinationTest, *, lazy: bool) -> None:
@@ -130,7 +130,7 @@ class TwoHalves:
             self.found.append(combination)
 
     def best_in_frontier(self) -> tuple[int, int] | None:
-        """Take the cheapest cell out of the frontier; `None` where a half first has to find a combination."""
+        """Remove and return the cheapest cell of the frontier; `None` if a half must first find a combination."""
         while self.frontier:
             cost, m, n = self.frontier[0]
             waiting = self._waiting(m, n)
@@ -148,7 +148,7 @@ class TwoHalves:
         return None
 
     def expand_frontier(self, cell: tuple[int, int]) -> None:
-        """Put the right neighbour of a visited cell into the frontier, and in the first column the lower one."""
+        """Add the right neighbour of a visited cell to the frontier, and in the first column also the lower one."""
         m, n = cell
         heapq.heappush(self.frontier, (self._cost_of(m, n + 1), m, n + 1))
         if n == 0:
@@ -160,22 +160,23 @@ class TwoHalves:
         return self.right if n >= len(self.right.found) else None
 
     def _cost_of(self, m: int, n: int) -> int:
-        """Return what a cell costs; where a half has yet to find its rank, a bound, or if not lazy less than any."""
+        """Return the cost of a cell; if a half has not found it yet, a bound if lazy, else less than any cost."""
         if not self._lazy and self._waiting(m, n) is not None:
             return -1
-        return _cost_at(self.left, m) + _cost_at(self.right, n)
+        return cost_at(self.left, m) + cost_at(self.right, n)
 
 
 Stream = OneList | TwoHalves
-"""The attainable combinations of some lists in order of cost, found when they are asked for and kept."""
+"""The attainable combinations of some lists in order of cost, computed on demand and kept."""
 
 
 def combine(left: Combination, right: Combination) -> tuple[int, IntArray]:
-    """Return cost and positions of two combinations together: the sparse one, one hypothesis a list."""
+    """Return cost and positions of the combination of two halves (the paper's sparse combination)."""
     return left.cost + right.cost, np.concatenate([left.positions, right.positions])
 
 
-def _cost_at(stream: Stream, rank: int) -> int:
+def cost_at(stream: Stream, rank: int) -> int:
+    """Return the cost of the combination of this rank, or a lower bound if it has not been found yet."""
     return stream.found[rank].cost if rank < len(stream.found) else stream.bound
 
 
@@ -188,35 +189,35 @@ def balanced_tree(streams: Sequence[Stream], join: Callable[[Stream, Stream], St
 
 
 _LARGEST_COUNT = 10**300
-"""Of combinations: larger numbers are not told."""
+"""Larger numbers of combinations are not reported."""
 
 
 class StreamSearch(Search):
-    """A search for the first combinations of the root of a tree of streams, which `test` allows and counts."""
+    """A search for the first combinations of the root of a tree of streams; `test` decides and counts them."""
 
     def __init__(self, incumbent: Incumbent, test: CombinationTest, *, lazy: bool) -> None:
-        self.incumbent, self._combinations, self._lazy = incumbent, test, lazy
+        self.incumbent, self._combination_test, self._lazy = incumbent, test, lazy
         self._sizes = np.diff(test.sorted_lists.offsets).tolist()
         self.lists: list[Stream] = [OneList(s, test) for s in range(len(self._sizes))]
         self._joined: list[TwoHalves] = []
 
     def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        self._joined.append(TwoHalves(left, right, self._combinations, lazy=self._lazy))
+        self._joined.append(TwoHalves(left, right, self._combination_test, lazy=self._lazy))
         return self._joined[-1]
 
     @property
     def nodes(self) -> int:
-        return self._combinations.tested.total()
+        return self._combination_test.tested.total()
 
     @property
     def open_nodes(self) -> int:
         return sum(len(stream.frontier) for stream in self._joined)
 
     def counters(self) -> Mapping[str, int]:
-        """Return what the test has counted; `tested_n` are combinations of n lists."""
-        everything = prod(self._sizes)
-        total = {"combinations": everything} if everything < _LARGEST_COUNT else {}
-        return {"nodes": self.nodes, **self._combinations.counters(), **total}
+        """Return the counts of the test; `tested_n` are combinations of n lists."""
+        n_combinations = prod(self._sizes)
+        total = {"combinations": n_combinations} if n_combinations < _LARGEST_COUNT else {}
+        return {"nodes": self.nodes, **self._combination_test.counters(), **total}
 
 
 def by_length(name: str, counts: Counter[int]) -> dict[str, int]:
