@@ -82,7 +82,7 @@ def profile(
     metric: str | Metric | TextMetric | None = None,
     window: str = "wide",
 ) -> Figure:
-    """Plot the exact loss along one weight, all others fixed, with the interval in which no choice changes.
+    """Plot the exact loss along one weight, all others fixed, with the interval on which it is constant.
 
     Parameters
     ----------
