@@ -1,4 +1,5 @@
-(** Boxes on the faces of the cube (B1 to B4): products with weights that lie within r d of c d in every entry. *)
+(** Boxes on the faces of the cube (B1 to B4): products with all weights w such that w d is within r d of c d for every
+    entry d. *)
 
 From Coq Require Import Reals Lra Lia Arith List ZArith.
 From Lpmert Require Import Vectors Selections Cores Conflicts.
@@ -7,7 +8,7 @@ Open Scope R_scope.
 
 Definition in_box (D : nat) (c r w : vec) : Prop := forall d, (d < D)%nat -> Rabs (w d - c d) <= r d.
 
-(** The product at the centre, and what it varies by. *)
+(** The lead, which is the product at the centre, and the reach, by which the product varies in the box at most. *)
 Definition lead (D : nat) (g c : vec) : R := dot D g c.
 Definition reach (D : nat) (g r : vec) : R := sum D (fun d => Rabs (g d) * r d).
 
@@ -24,7 +25,7 @@ Proof.
   intros d Hd. apply within, H, Hd.
 Qed.
 
-(** No smaller bound holds: it is attained at a corner. *)
+(** The bound is tight: it is attained at a corner. *)
 Theorem product_at_a_corner : forall D g c r, (forall d, (d < D)%nat -> 0 <= r d) ->
   exists w, in_box D c r w /\ dot D g w = lead D g c - reach D g r.
 Proof.
@@ -42,7 +43,7 @@ Proof.
   unfold dot. rewrite <- sum_sub. apply sum_ext. intros. ring.
 Qed.
 
-(** The same for computed values p and q that are off by e and f at most. *)
+(** The same for a computed lead p and a computed reach q with errors of at most e and f. *)
 Theorem order_in_box_with_errors : forall D i j c r w p q e f, in_box D c r w ->
   Rabs (p - lead D (fun d => j d - i d) c) <= e -> Rabs (q - reach D (fun d => j d - i d) r) <= f ->
   e + f <= p - q -> dot D i w <= dot D j w.
@@ -51,7 +52,7 @@ Proof.
   unfold Rabs in E, F. destruct (Rcase_abs (p - _)) in E; destruct (Rcase_abs (q - _)) in F; lra.
 Qed.
 
-(** Halves of a box along an entry cover it. *)
+(** The two halves of a box along an entry cover the box. *)
 Definition half (v : vec) (p : nat) (a : R) : vec := fun d => if Nat.eqb d p then a else v d.
 
 Theorem halves_cover : forall D c r w p, in_box D c r w ->
@@ -84,7 +85,8 @@ Proof.
     replace 1 with (/ Rabs (w f) * Rabs (w f)) by (field; lra). apply Rmult_le_compat_l; auto. lra.
 Qed.
 
-(** The sides of a box with larger radii q have a positive product with all weights of the box, and their multiples. *)
+(** The sides of a box with larger radii q have positive products with all weights of the box, and with their positive
+    multiples. *)
 Theorem inside_the_wider_box : forall D c r q w f s t d, in_box D c r w -> (d < D)%nat -> r d < q d ->
   s * s = 1 -> w f = s -> 0 < t ->
   0 < s * (c d + q d) * (t * w f) - t * w d /\ 0 < t * w d - s * (c d - q d) * (t * w f).
@@ -107,7 +109,8 @@ Proof.
   unfold dot. rewrite <- !sum_scale, <- sum_add. apply sum_ext. intros. ring.
 Qed.
 
-(** A mixture of two gains that is nowhere negative: at every point of the box one of them is not negative. *)
+(** If a mixture of two gains is nowhere negative in the box, then at every point of the box one of the gains is not
+    negative. *)
 Theorem one_of_two_in_box : forall D g h a b c r w, 0 <= a -> 0 <= b -> 0 < a + b -> in_box D c r w ->
   reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c ->
   0 <= dot D g w \/ 0 <= dot D h w.
@@ -116,8 +119,8 @@ Proof.
   apply (one_of_two_numbers a b); auto. now apply mixture_in_box with (c := c) (r := r).
 Qed.
 
-(** B4 for lists with several cheapest hypotheses: i may be ahead of a by e at most, which is taken off at feature f,
-    whose weight is the same all over the box. *)
+(** B4 for lists with several cheapest hypotheses. Such a hypothesis i leads a by at most e. This e is subtracted at
+    feature f, whose weight is the same in the whole box. *)
 Section Several.
   Variable D f : nat.
   Variable c r : vec.
@@ -157,11 +160,12 @@ Section Several.
   Variable size : nat -> nat.
   Variable feature : nat -> nat -> vec.
   Variable cost : nat -> nat -> Z.
-  Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the box *)
+  Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the box: the survivors *)
   Variable level : nat -> nat -> Z.
-  Variable owner rank : nat -> nat.     (* of items: the list, and its level that is charged *)
+  Variable owner rank : nat -> nat.     (* of each item: its list, and the level of the list that is charged *)
 
-  (** g is how far a hypothesis that costs what item v wants is ahead of one that all cheaper ones lead by e at most. *)
+  (** g is the lead of a hypothesis that costs at least what item v wants over a vector a, minus e at feature f. Cheaper
+      hypotheses lead a by at most e. *)
   Definition box_gain (v : nat) (g : vec) : Prop :=
     exists a j e, (j < size (owner v))%nat /\ (wanted level owner rank v <= cost (owner v) j)%Z /\
       g = ahead a (feature (owner v) j) e /\
@@ -181,8 +185,8 @@ Section Several.
   Definition in_box_conflict : list nat -> nat * nat -> Prop :=
     conflict box_gain (fun a b g h => reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c).
 
-  (** B4: what every selection costs at least that weights of the box decode to. A list is charged at any of its levels,
-      of which there is one where only its least cost and the next one count. *)
+  (** B4: a lower bound on the cost of every selection that weights of the box decode to. A list may be charged at each
+      of its levels. If only its least cost and the next one count, it has one level. *)
   Theorem box_conflicts_add_up : forall w part items x (pairs : list (nat * nat)),
     in_box D c r w -> decodes D size feature w part x -> NoDup items ->
     (forall v, In v items -> In (owner v) part) ->

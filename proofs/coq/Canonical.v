@@ -8,8 +8,8 @@ Open Scope R_scope.
 
 (** ** P1: dropped features *)
 
-(** If, within the lists, feature k is a combination of others, moving its weight to them changes no
-    comparison. *)
+(** If feature k is a combination of other features within the lists, moving its weight to these features changes
+    no comparison. *)
 Theorem dropped_feature : forall D k (a : nat -> R) (u v w : vec),
   (k < D)%nat -> a k = 0 ->
   u k - v k = sum D (fun d => a d * (u d - v d)) ->
@@ -27,14 +27,14 @@ Qed.
 
 (** ** P2: folded lists
 
-    Weights of an open cell can be moved within it off finitely many hyperplanes; so a list that costs
-    the same whatever it chooses can be left out. *)
+    Weights of an open cell can be moved off finitely many hyperplanes without leaving the cell. So a list whose
+    hypotheses all cost the same can be left out. *)
 Lemma off_the_hyperplanes : forall D m b w n (d : nat -> vec), open_cell D m b w ->
   (forall i, (i < n)%nat -> ~ same D (d i) zero) ->
   exists w', open_cell D m b w' /\ forall i, (i < n)%nat -> dot D (d i) w' <> 0.
 Proof.
   intros D m b w n d O N.
-  (* with the signs of the products, the hyperplanes left behind are rows of a cell too *)
+  (* with the signs of the products, the hyperplanes that w has been moved off are rows of a cell too *)
   assert (H : exists w' (sign : nat -> R), open_cell D m b w' /\ forall i, (i < n)%nat -> 0 < dot D (times (sign i) (d i)) w').
   { induction n as [|n IH].
     - exists w, (fun _ => 1). split; auto. intros i Hi. lia.
@@ -87,7 +87,7 @@ Proof.
     + simpl. rewrite dot_minus, E. ring.
 Qed.
 
-(** A finite list whose scores differ has a strict winner. *)
+(** A finite list whose scores are all different has a strict winner. *)
 Lemma winner : forall D (feature : nat -> nat -> vec) s w n, (0 < n)%nat ->
   (forall i j, (i < n)%nat -> (j < n)%nat -> i <> j -> dot D (feature s i) w <> dot D (feature s j) w) ->
   exists h, (h < n)%nat /\ forall j, (j < n)%nat -> j <> h -> dot D (feature s j) w < dot D (feature s h) w.
@@ -103,8 +103,8 @@ Proof.
       specialize (B j ltac:(lia) ltac:(auto)). lra.
 Qed.
 
-(** P2: whatever is attainable on the other lists, within limits a_k.w > 0, is attainable with some choice
-    of a further list whose features differ. *)
+(** P2: a selection that is attainable on the other lists, within limits a_k.w > 0, is attainable together with
+    some choice of a further list whose features differ. *)
 Theorem folded_list : forall D limits (a : nat -> vec) size feature part s x, ~ In s part -> (0 < size s)%nat ->
   (forall i j, (i < size s)%nat -> (j < size s)%nat -> i <> j -> ~ same D (feature s i) (feature s j)) ->
   attainable D (open_cell D limits a) size feature part x ->
@@ -133,7 +133,7 @@ Proof.
           - exists (j - 1)%nat. unfold other. destruct (lt_dec (j - 1) (x t)); split; lia. }
         specialize (O' (m + k)%nat ltac:(lia)). simpl in O'. destruct (lt_dec (m + k) m); [lia|].
         replace (m + k - m)%nat with k in O' by lia. unfold row in O'. rewrite dot_minus, E in O'. lra. }
-  (* off the hyperplanes between any two hypotheses of the further list *)
+  (* move w off the hyperplanes between any two hypotheses of the further list *)
   destruct (off_the_hyperplanes_of_pairs D m b w (feature s) (size s) O Distinct) as [w' [O' Q]].
   destruct (K w' O') as [K1 K2].
   destruct (winner D feature s w' (size s) Hs Q) as [h [Hh W]].
@@ -160,7 +160,7 @@ Qed.
 Section Rounding.
   Open Scope R_scope.
 
-  (** Each loss is off by half a unit at most; then so is the cost of a selection of S lists by S / 2. *)
+  (** If each loss is off by at most half a unit, the cost of a selection of S lists is off by at most S / 2 units. *)
   Theorem rounded_sum : forall n (loss whole : nat -> R) unit,
     (forall s, (s < n)%nat -> Rabs (loss s - whole s) <= unit / 2) ->
     Rabs (sum n loss - sum n whole) <= INR n * (unit / 2).
@@ -174,7 +174,7 @@ Section Rounding.
         (Rcase_abs (sum n loss + loss n - (sum n whole + whole n))); lra.
   Qed.
 
-  (** What is least in fixed point is within S units of the least. *)
+  (** A selection that is least in fixed point costs at most S units more than the least one. *)
   Theorem rounded_optimum : forall n (best other best' other' : nat -> R) unit,
     (forall s, (s < n)%nat -> Rabs (best s - best' s) <= unit / 2) ->
     (forall s, (s < n)%nat -> Rabs (other s - other' s) <= unit / 2) ->

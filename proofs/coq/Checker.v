@@ -1,6 +1,6 @@
-(** A checker of proof trees in integer arithmetic (T4); Soundness.v proves what it accepts.
+(** A checker of proof trees in integer arithmetic (T4). Soundness.v proves that every claim it accepts is true.
 
-    Features are integers, as rows of doubles are after multiplication by a power of two. *)
+    Features are integers: rows of doubles become integers when they are multiplied by a power of two. *)
 
 From Coq Require Import Reals Lra Lia List ZArith Bool Permutation.
 From Lpmert Require Import Vectors Selections Cores Cones.
@@ -14,9 +14,9 @@ Record hypothesis := { features : vector; price : Z }.
 Definition row : Type := (Z * (nat * nat))%type.
 
 Inductive tree :=
-  | Core (rows : list row)                              (* the choices made hold a core *)
+  | Core (rows : list row)                              (* the choices made contain a core *)
   | Bounded (cores : list (list row))                   (* the bound of the node, with disjoint cores, is enough *)
-  | Exclude (s h : nat) (rows : list row) (rest : tree) (* the choices made and h of list s hold a core *)
+  | Exclude (s h : nat) (rows : list row) (rest : tree) (* the choices made and h of list s contain a core *)
   | Beaten (s h j : nat) (rest : tree)                  (* h is equalled or beaten by j at all rays *)
   | Branch (s : nat) (children : list tree)             (* one child for each hypothesis of list s *)
   | Split (p q : nat) (a b : Z) (first second : tree)   (* the cone's parts at a times ray p and b times ray q *)
@@ -45,7 +45,7 @@ Proof.
   - apply H8. induction children; constructor; auto.
 Qed.
 
-(** What is known at a node: the rays of its cone (none: all weights), choices made, hypotheses excluded. *)
+(** The state of a node: the rays of its cone (none: all weights), the choices made, the hypotheses excluded. *)
 Record state := { rays : option (list vector); chosen : list (nat * nat); excluded : list (nat * nat) }.
 
 Section Checker.
@@ -68,7 +68,8 @@ Section Checker.
     | (t, h) :: rest => if Nat.eqb t s then Some h else lookup rest s
     end.
 
-  (** The rows of a core, given the choice of each list: their sum must vanish, or be negative in the cone. *)
+  (** The rows of a core, given the choice of each list. Their sum must be 0 or, within a cone, have no positive product
+    with any ray. *)
   Definition valid_row (choice : nat -> option nat) (r : row) : bool :=
     let '(m, (s, other)) := r in
     match choice s with
@@ -117,7 +118,7 @@ Section Checker.
 
   Definition pointer (st : state) (s : nat) : nat := match cheapest st s with Some h => h | None => O end.
 
-  (** The step to the next cost; where there is no other candidate, as much as could be needed. *)
+  (** The step to the next cost; if there is no other candidate, as much as could be needed. *)
   Definition base (st : state) : Z := total (fun s => price (hyp s (pointer st s))) part.
 
   Definition step (st : state) (s : nat) : Z :=
@@ -257,18 +258,18 @@ Definition choice_of (good : vector) : list hypothesis :=
 Definition exclusive_or : list (list hypothesis) :=
   map choice_of [[0; 0; -1]; [0; 1; 1]; [1; 0; 1]; [-1; -1; -1]]%Z.
 
-(** By one core: the four cheapest choices add up to zero. *)
+(** A proof by one core: the rows of the four cheapest choices add up to 0. *)
 Example one_error_by_a_core : check 3 exclusive_or 1 (Bounded [map (fun s => (1%Z, (s, 1%nat))) [0; 1; 2; 3]%nat]) start = true.
 Proof. reflexivity. Qed.
 
-(** By selections: decide the first list, then the second, and so on; the same core closes the last. *)
+(** A proof by selections: decide the first list, then the second, and so on; the same core closes the last node. *)
 Example one_error_by_selections :
   check 3 exclusive_or 1
     (Branch 0 [Branch 1 [Branch 2 [Exclude 3 0 (map (fun s => (1%Z, (s, 1%nat))) [0; 1; 2; 3]%nat) (Bounded []); Bounded []];
                          Bounded []]; Bounded []]) start = true.
 Proof. reflexivity. Qed.
 
-(** By cones: two lists that pull in opposite directions in the plane. *)
+(** A proof by cones, for two lists that prefer opposite directions of the plane. *)
 Definition opposite : list (list hypothesis) :=
   [[{| features := [1; 0]%Z; price := 0 |}; {| features := [-1; 1]%Z; price := 2 |}; {| features := [-1; -1]%Z; price := 3 |}];
    [{| features := [-1; 0]%Z; price := 0 |}; {| features := [1; 0]%Z; price := 5 |}]].

@@ -14,7 +14,7 @@ Section Order.
   Variable D n : nat.
   Variable v : nat -> vec.
 
-  (** K1: order at all rays is order in the cone. *)
+  (** K1: an order of scores that holds at all rays holds in the whole cone. *)
   Theorem order_in_the_cone : forall i j w,
     (forall k, (k < n)%nat -> dot D i (v k) <= dot D j (v k)) -> in_cone D n v w -> dot D i w <= dot D j w.
   Proof.
@@ -22,7 +22,7 @@ Section Order.
     apply sum_le. intros k Hk. apply Rmult_le_compat_l; auto.
   Qed.
 
-  (** ... and inside it one strict lead is enough for a strict one. *)
+  (** If the lead is also strict at one ray, it is strict inside the cone. *)
   Theorem order_inside_the_cone : forall i j w x,
     (forall k, (k < n)%nat -> dot D i (v k) <= dot D j (v k)) ->
     (exists k, (k < n)%nat /\ dot D i (v k) < dot D j (v k)) ->
@@ -38,7 +38,7 @@ Section Order.
     specialize (P q Hq). nra.
   Qed.
 
-  (** K1 with errors: computed scores that are off by at most e_k at ray k. *)
+  (** K1 for computed scores, with errors of at most e_k at ray k. *)
   Theorem order_with_errors : forall i j w (a b e : nat -> R),
     (forall k, (k < n)%nat -> Rabs (a k - dot D i (v k)) <= e k /\ Rabs (b k - dot D j (v k)) <= e k) ->
     (forall k, (k < n)%nat -> 2 * e k <= b k - a k) -> in_cone D n v w -> dot D i w <= dot D j w.
@@ -49,7 +49,8 @@ Section Order.
   Qed.
 End Order.
 
-(** The mean of two scores is the score at the midpoint, with the mean of their errors and a rounding. *)
+(** The mean of two computed scores is the score at the midpoint, up to the mean of their errors and the rounding of
+    the mean. *)
 Theorem midpoint_error : forall D i (p q : vec) a b ea eb r c,
   Rabs (a - dot D i p) <= ea -> Rabs (b - dot D i q) <= eb -> Rabs (c - (a + b) / 2) <= r ->
   Rabs (c - dot D i (times (/ 2) (plus p q))) <= (ea + eb) / 2 + r.
@@ -75,8 +76,8 @@ Proof.
     unfold Rabs. destruct (Rle_dec 0 (w d)), (Rcase_abs (w d)); lra.
 Qed.
 
-(** The D + 1 cones over the facets of the simplex with the vertices e_1, ..., e_D and -(1, ..., 1): all
-    but vertex q. *)
+(** The D + 1 cones over the facets of the simplex with the vertices e_1, ..., e_D and -(1, ..., 1). Each cone has all
+    vertices as rays except one, vertex q. *)
 Definition corner (D k : nat) : vec := if Nat.eqb k D then fun _ => -1 else single k 1.
 
 Lemma least_entry : forall D (w : vec), (0 < D)%nat ->
@@ -114,8 +115,8 @@ Proof.
     + intros d Hd. now rewrite E.
 Qed.
 
-(** C2: all of these D + 1 vectors are needed for a core: without any one, some weights are positive on
-    the rest, though all of them add up to 0. *)
+(** C2: a core needs all of these D + 1 vectors. They add up to 0, but without any one of them, some weights have
+    positive products with all others. *)
 Theorem every_corner_is_needed : forall D q, (q <= D)%nat ->
   exists w, forall k, (k <= D)%nat -> k <> q -> 0 < dot D (corner D k) w.
 Proof.
@@ -141,8 +142,8 @@ Proof.
   rewrite (Nat.eqb_sym d k). destruct (Nat.eqb_spec k d); ring.
 Qed.
 
-(** A cone and its parts: a ray between two takes the place of either. Engines take the midpoint (a = b =
-    1 / 2); certificates may take any other. *)
+(** A cone and its two parts, in which a ray between two rays replaces one or the other. Engines take the midpoint
+    (a = b = 1 / 2); certificates may take any other ray between them. *)
 Definition between (v : nat -> vec) (p q : nat) (a b : R) : vec := plus (times a (v p)) (times b (v q)).
 
 Definition child (v : nat -> vec) (p q : nat) (a b : R) (replaced : nat) : nat -> vec :=
@@ -182,7 +183,7 @@ Proof.
     unfold child, between, times, plus. destruct (Nat.eqb k q); lra.
 Qed.
 
-(** ... and the parts lie within the cone, so that nothing is searched twice but their common face. *)
+(** The parts lie within the cone, so only their common face is searched twice. *)
 Theorem parts_inside : forall D n v p q a b w, (p < n)%nat -> (q < n)%nat -> p <> q -> 0 < a -> 0 < b ->
   in_cone D n (child v p q a b p) w -> in_cone D n v w.
 Proof.
@@ -215,8 +216,8 @@ Section Bound.
     exists j, (j < size s)%nat /\ j <> h /\
       forall k, (k < n)%nat -> dot D (feature s h) (v k) <= dot D (feature s j) (v k).
 
-  (** A hypothesis that another of its list equals or beats at every ray is strictly best nowhere in the
-      closed cone: dropping it loses no selection, and no boundary needs care. *)
+  (** A hypothesis that is equalled or beaten at every ray by another one of its list is strictly best nowhere in the
+      closed cone. Dropping it loses no selection, and boundaries need no special treatment. *)
   Theorem beaten_never_wins : forall w s h,
     in_cone D n v w -> beaten s h -> ~ strictly_best D size feature w s h.
   Proof.
@@ -225,7 +226,7 @@ Section Bound.
     specialize (W j Hj N). lra.
   Qed.
 
-  (** What survives bounds every selection that weights of the closed cone decode to. *)
+  (** The survivors bound the cost of every selection that weights of the closed cone decode to. *)
   Theorem cone_bound : forall part (floor : nat -> Z) w x,
     (forall s h, In s part -> (h < size s)%nat -> ~ beaten s h -> (floor s <= cost s h)%Z) ->
     in_cone D n v w -> decodes D size feature w part x -> (total floor part <= costs cost part x)%Z.
@@ -256,7 +257,7 @@ Proof.
   - exfalso. apply N. intros d Hd. rewrite E by auto. apply sum_zero. intros k Hk. rewrite Z by auto. ring.
 Qed.
 
-(** Weights with x_k >= - alpha sum x lie in the cone of the rays (1 + eta) v_k - eta sum v, where
+(** Weights with x_k >= - alpha sum x lie in the cone of the rays (1 + eta) v_k - eta sum v, if
     alpha <= eta and n eta < 1. *)
 Theorem wider_rays_contain : forall D n v alpha eta x w, 0 <= alpha <= eta -> INR n * eta < 1 ->
   (forall k, (k < n)%nat -> - alpha * sum n x <= x k) -> same D w (combine n x v) ->

@@ -1,11 +1,12 @@
-(** Conflicts of two lists (K7, and what B4 has in common with it): one of the two pays more than its least. *)
+(** Conflicts of two lists (K7, and the parts that B4 shares with it): one of the two lists pays more than its least
+    cost. *)
 
 From Coq Require Import Reals Lra Lia Arith List ZArith.
 From Lpmert Require Import Vectors Selections Cores Cones.
 Import ListNotations.
 Open Scope R_scope.
 
-(** ** What cones and boxes have in common *)
+(** ** Shared by cones and boxes *)
 
 Lemma one_of_two_numbers : forall a b p q, 0 <= a -> 0 <= b -> 0 < a + b -> 0 <= a * p + b * q -> 0 <= p \/ 0 <= q.
 Proof.
@@ -15,13 +16,13 @@ Proof.
   assert (a * p < 0) by nra. assert (b * q <= 0) by nra. lra.
 Qed.
 
-(** Two items with gains that are mixed as it takes for a conflict. *)
+(** Two items are in conflict if some mixture of their gains satisfies [mixed]. *)
 Definition conflict {G : Type} (gain : nat -> G -> Prop) (mixed : R -> R -> G -> G -> Prop) (items : list nat)
     (pair : nat * nat) : Prop :=
   In (fst pair) items /\ In (snd pair) items /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
     gain (fst pair) g /\ gain (snd pair) h /\ mixed a b g h.
 
-(** value: what a gain is at the weights. An item is paid where a gain of it is not negative. *)
+(** value: the product of a gain with the weights. An item is paid if the value of one of its gains is not negative. *)
 Lemma one_is_paid : forall {G : Type} (gain : nat -> G -> Prop) (mixed : R -> R -> G -> G -> Prop) items u v
     (value : G -> R) (paid : nat -> Prop),
   (forall a b g h, mixed a b g h -> 0 <= a * value g + b * value h) ->
@@ -33,7 +34,7 @@ Proof.
   destruct (one_of_two_numbers a b (value g) (value h) A B AB (M _ _ _ _ H)); [left | right]; eauto.
 Qed.
 
-(** Levels of costs: item v asks the list [owner v] for its level [S (rank v)], beyond the one before that. *)
+(** Levels of cost: item v stands for the step of the list [owner v] from level [rank v] to level [S (rank v)]. *)
 Section Levels.
   Variable cost : nat -> nat -> Z.
   Variable level : nat -> nat -> Z.
@@ -43,7 +44,7 @@ Section Levels.
   Definition wanted (v : nat) : Z := level (owner v) (S (rank v)).
   Definition height (v : nat) : Z := (wanted v - level (owner v) (rank v))%Z.
 
-  (** Levels that lie below a cost rise by no more than this cost is above the first one. *)
+  (** The steps between levels that are not above a cost add up to at most this cost minus the first level. *)
   Lemma rises_below : forall (k : nat -> Z) c n l, (forall i, (k i <= k (S i))%Z) -> (k 0%nat <= c)%Z -> NoDup l ->
     (forall i, In i l -> (i < n)%nat /\ (k (S i) <= c)%Z) ->
     (total (fun i => (k (S i) - k i)%Z) l <= Z.min c (k n) - k 0%nat)%Z.
@@ -85,7 +86,7 @@ Section Levels.
       destruct (Nat.eqb_spec (owner v) s) as [|Other]; [lia|]. destruct O as [E|O]; [congruence|]. specialize (IH O). lia.
   Qed.
 
-  (** What a selection costs of which one item of every pair is paid: the first levels of all lists, and charges. *)
+  (** If a selection pays one item of every pair, it costs at least the first levels of all lists plus all charges. *)
   Theorem levels_add_up : forall part items x (pairs : list (nat * nat)),
     NoDup items -> (forall v, In v items -> In (owner v) part) ->
     (forall u v, In u items -> In v items -> owner u = owner v -> rank u = rank v -> u = v) ->
@@ -148,7 +149,8 @@ Proof.
   apply Rmult_le_pos; auto.
 Qed.
 
-(** Two functions on the rays whose mixture is nowhere negative: at every point of the cone one is not negative. *)
+(** If the mixture of two functions on the rays is nowhere negative, then at every point of the cone one of the two is
+    not negative. *)
 Theorem one_of_two : forall n (x g h : nat -> R) a b, 0 <= a -> 0 <= b -> 0 < a + b ->
   (forall k, (k < n)%nat -> 0 <= x k) -> (forall k, (k < n)%nat -> 0 <= a * g k + b * h k) ->
   0 <= sum n (fun k => x k * g k) \/ 0 <= sum n (fun k => x k * h k).
@@ -156,7 +158,7 @@ Proof.
   intros n x g h a b A B AB X M. apply (one_of_two_numbers a b); auto. now apply mixture.
 Qed.
 
-(** The same for computed values p, q that are off by e, f at most. *)
+(** The same for computed values p and q with errors of at most e and f. *)
 Theorem one_of_two_with_errors : forall n (x g h p q e f : nat -> R) a b, 0 <= a -> 0 <= b -> 0 < a + b ->
   (forall k, (k < n)%nat -> 0 <= x k) ->
   (forall k, (k < n)%nat -> Rabs (p k - g k) <= e k /\ Rabs (q k - h k) <= f k) ->
@@ -175,16 +177,16 @@ Section Conflicts.
   Variable size : nat -> nat.
   Variable feature : nat -> nat -> vec.
   Variable cost : nat -> nat -> Z.
-  Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the cone *)
-  Variable least step : nat -> Z.       (* of every list: the least cost of these, and what the next one adds *)
+  Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the cone: the survivors *)
+  Variable least step : nat -> Z.       (* of every list: the least cost of its survivors, and the step to the next cost *)
 
-  (** At ray k, one and the same costlier hypothesis leads over all of the cheapest ones by g k or more. *)
+  (** There is one costlier hypothesis that leads all cheapest ones by at least g k at every ray k. *)
   Definition gain (s : nat) (g : nat -> R) : Prop :=
     exists j, (j < size s)%nat /\ cost s j <> least s /\
       forall i k, alive s i -> cost s i = least s -> (k < n)%nat ->
         g k <= dot D (feature s j) (v k) - dot D (feature s i) (v k).
 
-  (** Where its gain is not negative, none of the cheapest is strictly best. *)
+  (** If the gain of a list is not negative at w, none of its cheapest hypotheses is strictly best there. *)
   Theorem gain_beats : forall w x s g c, (forall k, (k < n)%nat -> 0 <= x k) -> same D w (combine n x v) ->
     gain s g -> 0 <= sum n (fun k => x k * g k) ->
     alive s c -> strictly_best D size feature w s c -> cost s c <> least s.
@@ -201,7 +203,8 @@ Section Conflicts.
     apply Rmult_le_compat_l; auto.
   Qed.
 
-  (** What a selection costs of which one list of every pair pays more than its least: the least of all, and charges. *)
+  (** If one list of every pair pays more than its least cost, the selection costs at least all least costs plus all
+      charges. *)
   Theorem pairs_add_up : forall part x (pairs : list (nat * nat)),
     NoDup part -> (forall s, (0 <= step s)%Z) ->
     (forall s, In s part -> alive s (x s)) ->
@@ -223,11 +226,11 @@ Section Conflicts.
       destruct P as [P|P]; [left | right]; auto.
   Qed.
 
-  (** Two lists with gains whose mixture is nowhere negative. *)
+  (** Two lists are in conflict if a mixture of their gains is nowhere negative. *)
   Definition in_conflict : list nat -> nat * nat -> Prop :=
     conflict gain (fun a b g h => forall k, (k < n)%nat -> 0 <= a * g k + b * h k).
 
-  (** K7: what every selection costs at least that weights of the cone decode to. *)
+  (** K7: a lower bound on the cost of every selection that weights of the cone decode to. *)
   Theorem conflicts_add_up : forall w part x (pairs : list (nat * nat)),
     in_cone D n v w -> decodes D size feature w part x -> NoDup part ->
     (forall s, (0 <= step s)%Z) ->

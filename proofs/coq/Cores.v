@@ -1,4 +1,5 @@
-(** Cores: choices that no weights make together (C1), and the bound by disjoint cores (C5). *)
+(** Cores: choices that no weights make together (C1), the bound by disjoint cores (C5), and the mixed-integer program
+    (C6). *)
 
 From Coq Require Import Reals Lra Lia List ZArith.
 From Lpmert Require Import Vectors Selections Gordan.
@@ -17,8 +18,8 @@ Section Choices.
   Definition comparison (owner other : nat -> nat) (x : nat -> nat) (k : nat) : vec :=
     minus (feature (owner k) (x (owner k))) (feature (owner k) (other k)).
 
-  (** C1 for choices: whatever contains a core is not attainable; neither is any selection that agrees
-      with it on the lists of the core. *)
+  (** C1 for choices: a selection that contains a core is not attainable, and neither is any selection that agrees with
+      it on the lists of the core. *)
   Theorem core_excludes : forall n owner other m x y part,
     balanced D n m (comparison owner other x) ->
     (forall k, (k < n)%nat -> 0 < m k ->
@@ -61,8 +62,8 @@ End Choices.
 
 Open Scope Z_scope.
 
-(** A core is the list of its undecided lists. [charge] takes the least residual of a core off the
-    residuals of its lists; [charged] does so for one core after the other and adds up. *)
+(** A core is the list of its undecided lists. [charge] subtracts the least residual of a core from the residuals of its
+    lists. [charged] does so for one core after the other and adds up the charges. *)
 Fixpoint least (residual : nat -> Z) (core : list nat) : Z :=
   match core with
   | [] => 0
@@ -102,8 +103,8 @@ Proof.
   destruct core; [apply H|]. specialize (H a). lia.
 Qed.
 
-(** Every core holds a list that deviates from its cheapest choice; what these lists pay beyond it is at
-    least what all cores were charged. *)
+(** Let every core contain a list that deviates from its cheapest choice. Then the residuals of the deviating lists add
+    up to at least the charges of all cores. *)
 Theorem charges_are_paid : forall cores residual (deviating : list nat),
   NoDup deviating -> (forall s, 0 <= residual s) ->
   (forall core, In core cores -> exists s, In s core /\ In s deviating) ->
@@ -127,14 +128,14 @@ Proof.
     + specialize (IHd Nd Ds). unfold charge at 1. destruct (in_dec Nat.eq_dec t core); lia.
 Qed.
 
-(** C5: open lists at their cheapest candidates p, with steps to the next cost, and cores among these
-    candidates and the decided choices: what every attainable selection costs at least. *)
+(** C5: a lower bound on the cost of every attainable selection, for open lists with cheapest candidates p and steps to
+    the next cost, and cores among these candidates and the decided choices. *)
 Theorem disjoint_cores : forall (cost : nat -> nat -> Z) (open : list nat) (p x : nat -> nat) (step : nat -> Z)
     (cores : list (list nat)),
   NoDup open -> (forall s, 0 <= step s) ->
   (forall s, In s open -> cost s (p s) <= cost s (x s)) ->
   (forall s, In s open -> x s <> p s -> cost s (p s) + step s <= cost s (x s)) ->
-  (* no selection holds a core: some open list of it has another choice *)
+  (* no selection contains a core: some open list of the core has another choice *)
   (forall core, In core cores -> exists s, In s core /\ In s open /\ x s <> p s) ->
   total (fun s => cost s (p s)) open + charged step cores <= total (fun s => cost s (x s)) open.
 Proof.
@@ -152,9 +153,9 @@ Proof.
   destruct (Nat.eq_dec (x s) (p s)); simpl; [lia|]. specialize (Ss n). lia.
 Qed.
 
-(** C5 for any charges, not only those taken one after the other: what the cores of one list are charged
-    adds up to its step at most. So a subset of the cores may count, as for the child that decides a list
-    of which only the other cores are free. *)
+(** C5 for any charges, not only those taken one after the other: for each list, the charges of the cores that contain
+    it add up to at most its step. So a subset of the cores may count. For a child that decides a list, these are the
+    cores that do not contain this list. *)
 Theorem any_charges : forall (cost : nat -> nat -> Z) (open : list nat) (p x : nat -> nat) (step : nat -> Z)
     (cores : list (list nat * Z)),
   NoDup open ->
@@ -199,8 +200,8 @@ Qed.
 
 Open Scope R_scope.
 
-(** In the box a comparison is at least minus the sum of its magnitudes: what the program demands of a
-    hypothesis that is not chosen is no demand; of one that is chosen it demands no loss. *)
+(** In the box a comparison is at least minus the sum of its magnitudes. So the program demands nothing of a hypothesis
+    that is not chosen. A chosen hypothesis must lose no comparison. *)
 Theorem switched_off : forall D (r w : vec), (forall d, (d < D)%nat -> -1 <= w d <= 1) ->
   - sum D (fun d => Rabs (r d)) <= dot D r w.
 Proof.

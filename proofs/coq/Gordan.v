@@ -1,5 +1,5 @@
-(** Rows without common weights: certificates (C1), at most D + 1 rows of them (C2), and what only ties
-    attain (C3). *)
+(** Rows without common weights: certificates (C1), certificates of at most D + 1 rows (C2), and weights that only tie
+    the rows of a core (C3). *)
 
 From Coq Require Import Reals Lra Lia List.
 From Lpmert Require Import Vectors.
@@ -9,7 +9,7 @@ Open Scope R_scope.
 Section Rows.
   Variable D : nat.
 
-  (** Multipliers m that are non-negative, not all zero, and add the rows up to zero. *)
+  (** The multipliers m are non-negative and not all 0, and the rows times m add up to 0. *)
   Definition balanced (n : nat) (m : nat -> R) (r : nat -> vec) : Prop :=
     (forall k, (k < n)%nat -> 0 <= m k) /\
     (exists k, (k < n)%nat /\ 0 < m k) /\
@@ -32,7 +32,7 @@ Section Rows.
     lra.
   Qed.
 
-  (** C3: weights that lose no comparison of a core tie all of them. *)
+  (** C3: weights that lose no comparison of a core tie all of its comparisons. *)
   Theorem only_ties : forall n m r, balanced n m r ->
     forall w, (forall k, (k < n)%nat -> 0 < m k -> 0 <= dot D (r k) w) ->
     forall k, (k < n)%nat -> 0 < m k -> dot D (r k) w = 0.
@@ -51,7 +51,7 @@ Section Rows.
 
   (** ** The other direction, and the size of a core *)
 
-  (** Sums of positive multiples of rows, at least one. *)
+  (** Sums of positive multiples of at least one row. *)
   Inductive positive (rows : list vec) : vec -> Prop :=
   | row : forall r, In r rows -> positive rows r
   | sum_of : forall u v, positive rows u -> positive rows v -> positive rows (plus u v)
@@ -250,7 +250,7 @@ Proof.
       apply lsum_zero. intros i Ii. rewrite Zero by auto. ring.
 Qed.
 
-(** Caratheodory: fewer rows will do while they are more than D + 1. *)
+(** Caratheodory: while there are more than D + 1 rows, fewer will do. *)
 Lemma caratheodory : forall D (r : nat -> vec) size (l : list nat) (m : nat -> R),
   (length l <= size)%nat -> NoDup l -> l <> [] ->
   (forall i, In i l -> 0 < m i) -> (forall d, (d < D)%nat -> lsum l (fun i => m i * r i d) = 0) ->
@@ -392,9 +392,8 @@ Qed.
 Definition support (n : nat) (m : nat -> R) : list nat :=
   filter (fun i => if Rlt_dec 0 (m i) then true else false) (seq 0 n).
 
-(** C2 (Gordan, with Caratheodory's bound): either some weights are strictly positive on all rows, or
-    non-negative multipliers, of which at most D + 1 are positive, add the rows up to zero; never both,
-    by [certificate]. *)
+(** C2 (Gordan, with Caratheodory's bound): either some weights have positive products with all rows, or the rows times
+    non-negative multipliers, of which at most D + 1 are positive, add up to 0. By [certificate], both cannot hold. *)
 Theorem gordan : forall D n (r : nat -> vec),
   (exists w, forall k, (k < n)%nat -> 0 < dot D (r k) w) \/
   (exists m, balanced D n m r /\ (length (support n m) <= D + 1)%nat).
@@ -450,7 +449,7 @@ Proof.
            unfold spread in Q. destruct (in_dec Nat.eq_dec i l); auto. lra.
 Qed.
 
-(** C2 (Helly): rows of which every D + 1 have common weights all have common weights. *)
+(** C2 (Helly): if every D + 1 of the rows have common weights, all rows have common weights. *)
 Theorem helly : forall D n (r : nat -> vec),
   (forall l : list nat, (length l <= D + 1)%nat -> exists w, forall k, In k l -> (k < n)%nat -> 0 < dot D (r k) w) ->
   exists w, forall k, (k < n)%nat -> 0 < dot D (r k) w.

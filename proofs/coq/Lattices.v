@@ -1,5 +1,5 @@
-(** Lattices: paths that others beat in a cone of weights (L1), whole paths that rule out others (L2), and lists that
-    stand for lattices (L3). *)
+(** Lattices: paths that other paths beat in a cone of weights (L1), whole paths that rule out links (L2), and lists
+    that stand for lattices (L3). *)
 
 From Coq Require Import Reals Lra Lia List.
 From Lpmert Require Import Vectors Cones.
@@ -10,7 +10,7 @@ Section Paths.
   Variable D n : nat.
   Variable v : nat -> vec.
 
-  (** L1 (a): whatever follows adds the same to both. *)
+  (** L1 (a): every continuation adds the same vector to both paths. *)
   Theorem order_of_longer_paths : forall q q' r w,
     (forall k, (k < n)%nat -> dot D q (v k) <= dot D q' (v k)) -> in_cone D n v w ->
     dot D (plus q r) w <= dot D (plus q' r) w.
@@ -23,7 +23,7 @@ Section Paths.
   Definition best_among (m : nat) (p : nat -> vec) (q w : vec) : Prop :=
     forall j, (j < m)%nat -> dot D (p j) w < dot D q w.
 
-  (** L1 (a) for several: a mixture of paths that is at least as good at every ray. *)
+  (** L1 (a) for several paths: a mixture of them is at least as good at every ray. *)
   Theorem mixture_is_never_beaten : forall m (share : nat -> R) (p : nat -> vec) q w,
     (forall j, (j < m)%nat -> 0 <= share j) -> (exists j, (j < m)%nat /\ 0 < share j) ->
     (forall k, (k < n)%nat -> 0 <= sum m (fun j => share j * (dot D (p j) (v k) - dot D q (v k)))) ->
@@ -49,7 +49,7 @@ Section Paths.
     specialize (B i Hi). nra.
   Qed.
 
-  (** ... and whatever follows. *)
+  (** The same for longer paths with a common continuation. *)
   Theorem longer_mixture_is_never_beaten : forall m (share : nat -> R) (p : nat -> vec) q r w,
     (forall j, (j < m)%nat -> 0 <= share j) -> (exists j, (j < m)%nat /\ 0 < share j) ->
     (forall k, (k < n)%nat -> 0 <= sum m (fun j => share j * (dot D (p j) (v k) - dot D q (v k)))) ->
@@ -59,7 +59,7 @@ Section Paths.
     intros j Hj. specialize (B j Hj). rewrite !dot_plus in B. lra.
   Qed.
 
-  (** L2: all paths through a link score at most a_k at ray k, and one path at least that. *)
+  (** L2: all paths through a link score at most a_k at ray k, and one path scores at least a_k. *)
   Theorem ruled_out_by_a_path : forall (a : nat -> R) p q w,
     (forall k, (k < n)%nat -> dot D q (v k) <= a k) -> (forall k, (k < n)%nat -> a k <= dot D p (v k)) ->
     in_cone D n v w -> dot D q w <= dot D p w.
@@ -69,12 +69,12 @@ Section Paths.
   Qed.
 End Paths.
 
-(** L2: a bound on the loss of all paths that are not ruled out is one on the loss of the best path. *)
+(** L2: a lower bound on the loss of all paths that are not ruled out is a lower bound on the loss of the best path. *)
 Theorem oracle_bounds_every_winner : forall (path : Type) (loss : path -> R) (left : path -> Prop) least winner,
   (forall p, left p -> least <= loss p) -> left winner -> least <= loss winner.
 Proof. auto. Qed.
 
-(** L3: lattices with lists that hold all their winners in a cone. *)
+(** L3: every lattice has a list that contains all its winners in a cone. *)
 Theorem lists_stand_for_lattices :
   forall (weights path : Type) (lattices : list nat) (wins : weights -> nat -> path -> Prop)
     (listed : nat -> path -> Prop) (loss : nat -> path -> R) (inside : weights -> Prop) (c : R),

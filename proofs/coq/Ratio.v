@@ -53,7 +53,7 @@ Proof.
   apply Rmult_lt_0_compat; [apply Rmult_lt_0_compat|]; lra.
 Qed.
 
-(** McCormick: below and above a product of two numbers in intervals. *)
+(** McCormick: linear bounds below and above a product of two numbers in intervals. *)
 Theorem product_below : forall r y rl rh yl yh, rl <= r <= rh -> yl <= y <= yh ->
   rl * y + r * yl - rl * yl <= r * y /\ rh * y + r * yh - rh * yh <= r * y.
 Proof. intros. split; nra. Qed.
@@ -64,8 +64,8 @@ Proof. intros. split; nra. Qed.
 
 (** ** R2: -log BLEU with a reference length that varies with the hypotheses
 
-    height = 1/4 sum_n (log T_n - log C_n) + max(0, R / T_1 - 1), linear below it what `_bleu_minorant`
-    computes: slopes for C_n, T_n and R. *)
+    height = 1/4 sum_n (log T_n - log C_n) + max(0, R / T_1 - 1). Below it lies the linear function that `lay_bleu`
+    computes, with slopes for C_n, T_n and R. *)
 
 Definition brevity (R0 T : R) : R := Rmax 0 (R0 / T - 1).
 
@@ -89,7 +89,7 @@ Proof.
 Qed.
 
 Section Bleu.
-  (** Matches, totals and reference length of a selection, and the box of the node. *)
+  (** The matches, totals and reference length of a selection, and the box of the node. *)
   Variable C T Tl Th : nat -> R.
   Variable ref rl rh : R.
   Hypothesis matched : forall n, (n < 4)%nat -> 0 < C n.
@@ -98,7 +98,7 @@ Section Bleu.
 
   Definition height : R := / 4 * sum 4 (fun n => ln (T n) - ln (C n)) + brevity ref (T 0%nat).
 
-  (** Tangent points for the matches and slopes of the chords for the totals. *)
+  (** The tangent points for the matches, and the slopes of the chords for the totals. *)
   Variable point chord : nat -> R.
   Hypothesis points : forall n, (n < 4)%nat -> 0 < point n.
   Hypothesis chords : forall n, (n < 4)%nat -> chord n * (Th n - Tl n) = ln (Th n) - ln (Tl n).
@@ -125,7 +125,7 @@ Section Bleu.
     assert (0 <= brevity ref (T 0%nat)) by apply Rmax_l. lra.
   Qed.
 
-  (** R2 with it. *)
+  (** R2 with the brevity term. *)
   Theorem bleu_minorant : forall a reference steepness, 0 < a ->
     (reference = rl /\ steepness = / Th 0%nat) \/ (reference = rh /\ steepness = / Tl 0%nat) ->
     precision_part + (reference * (2 / a - steepness) - 1 - reference / (a * a) * T 0%nat + steepness * ref) <= height.
@@ -164,7 +164,7 @@ Proof.
   - apply Rlt_le, Rinv_0_lt_compat. apply Rmult_lt_0_compat; auto. apply Rmult_lt_0_compat; auto.
 Qed.
 
-(** A share match / count lies below either McCormick envelope with the chord of 1 / count. *)
+(** A share match / count lies below both McCormick envelopes with the chord of 1 / count. *)
 Theorem share_above : forall m c ml mh cl ch match_ steepness,
   0 <= ml -> ml <= m <= mh -> 0 < cl -> cl <= c <= ch ->
   (match_ = mh /\ steepness = / ch) \/ (match_ = ml /\ steepness = / cl) ->
@@ -208,7 +208,7 @@ Section Fraction.
   Variable above below : solution -> R.
   Hypothesis denominator : forall x, admitted x -> 0 < below x.
 
-  (** t is the least ratio exactly if the least of above - t below is 0. *)
+  (** t is the least ratio if and only if the least of above - t below is 0. *)
   Theorem dinkelbach : forall t,
     ((forall x, admitted x -> t <= above x / below x) /\ (exists x, admitted x /\ above x / below x = t)) <->
     ((forall x, admitted x -> 0 <= above x - t * below x) /\ (exists x, admitted x /\ above x - t * below x = 0)).
@@ -225,14 +225,14 @@ Section Fraction.
       replace (above x) with (t * below x) by lra. field. lra.
   Qed.
 
-  (** A solution that is below 0 has a lesser ratio: the next t. *)
+  (** A solution with above - t below < 0 has a smaller ratio, which is the next t. *)
   Theorem dinkelbach_step : forall t x, admitted x -> above x - t * below x < 0 -> above x / below x < t.
   Proof.
     intros t x A L. specialize (denominator x A). apply Rmult_lt_reg_r with (below x); auto.
     unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
   Qed.
 
-  (** A bound on above - t below at any t bounds the ratio, whatever its sign. *)
+  (** A lower bound on above - t below, at any t and of any sign, bounds the ratio. *)
   Theorem dinkelbach_bound : forall t bound least most x,
     0 < least -> admitted x -> least <= below x <= most -> bound <= above x - t * below x ->
     t + Rmin (bound / least) (bound / most) <= above x / below x.
@@ -251,7 +251,7 @@ Section Fraction.
   Qed.
 End Fraction.
 
-(** Where the denominator may be 0, and the loss is 1 then: a t of at most 1 stays a bound. *)
+(** If the denominator may be 0, and the loss is then 1, a t of at most 1 is still a bound. *)
 Theorem dinkelbach_with_zero : forall above below t, t <= 1 -> 0 <= below -> 0 <= above - t * below ->
   t <= (if Rlt_dec 0 below then above / below else 1).
 Proof.

@@ -42,7 +42,7 @@ Section Cap.
     exfalso. apply N, norm_zero. auto.
   Qed.
 
-  (** A length below t |w0| refutes the cap, for the closed cell. *)
+  (** A length below t |w0| proves that the closed cell misses the cap. *)
   Theorem cap_refuted : forall m b (lambda : nat -> R) w0 t,
     (forall k, (k < m)%nat -> 0 <= lambda k) -> |plus w0 (combine m lambda b)| < t * |w0| ->
     forall w, closed_cell D m b w -> ~ in_cap t w0 w.
@@ -68,7 +68,7 @@ Section Cap.
     specialize (B Ne). lra.
   Qed.
 
-  (** For the open cell t |w0| itself is enough, if a multiplier is positive. *)
+  (** For the open cell a length of t |w0| itself is enough, if a multiplier is positive. *)
   Theorem cap_refuted_open : forall m b (lambda : nat -> R) w0 t,
     (forall k, (k < m)%nat -> 0 <= lambda k) -> (exists k, (k < m)%nat /\ 0 < lambda k) ->
     |plus w0 (combine m lambda b)| <= t * |w0| ->
@@ -115,8 +115,8 @@ Section Cap.
     replace (a * |u| * (a * |u|)) with (a * (a * (|u| * |u|))) by ring. now rewrite norm_square.
   Qed.
 
-  (** G2: an open cell with 0 <= t < 1 meets the cap exactly if it is not empty and some weights of its
-      closure have a cosine above t; equality is not enough. *)
+  (** G2: for 0 <= t < 1 an open cell meets the cap if and only if it is not empty and some weights of its closure have
+      a cosine above t; equality is not enough. *)
   Theorem open_cell_meets_cap : forall m b w0 t, 0 <= t < 1 -> ~ same D w0 zero ->
     ((exists w, open_cell D m b w /\ in_cap t w0 w) <->
      ((exists u, open_cell D m b u) /\ exists w, closed_cell D m b w /\ t * |w0| * |w| < w0 · w)).
@@ -176,8 +176,8 @@ Section Cap.
 
   (** ** G3: order on the whole cap *)
 
-  (** d = g - h with d.w0 >= s |d| |w0|, where s is the sine of the cap's half angle: g is nowhere on
-      the cap behind h, so that h is strictly best nowhere on it. *)
+  (** Let d = g - h with d.w0 >= s |d| |w0|, where s is the sine of the cap's half angle. Then g is behind h nowhere on
+      the cap, so h is strictly best nowhere on it. *)
   Theorem order_on_the_cap : forall d w0 w s t, 0 <= s -> 0 <= t -> s * s + t * t = 1 -> ~ same D w0 zero ->
     s * |d| * |w0| <= d · w0 -> t * |w0| * |w| <= w0 · w -> 0 <= d · w.
   Proof.
@@ -224,7 +224,7 @@ Section Cap.
     destruct (Rle_dec 0 X) as [|Q]; auto. exfalso. nra.
   Qed.
 
-  (** The condition is sharp: short of it, h wins somewhere on the cap. *)
+  (** The condition is sharp: if it fails, h wins somewhere on the cap. *)
   Theorem order_on_the_cap_is_sharp : forall d w0 s t, 0 < s -> 0 <= t -> s * s + t * t = 1 -> ~ same D w0 zero ->
     d · w0 < s * |d| * |w0| -> exists w, in_cap t w0 w /\ d · w < 0.
   Proof.
@@ -294,7 +294,7 @@ Section Cap.
 
   (** ** G4: limits on the weights *)
 
-  (** Where the limits leave room, an open cell that meets them meets their inside. *)
+  (** If the limits have an inside, an open cell that meets the limits meets their inside. *)
   Theorem inside_the_limits : forall m b r (a : nat -> vec) u w,
     open_cell D r a u -> open_cell D m b w -> closed_cell D r a w ->
     exists w', open_cell D m b w' /\ open_cell D r a w'.
@@ -305,14 +305,14 @@ Section Cap.
     assert (0 < e * (a k · u)) by (apply Rmult_lt_0_compat; auto). lra.
   Qed.
 
-  (** The list of a limit's normal and 0, of which 0 may not win, asks for a positive product. *)
+  (** A list of a limit's normal and 0, in which 0 may not win, asks for a positive product with the normal. *)
   Theorem limit_as_a_list : forall (a w : vec), zero · w < a · w <-> 0 < a · w.
   Proof. intros. now rewrite dot_zero. Qed.
 
   (** ** G5: limits that are not 0, relative to a reference *)
 
-  (** Weights are scaled so that reference.w = v; then row.w >= limit is one with a = |v| row - (limit,
-      with the sign turned if v < 0) reference, whatever the scale. *)
+  (** Weights are scaled so that reference.w = v. Then row.w >= limit is equivalent to a.w >= 0 at any scale, where
+      a = |v| row - limit reference for v > 0, and a = |v| row + limit reference for v < 0. *)
   Theorem limit_with_reference : forall row reference limit v w, v <> 0 -> 0 < v * (reference · w) ->
     (limit <= row · times (v / (reference · w)) w <->
      0 <= minus (times (Rabs v) row) (times (if Rlt_dec v 0 then - limit else limit) reference) · w).
@@ -341,13 +341,13 @@ End Cap.
 
 (** ** G6: equations
 
-    Weights w = sum_j u_j v_j of a basis: scores are those of the products with the basis. *)
+    Let w = sum_j u_j v_j for a basis v. The score of h at w is that of the products of h with the basis at u. *)
 Theorem equations : forall D n (basis : nat -> vec) u h,
   dot D h (combine n u basis) = dot n (fun j => dot D h (basis j)) u.
 Proof. intros. rewrite dot_combine. apply sum_ext. intros. ring. Qed.
 
-(** With an orthonormal basis lengths stay, and the cap becomes one around the products of its centre:
-    t |c| |w| <= c.w exactly if (t |c| / |c'|) |c'| |u| <= c'.u. *)
+(** An orthonormal basis keeps lengths. The cap of c becomes a cap of c', the products of c with the basis:
+    t |c| |w| <= c.w if and only if (t |c| / |c'|) |c'| |u| <= c'.u. *)
 Theorem equations_and_cap : forall D n (basis : nat -> vec) u (c : vec) t,
   (forall i j, (i < n)%nat -> (j < n)%nat -> dot D (basis i) (basis j) = if Nat.eqb i j then 1 else 0) ->
   let w := combine n u basis in let c' := fun j => dot D c (basis j) in

@@ -1,8 +1,8 @@
-(** Attainable selections: dividing (S1), sparse combinations (S2), what the published test does
-    instead (S3), look-ahead (S5) and groups (S6).
+(** Attainable selections: dividing (S1), sparse combinations (S2), the published test (S3), look-ahead (S5) and groups
+    (S6).
 
-    Lists are numbered; list s has the hypotheses 0 .. size s - 1. A selection x names one position
-    a list, a part is a Coq list of list numbers. Weights are those of a region, any set of vectors. *)
+    Lists are numbered; list s has the hypotheses 0 .. size s - 1. A selection x names one position for each list. A
+    part is a Coq list of list numbers. Weights are those of a region, any set of vectors. *)
 
 From Coq Require Import Reals Lra Lia List Permutation ZArith.
 From Lpmert Require Import Vectors.
@@ -41,8 +41,8 @@ Section Problem.
 
   Definition attainable (part : list nat) (x : nat -> nat) : Prop := exists w, region w /\ decodes w part x.
 
-  (** S1 (dividing): what is attainable on some lists is attainable on fewer; hence what is interior
-      stays interior under more lists. *)
+  (** S1 (dividing): a selection that is attainable on some lists is attainable on fewer lists. Hence an interior
+      selection stays interior when lists are added. *)
   Theorem dividing : forall part part' x, incl part' part -> attainable part x -> attainable part' x.
   Proof. intros part part' x Hi [w [R [Hv Hb]]]. exists w. split; auto. split; intros s Hs; auto. Qed.
 
@@ -50,14 +50,14 @@ Section Problem.
     incl part part' -> ~ attainable part x -> ~ attainable part' x.
   Proof. intros part part' x Hi Hn Ha. apply Hn. eapply dividing; eauto. Qed.
 
-  (** It depends on the choices within the part only. *)
+  (** Attainability depends only on the choices within the part. *)
   Lemma attainable_ext : forall part x y,
     (forall s, In s part -> x s = y s) -> attainable part x -> attainable part y.
   Proof.
     intros part x y E [w [R [Hv Hb]]]. exists w. split; auto. split; intros s Hs; rewrite <- E by auto; auto.
   Qed.
 
-  (** A strict winner is unique: the attainable selection of given weights is one only. *)
+  (** A strict winner is unique, so weights attain only one selection. *)
   Lemma strictly_best_unique : forall w s h h',
     (h < size s)%nat -> (h' < size s)%nat -> strictly_best w s h -> strictly_best w s h' -> h = h'.
   Proof.
@@ -68,8 +68,8 @@ Section Problem.
 
   (** ** S2: sparse combinations *)
 
-  (** What the choices of y in the part score together: the product of the point of y in the
-      Minkowski sum of the lists. *)
+  (** The joint score of the choices of y in the part: the product of w with the point of y in the Minkowski sum of the
+      lists. *)
   Fixpoint together (w : vec) (part : list nat) (y : nat -> nat) : R :=
     match part with
     | [] => 0
@@ -143,8 +143,8 @@ Section Problem.
       lra.
   Qed.
 
-  (** S2: with the same weights, the S(N-1)+1 points decide the same as all N^S, and both the same as
-      one comparison with every other hypothesis of every list: the rows of the linear programs. *)
+  (** S2: for the same weights, the S(N-1)+1 points decide the same as all N^S points. Both decide the same as one
+      comparison with every other hypothesis of every list, which are the rows of the linear programs. *)
   Theorem sparse_combination : forall w part x, NoDup part -> valid part x ->
     (best_of_product w part x <-> best_of_sparse w part x) /\
     (best_of_sparse w part x <-> decodes w part x).
@@ -172,7 +172,7 @@ Section Problem.
     split; split; intros [w H]; exists w; destruct (sparse_combination w part x N V); tauto.
   Qed.
 
-  (** The two halves of a combination: pairs (u, v) decide the same as the pairs that share a half. *)
+  (** Two halves of a combination: all pairs (u, v) decide the same as the pairs that share one half with it. *)
   Lemma together_app : forall w left right y,
     together w (left ++ right) y = together w left y + together w right y.
   Proof. induction left; intros; simpl; [lra | rewrite IHleft; lra]. Qed.
@@ -208,9 +208,9 @@ Section Problem.
       tauto.
   Qed.
 
-  (** The same for points instead of combinations: where no list holds a vector twice, being strictly
-      best among the other *points* of the Minkowski sum (a vertex of its hull) is being strictly best
-      among the other combinations, although several combinations may share one point. *)
+  (** The same for points instead of combinations. If no list contains a vector twice, a combination is strictly best
+      among the other *points* of the Minkowski sum (a vertex of its hull) if and only if it is strictly best among the
+      other combinations, although several combinations may share one point. *)
   Fixpoint point (part : list nat) (y : nat -> nat) : vec :=
     match part with
     | [] => zero
@@ -259,7 +259,7 @@ Section Problem.
       + intros Same. apply (Distinct s j (x s) Is Hj (V s Is) Nj). intros d Hd.
         assert (P := point_replace part x s j d N Is). specialize (Same d Hd). lra.
     - intros [_ B] y Vy Ny. apply together_strictly_best; auto.
-      (* the points differ, so some choice does *)
+      (* the points differ, so some choice differs *)
       clear B V. induction part as [|s rest IH].
       + exfalso. apply Ny. intros d _. reflexivity.
       + destruct (Nat.eq_dec (y s) (x s)) as [E|E].
@@ -274,14 +274,14 @@ Section Problem.
 
   (** ** S3: the published test *)
 
-  (** It asks for w.(x - y) >= 0 for all points y and w.(x - centroid) > 0: no comparison is lost, and
-      one at least is won. *)
+  (** The test asks for w.(x - y) >= 0 for all points y and w.(x - centroid) > 0: no comparison is lost, and at least
+      one is won. *)
   Definition published (part : list nat) (x : nat -> nat) : Prop :=
     valid part x /\ exists w,
       (forall s, In s part -> weakly_best w s (x s)) /\
       (exists s j, In s part /\ (j < size s)%nat /\ score s j w < score s (x s) w).
 
-  (** It accepts whatever is attainable, unless no list has a second hypothesis. *)
+  (** The test accepts every attainable selection, unless no list has a second hypothesis. *)
   Theorem attainable_is_published : forall part x,
     (exists s, In s part /\ (2 <= size s)%nat) -> attainable part x -> published part x.
   Proof.
@@ -292,8 +292,8 @@ Section Problem.
       + exists s, 0%nat. split; auto. split; [lia|]. apply B; auto; lia.
   Qed.
 
-  (** The closed notion, some w other than 0 that loses no comparison: dividing holds, and the sparse set
-      decides the same as the product. *)
+  (** The closed notion: some w other than 0 loses no comparison. Dividing holds for it, and the sparse set decides the
+      same as the product. *)
   Definition closed_on (w : vec) (part : list nat) (x : nat -> nat) : Prop :=
     forall s, In s part -> weakly_best w s (x s).
 
@@ -320,7 +320,7 @@ Section Problem.
       + rewrite replace_elsewhere by auto. now apply V.
   Qed.
 
-  (** It rejects a lone list of one hypothesis, which any weights attain. *)
+  (** The test rejects a single list of one hypothesis, which any weights attain. *)
   Theorem published_rejects_singletons : forall s x, size s = 1%nat -> ~ published [s] x.
   Proof.
     intros s x H [V [w [_ [t [j [It [Hj L]]]]]]]. destruct It as [<-|[]].
@@ -328,7 +328,7 @@ Section Problem.
     replace j with (x s) in L by lia. lra.
   Qed.
 
-  (** The sparse set decides the same as the product for the published test too. *)
+  (** The sparse set decides the same as the product for the published test, too. *)
   Definition published_on_product (w : vec) (part : list nat) (x : nat -> nat) : Prop :=
     (forall y, valid part y -> together w part y <= together w part x) /\
     (exists y, valid part y /\ together w part y < together w part x).
@@ -366,8 +366,8 @@ Section Problem.
   (** The costs of a selection over a part. *)
   Definition costs (part : list nat) (x : nat -> nat) : Z := total (fun s => cost s (x s)) part.
 
-  (** If every choice below [least] in a list's order of cost fails together with the decided ones,
-      then every attainable selection with these costs at least what [least] costs. *)
+  (** If every choice before [least] in a list's order of cost is unattainable together with the decided choices, then
+      every attainable selection with the decided choices costs at least as much as with [least]. *)
   Theorem look_ahead : forall part decided x least,
     incl decided part -> attainable part x ->
     (forall s, In s decided -> (least s <= x s)%nat) ->
@@ -395,7 +395,8 @@ Section Problem.
     unfold costs. induction groups; intros; simpl; auto. rewrite total_app, IHgroups. reflexivity.
   Qed.
 
-  (** Each group is free to use weights of its own, so its bound holds for whatever the whole attains. *)
+  (** Each group is free to use weights of its own, so the bounds of all groups hold for every selection that is
+      attainable on the whole. *)
   Theorem group_bound : forall part groups (bound : list nat -> Z) x,
     Permutation part (concat groups) ->
     (forall group y, In group groups -> attainable group y -> (bound group <= costs group y)%Z) ->
@@ -410,10 +411,10 @@ End Problem.
 
 (** ** S3: dividing fails for the published test
 
-    Lists A = {0, e1, 2 e1}, B = {0, -e1, -2 e1}, C = {0, e2} in the plane, the first hypothesis of each
-    chosen. On A and B together only w1 = 0 loses no comparison, and then none is won; but (0, -1) wins
-    the one of C, so that the test accepts A, B and C together, and also A and C. A search that combines
-    A with B first drops what one that combines A with C first accepts. *)
+    Take the lists A = {0, e1, 2 e1}, B = {0, -e1, -2 e1}, C = {0, e2} in the plane, and choose the first hypothesis of
+    each. On A and B together only weights with w1 = 0 lose no comparison, and they win none. But (0, -1) wins the
+    comparison of C, so the test accepts A, B and C together, and also A and C. A search that combines A with B first
+    drops the combination, and a search that combines A with C first accepts it. *)
 Definition plane (p q : R) : vec := fun d => match d with O => p | 1%nat => q | _ => 0 end.
 
 Definition tied_feature (s j : nat) : vec :=

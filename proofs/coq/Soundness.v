@@ -1,4 +1,4 @@
-(** What the checker of proof trees accepts is true of all real weights (T4). *)
+(** Every claim that the checker of proof trees accepts is true for all real weights (T4). *)
 
 From Coq Require Import Reals Lra Lia List ZArith Bool.
 From Lpmert Require Import Vectors Selections Cores Cones Checker.
@@ -16,7 +16,7 @@ Section Soundness.
   Lemma total_real : forall {A} (f : A -> Z) l, IZR (total f l) = fold_right (fun a acc => IZR (f a) + acc) 0 l.
   Proof. induction l; simpl; auto. now rewrite plus_IZR, IHl. Qed.
 
-  (** A core contradicts whatever agrees with the choices. *)
+  (** No weights attain a selection that agrees with the choices of a core. *)
   Lemma core_sound : forall choice cone rows w x,
     is_core D problem choice cone rows = true -> decodes D (size problem) (feature problem) w (part problem) x ->
     match cone with None => True | Some v => in_cone D (length v) (ray_of v) w end ->
@@ -56,7 +56,7 @@ Section Soundness.
         { apply IH. intros a [->|I]; apply Pos; [left; auto | right; right; auto]. } lra. }
       simpl. lra. }
     destruct cone as [v|].
-    - (* not in a cone whose rays all have a product of at most 0 *)
+    - (* in a cone, a product of at most 0 with all rays contradicts this *)
       rewrite forallb_forall in Z.
       assert (L : dot D (real (sum_of_rows D problem choice rows)) w <= dot D zero w); [|rewrite dot_zero in L; lra].
       apply order_in_the_cone with (n := length v) (v := ray_of v); auto.
@@ -140,7 +140,7 @@ Section Soundness.
       destruct (cheapest_of problem s (remove Nat.eq_dec (p s) (candidates problem st s))) as [k|] eqn:Q.
       - assert (M := cheapest_of_least _ _ _ _ Q I'). lia.
       - apply cheapest_of_none in Q. rewrite Q in I'. destruct I'. }
-    (* every core has an open list that deviates *)
+    (* every core contains an open list that deviates *)
     assert (Deviates : forall core, In core (map (open_lists st) cores) ->
               exists s, In s core /\ In s open /\ x s <> p s).
     { intros core Ic. apply in_map_iff in Ic. destruct Ic as [rows [<- Ir]]. specialize (HC rows Ir).
@@ -232,7 +232,7 @@ Section Soundness.
     destruct (Nat.eqb d k); auto. specialize (Sg k). destruct (Rlt_dec (sign k) 0); destruct Sg; lra.
   Qed.
 
-  (** A sum over all indices but one, of which the coefficient is 0. *)
+  (** A sum over all indices except one whose coefficient is 0. *)
   Lemma sum_filter : forall n q (f : nat -> R), f q = 0 ->
     exists g : nat -> nat, let l := filter (fun k => negb (Nat.eqb k q)) (seq 0 n) in
       (forall i, (i < length l)%nat -> g i = nth i l 0%nat /\ (g i < n)%nat /\ g i <> q) /\
@@ -347,7 +347,7 @@ Section Soundness.
       repeat split; try apply Dec; auto.
   Qed.
 
-  (** T4: what the checker accepts bounds every attainable selection. *)
+  (** T4: a target that the checker accepts is a lower bound on the cost of every attainable selection. *)
   Theorem check_sound : forall t, check D problem target t start = true ->
     forall x, attainable D (fun _ => True) (size problem) (feature problem) (part problem) x -> (target <= costs (cost problem) (part problem) x)%Z.
   Proof.

@@ -1,5 +1,5 @@
-(** Trees of nodes: a tree whose leaves are closed proves a bound (T1), costs that are multiples of a
-    common divisor (T2), open nodes (T3), and the frontier over two streams (S4). *)
+(** Trees of nodes: the bound from closed leaves (T1), costs that are multiples of a common divisor (T2), the bound from
+    open nodes (T3), and the frontier over two streams (S4). *)
 
 From Coq Require Import Reals Lra Lia List ZArith Znumtheory.
 From Lpmert Require Import Vectors Selections Cones.
@@ -12,8 +12,8 @@ Section Closed.
   Variable cost : solution -> Z.
   Open Scope Z_scope.
 
-  (** A node is the set of solutions that it stands for. A leaf is closed where all of its solutions cost
-      at least the bound; that includes nodes without solutions. A split needs children that cover it. *)
+  (** A node is the set of solutions that it stands for. A leaf is closed if all of its solutions cost at least the
+      bound, or if it has no solutions. The children of a split must cover the node. *)
   Inductive closed (bound : Z) : (solution -> Prop) -> Prop :=
   | leaf : forall node : solution -> Prop, (forall x, node x -> bound <= cost x) -> closed bound node
   | branches : forall (node : solution -> Prop) (children : list (solution -> Prop)),
@@ -26,7 +26,7 @@ Section Closed.
     intros x Hx. destruct (Cover x Hx) as [child [I C]]. eapply IH; eauto.
   Qed.
 
-  (** T3: where a search stops, its bound is the least of the open nodes' bounds and the incumbent. *)
+  (** T3: when a search stops, its bound is the least of the bounds of the open nodes and the incumbent's cost. *)
   Theorem open_bound : forall (root : solution -> Prop) (nodes : list (solution -> Prop)) (lower : (solution -> Prop) -> Z) incumbent bound,
     (forall x, root x -> incumbent <= cost x \/ exists node, In node nodes /\ node x) ->
     (forall node x, In node nodes -> node x -> lower node <= cost x) ->
@@ -38,7 +38,7 @@ Section Closed.
     specialize (L node x In_ Nx). specialize (N node In_). lia.
   Qed.
 
-  (** T2: costs are multiples of g; a bound above the incumbent less g leaves nothing better. *)
+  (** T2: if costs are multiples of g, a node whose bound is above the incumbent minus g contains nothing better. *)
   Theorem granularity : forall g incumbent bound x, 0 < g -> (g | cost x) -> (g | incumbent) ->
     incumbent - g < bound -> bound <= cost x -> incumbent <= cost x.
   Proof.
@@ -85,7 +85,8 @@ Section Splits.
     - eexists. split; [right; left; reflexivity | simpl; auto].
   Qed.
 
-  (** The bound for the weights is one for the selections: whatever is attainable has weights. *)
+  (** A bound for pairs of weights and selections is a bound for selections, because every attainable selection has
+      weights. *)
   Theorem bound_for_selections : forall bound,
     closed weighted (fun wx => costs cost part (snd wx)) bound attained ->
     forall x, attainable D region size feature part x -> (bound <= costs cost part x)%Z.
@@ -101,7 +102,7 @@ Section Frontier.
   Open Scope Z_scope.
   Definition cell : Type := (nat * nat)%type.
 
-  (** The cells that enter after a cell: those to its right, and in the first column those below. *)
+  (** The cells that come after a cell: the cells to its right; for a cell of the first column, also all later rows. *)
   Definition after (c c' : cell) : Prop :=
     (fst c' = fst c /\ (snd c <= snd c')%nat) \/ (snd c = 0%nat /\ (fst c <= fst c')%nat).
 
@@ -133,7 +134,7 @@ Section Frontier.
     - right. exists (f, g). split; auto. apply in_or_app. right. apply in_or_app. auto.
   Qed.
 
-  (** No cell enters twice: it comes after one cell only, and the first after none. *)
+  (** No cell enters twice: each cell is a successor of one cell only, and the first cell of none. *)
   Theorem one_parent : forall a b c, In c (successors a) -> In c (successors b) -> a = b.
   Proof.
     intros [m n] [i j] c A B. unfold successors in *. simpl in *.
@@ -147,8 +148,8 @@ Section Frontier.
     destruct (Nat.eqb_spec n 0); simpl in A; repeat match goal with H : _ \/ _ |- _ => destruct H end; try contradiction; discriminate.
   Qed.
 
-  (** Both streams are in order of cost; what is waited for counts with a bound. The least of the frontier
-      is then a bound for all combinations that have not been visited. *)
+  (** Let both streams be in order of cost, and let a cell that is not yet known count with a lower bound. Then the
+      least of the frontier is a bound for all combinations that have not been visited. *)
   Theorem frontier_bound : forall frontier visited (left right : nat -> Z) (known : cell -> Z) bound,
     (forall i j, (i <= j)%nat -> left i <= left j) -> (forall i j, (i <= j)%nat -> right i <= right j) ->
     covered frontier visited ->

@@ -1,7 +1,7 @@
 (** Finite sums and vectors of reals, as far as the proofs need them.
 
-    A vector is a function from positions to reals of which only the first D entries count, so that
-    no statement depends on anything beyond them. *)
+    A vector is a function from positions to reals. Only the first D entries count, and no statement depends on the
+    others. *)
 
 From Coq Require Import Reals Lra Lia List.
 Import ListNotations.
@@ -186,11 +186,11 @@ Section Dot.
 
   Notation "u · v" := (dot u v) (at level 40).
 
-  (** The rows b_k of a cell, k < m: its closure, and the open cell. *)
+  (** The closed cell and the open cell with the rows b_k, k < m. *)
   Definition closed_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 <= b k · w.
   Definition open_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 < b k · w.
 
-  (** A small step keeps what is strict. *)
+  (** A small step keeps strict inequalities. *)
   Lemma small_step : forall m (b : nat -> vec) w v, open_cell m b w ->
     exists e, 0 < e /\ forall a, 0 <= a <= e -> open_cell m b (plus w (times a v)).
   Proof.
