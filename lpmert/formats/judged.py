@@ -262,9 +262,9 @@ def _read_letor(path: str | Path) -> NBest:
         words = words_of(line.partition("#")[0])
         if not words:
             continue
-        if len(words) < 2 or not words[1].startswith("qid:"):
+        query = words[1].removeprefix("qid:") if len(words) > 1 and words[1].startswith("qid:") else ""
+        if not query:
             raise place.error("the second word must be qid:QUERY")
-        query = words[1].removeprefix("qid:")
         pairs = [word.partition(":") for word in words[2:]]
         row = {place.whole(key, "an index"): place.number(value, f"feature {key}") for key, _, value in pairs}
         if len(row) < len(pairs) or 0 in row:

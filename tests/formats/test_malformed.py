@@ -488,6 +488,7 @@ TABLE: list[Case] = [
     ]),
     *of("judged", "judged", [
         ("1 1:2\n", 1, "the second word must be qid:QUERY"),
+        ("1 qid: 1:2\n", 1, "the second word must be qid:QUERY"),
         ("1 qid:a 1:x\n", 1, "feature 1 is 'x', not a number"),
         ("1 qid:a x:1\n", 1, "an index is 'x', not a count"),
         ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", 3, "query 'a' comes again"),

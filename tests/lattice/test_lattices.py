@@ -286,7 +286,7 @@ def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
 @pytest.fixture
 def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave links out of small graphs, too."""
-    for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_MORE", 2)):
+    for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_GROWTH", 2)):
         monkeypatch.setattr(best_lists, name, value)
 
 
@@ -328,7 +328,7 @@ def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
         ({"weights": {"x": 1.0, "y": 2.0}}, "have none for a"),
         ({"n": 0}, "n must be a whole number"),
         ({"time_limit": -1}, "time_limit must be a number of at least 0"),
-        ({"lattices": lpmert.NBest([[1.0]], [0, 1], [[0]])}, r"made of Lattices or Hypergraphs.* and not of NBest"),
+        ({"lattices": lpmert.NBest([[1.0]], [0, 1], [[0]])}, r"must be Lattices or Hypergraphs, .*, not NBest"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
