@@ -338,18 +338,7 @@ class Reranker:
         return np.asarray(features @ self.coef_)
 
     def predict(self, X: ArrayLike | NBest) -> FloatArray:
-        """Return the scores of rows, as rankers do; the same as `decision_function`. `choose` returns the rows picked.
-
-        Parameters
-        ----------
-        X : array [M, D] or NBest
-            The features of the rows, or lists.
-
-        Returns
-        -------
-        array [M]
-            The score of each row.
-        """
+        """Return what `decision_function` does, as rankers of scikit-learn do; `choose` returns the rows picked."""
         return self.decision_function(X)
 
     def choose(self, X: ArrayLike | NBest, groups: ArrayLike | None = None) -> IntArray:

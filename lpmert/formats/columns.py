@@ -177,8 +177,10 @@ class Wanted:
         segment = self.segment or known.segment
         statistics = known.statistics
         if self.sums is not None:
-            unmarked = {name.removeprefix(_MARK): name for name in head.names}
-            statistics = tuple(name if name in head.names else unmarked.get(name, name) for name in self.sums)
+            present = head.names
+            statistics = tuple(
+                _MARK + name if name not in present and _MARK + name in present else name for name in self.sums
+            )
         text = self.text or (known.text if self.features is None or not read else None)
         named = [self.segment, *([] if self.sums is None else statistics), self.text]
         head.refuse_absent(name for name in named if name is not None)
