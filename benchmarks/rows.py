@@ -37,14 +37,14 @@ class Row:
     seed: int
     time_limit: float
     status: str
-    loss: float | None
-    score: float | None
-    lower_bound: float | None
-    gap_abs: float | None
-    gap_rel: float | None
     seconds: float
     processor_seconds: float
-    peak_bytes: int | None
+    loss: float | None = None
+    score: float | None = None
+    lower_bound: float | None = None
+    gap_abs: float | None = None
+    gap_rel: float | None = None
+    peak_bytes: int | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     version: str = ""

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.harness import Benchmark, Dataset, Task, ladder
+from benchmarks.lists import by_method, loss
 from benchmarks.plots import bars, legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
@@ -72,18 +72,13 @@ def step_lists(size: int) -> Dataset:
 def tasks() -> Iterator[Task]:
     """Yield each step with more and more lists, then each set with each variant, with more time for the slow ones."""
     for label, method in STEPS.items():
-        easier = None
-        for size in STEP_SIZES:
-            solver = Solve(method, f"step: {label}")
-            task = Task(step_lists(size), Loss(), solver, time_limit=STEP_SECONDS, easier=easier)
-            easier = task.key
-            yield task
+        solver = by_method(method, f"step: {label}")
+        yield from ladder(Task(step_lists(size), loss(), solver, time_limit=STEP_SECONDS) for size in STEP_SIZES)
     for (first, last), optimum in SETS.items():
         for label, method in VARIANTS.items():
             limit = 600.0 if label in (ALL_OFF, AS_PUBLISHED) else 180.0
-            yield Task(
-                datasets.swahili(slice(first, last)), Loss(), Solve(method, label), time_limit=limit, optimum=optimum
-            )
+            lists = datasets.swahili(slice(first, last))
+            yield Task(lists, loss(), by_method(method, label), time_limit=limit, optimum=optimum)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.bigrams import Bigrams, Probability, background_model
 from benchmarks.halves import Halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
@@ -137,53 +137,35 @@ def adapted(data: Adaptation) -> tuple[Probability, float]:
     return Bigrams(data.train.best, background, mass), share
 
 
-@dataclass(frozen=True)
-class Adapted(Unprepared):
-    """Wrong characters of the sentences to adapt to, and of the held-out ones beside."""
-
-    name: str = "character errors"
-
-    def judge(self, data: Adaptation, answer: Answer) -> Judgement:
-        """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
-        if answer.weights is None:
-            return Judgement()
-        scores = np.split(answer.weights, [data.train.lists.n_hypotheses])
-        own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
-        return Judgement(own, own, {"held_out_loss": other})
+def _judge(data: Adaptation, answer: Answer) -> Judgement:
+    """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
+    scores = np.split(answer.weights, [data.train.lists.n_hypotheses])
+    own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
+    return Judgement(own, own, {"held_out_loss": other})
 
 
-@dataclass(frozen=True)
-class Model(Unlimited):
-    """A language model beside the converter's score."""
+def model(name: str, fit: Callable[[Adaptation], tuple[Probability, float]]) -> Solver:
+    """Return a language model beside the converter's score."""
 
-    name: str
-    fit: Callable[[Adaptation], tuple[Probability, float]]
-
-    def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
-        """Fit, and score all conversions."""
-        model, share = self.fit(data)
-        scores = np.concatenate([scored(part, model, share) for part in (data.train, data.test)])
+    def solve(data: Adaptation, *_: object) -> Answer:
+        found, share = fit(data)
+        scores = np.concatenate([scored(part, found, share) for part in (data.train, data.test)])
         return Answer(scores, "heuristic", None, {}, {"share": share})
 
+    return Solver(name, solve)
 
-@dataclass(frozen=True)
-class Discriminative(Unlimited):
-    """A method that learns weights of words and word pairs beside the score of the background."""
 
-    name: str
-    train: Callable[[NBest], Trained]
+def discriminative(name: str, train: Callable[[NBest], Trained]) -> Solver:
+    """Return a method that learns weights of words and word pairs beside the score of the background."""
 
-    def warm_up(self) -> None:
-        """Learn from toy lists."""
-        self.train(toy_lists())
-
-    def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
-        """Learn from the sentences to adapt to."""
-        model, share = baseline(data)
-        train, test = (_based_on(part, scored(part, model, share)) for part in (data.train, data.test))
-        trained = self.train(train)
-        scores = np.concatenate([np.asarray(part.features @ trained.weights) for part in (train, test)])
+    def solve(data: Adaptation, *_: object) -> Answer:
+        found, share = baseline(data)
+        lists, test = (_based_on(part, scored(part, found, share)) for part in (data.train, data.test))
+        trained = train(lists)
+        scores = np.concatenate([np.asarray(part.features @ trained.weights) for part in (lists, test)])
         return Answer(scores, "heuristic", None, dict(trained.counters), {"share": share})
+
+    return Solver(name, solve, lambda: train(toy_lists()))
 
 
 def _sparse_features(texts: Texts) -> Any:
@@ -198,70 +180,55 @@ def _based_on(texts: Texts, scores: FloatArray) -> NBest:
     return NBest(features, texts.lists.offsets, texts.lists.statistics)
 
 
-MODELS = (Model("background", baseline), Model("MAP", adapted))
-LEARNERS = (
-    Discriminative("msr", lambda lists: MinimumSampleRisk(kept=300).train(lists)),
-    Discriminative("boosting", lambda lists: Boosting(rounds=100).train(lists)),
-    Discriminative("perceptron", lambda lists: Perceptron(passes=5).train(lists)),
+SOLVERS = (
+    model("background", baseline),
+    model("MAP", adapted),
+    discriminative("msr", lambda lists: MinimumSampleRisk(kept=300).train(lists)),
+    discriminative("boosting", lambda lists: Boosting(rounds=100).train(lists)),
+    discriminative("perceptron", lambda lists: Perceptron(passes=5).train(lists)),
 )
 
 
-@dataclass(frozen=True)
-class BySearch(Unprepared):
-    """Wrong characters of both halves after each line search that changed a weight."""
-
-    name: str = "character errors by line search"
-
-    def judge(self, data: Halves, answer: Answer) -> Judgement:
-        """Decode both halves with each row of the weights [n, D]."""
-        if answer.weights is None:
-            return Judgement()
-        own, other = ([decoded_loss(one, row) for row in answer.weights] for one in (data.train, data.test))
-        return Judgement(own[-1], own[-1], {"training": own, "held_out": other})
+def _judge_path(data: Halves, answer: Answer) -> Judgement:
+    """Decode both halves with each row of the weights [n, D]."""
+    own, other = ([decoded_loss(one, row) for row in answer.weights] for one in (data.train, data.test))
+    return Judgement(own[-1], own[-1], {"training": own, "held_out": other})
 
 
-@dataclass(frozen=True)
-class Curve(Unlimited):
-    """Minimum sample risk, feature by feature, from the base feature alone to the end."""
+BY_SEARCH = Objective("character errors by line search", _judge_path)
+"""Wrong characters of both halves after each line search that changed a weight."""
 
-    kept: int
 
-    @property
-    def name(self) -> str:
-        """The number of selected features."""
-        return f"msr, {self.kept} features"
+def curve(kept: int) -> Solver:
+    """Return minimum sample risk, feature by feature, from the base feature alone to the end."""
 
-    def warm_up(self) -> None:
-        """Learn from toy lists."""
-        self._snapshots(toy_lists())
-
-    def solve(self, data: Halves, _objective: BySearch, _seed: int, _time_limit: float) -> Answer:
-        """Learn from the training half, and return all weights on the path [n, D]."""
-        places, weights = self._snapshots(data.train)
+    def solve(data: Halves, *_: object) -> Answer:
+        places, weights = _snapshots(data.train, kept)
         return Answer(weights, "heuristic", None, {"line_searches": places[-1]}, {"searches": places})
 
-    def _snapshots(self, nbest: NBest) -> tuple[list[int], FloatArray]:
-        """Return the numbers of line searches after which weights changed, and the weights [n, D]."""
-        lists, base = sparse_lists(nbest, None, None)
-        search = SparseLineSearch(lists)
-        path: list[FloatArray] = []
-
-        def record() -> bool:
-            if not path or not np.array_equal(path[-1], search.weights):
-                path.append(search.weights.copy())
-            else:
-                path.append(path[-1])
-            return False
-
-        counters = MinimumSampleRisk(kept=self.kept).descend(search, record)
-        path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
-        places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
-        weights = np.array([path[k] for k in places])
-        weights[:, base] = 1.0
-        return places, weights
+    return Solver(f"msr, {kept} features", solve, lambda: _snapshots(toy_lists(), kept))
 
 
-CURVES = tuple(Curve(kept) for kept in KEPT)
+def _snapshots(nbest: NBest, kept: int) -> tuple[list[int], FloatArray]:
+    """Return the numbers of line searches after which weights changed, and the weights [n, D]."""
+    lists, base = sparse_lists(nbest, None, None)
+    search = SparseLineSearch(lists)
+    path: list[FloatArray] = []
+
+    def record() -> bool:
+        same = bool(path) and np.array_equal(path[-1], search.weights)
+        path.append(path[-1] if same else search.weights.copy())
+        return False
+
+    counters = MinimumSampleRisk(kept=kept).descend(search, record)
+    path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
+    places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
+    weights = np.array([path[k] for k in places])
+    weights[:, base] = 1.0
+    return places, weights
+
+
+CURVES = tuple(map(curve, KEPT))
 
 
 @cache
@@ -284,34 +251,35 @@ def _kinds() -> dict[str, Texts]:
     return found
 
 
-@cache
-def _adaptation(domain: str, number: int) -> Adaptation:
-    kinds = _kinds()
-    order = np.arange(kinds[domain].lists.n_lists)
-    train, test = (kinds[domain].part(order[(order % FOLDS == number) == held]) for held in (False, True))
-    return Adaptation(kinds["background"], train, test)
-
-
 def domain_fold(domain: str, number: int) -> Dataset:
     """Return all folds of a kind but one to adapt to, and that fold held out."""
+
+    def divided() -> Adaptation:
+        kinds = _kinds()
+        order = np.arange(kinds[domain].lists.n_lists)
+        train, test = (kinds[domain].part(order[(order % FOLDS == number) == held]) for held in (False, True))
+        return Adaptation(kinds["background"], train, test)
+
     name = f"ime-kkc, {BACKGROUND} to {domain}, fold {number}"
-    return Dataset(name, partial(_adaptation, domain, number), partial(datasets.missing, FOLDER))
+    return Dataset(name, divided, partial(datasets.missing, FOLDER))
 
 
 def tasks() -> Iterator[Task]:
     """Yield all kinds with every method, then the learning curves."""
     for domain, number in product(DOMAINS, range(FOLDS)):
-        for solver in (*MODELS, *LEARNERS):
-            yield Task(domain_fold(domain, number), Adapted(), solver, time_limit=TIME_LIMIT)
+        for solver in SOLVERS:
+            yield Task(
+                domain_fold(domain, number), Objective("character errors", _judge), solver, time_limit=TIME_LIMIT
+            )
     for number in range(FOLDS):
-        for curve in CURVES:
-            yield Task(fold(number), BySearch(), curve, time_limit=TIME_LIMIT)
+        for one in CURVES:
+            yield Task(fold(number), BY_SEARCH, one, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield errors by kind of text, the paper's error rates, and errors by line search."""
     body = []
-    for solver in (*MODELS, *LEARNERS):
+    for solver in SOLVERS:
         cells = []
         for domain in DOMAINS:
             names = [domain_fold(domain, number).name for number in range(FOLDS)]

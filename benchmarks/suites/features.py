@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
-from benchmarks.halves import Halves, HeldOut
-from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import Solve
+from benchmarks.halves import Halves, held_out
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import by_method
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.suites.unseen import differences, split
@@ -31,26 +30,22 @@ MOST_FEATURES = 15
 FEW = 4
 
 
-@dataclass(frozen=True)
-class ChosenSize(Unlimited):
-    """The best weights with the number of features that loses least on the held-out lists of the folds."""
+def _chosen_size(data: Halves, _: Objective, seed: int, time_limit: float) -> Answer:
+    """Return the best weights with the number of features that loses least on the held-out lists of the folds.
 
-    name: str = "k of cross-validation"
-
-    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Search all sizes on each fold, choose one, and search it on all lists, each search within the time limit."""
-        lists: NBest = data.train
-        fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
-        costs: dict[int, list[float]] = {}
-        for number in range(FOLDS):
-            fitted, held_out = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
-            for size, weights in _by_size(fitted, seed, time_limit).items():
-                cost = Problem(held_out, objective.metric, ties="worst").evaluate(weights).loss
-                costs.setdefault(size, []).append(cost)
-        size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
-        found = _by_size(lists, seed, time_limit, size)
-        size, weights = max(found.items(), key=lambda one: one[0])
-        return Answer(weights, "heuristic", None, {"features": size})
+    All sizes are searched on each fold, and the best one on all lists, each search within the time limit.
+    """
+    lists: NBest = data.train
+    fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
+    costs: dict[int, list[float]] = {}
+    for number in range(FOLDS):
+        fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
+        for size, weights in _by_size(fitted, seed, time_limit).items():
+            costs.setdefault(size, []).append(Problem(aside, ties="worst").evaluate(weights).loss)
+    size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
+    found = _by_size(lists, seed, time_limit, size)
+    size, weights = max(found.items(), key=lambda one: one[0])
+    return Answer(weights, "heuristic", None, {"features": size})
 
 
 def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None) -> dict[int, FloatArray]:
@@ -60,8 +55,8 @@ def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None
     return {one.size: one.result.weights for one in found.subsets}
 
 
-ALL = Solve(Auto(), "all features")
-CHOSEN = ChosenSize()
+ALL = by_method(Auto(), "all features")
+CHOSEN = Solver("k of cross-validation", _chosen_size)
 
 
 def tasks() -> Iterator[Task]:
@@ -69,7 +64,7 @@ def tasks() -> Iterator[Task]:
     for source in SOURCES:
         for number in range(SPLITS):
             for solver in (ALL, CHOSEN):
-                yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
+                yield Task(split(source, number), held_out(), solver, seed=number, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

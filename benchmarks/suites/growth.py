@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss, Solve
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task, ladder
+from benchmarks.lists import by_method, loss, solved, warm_up
 from benchmarks.machine import cores
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
@@ -18,7 +19,7 @@ from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.model.nbest import NBest
+from lpmert.search.method import Method
 from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 TIME_LIMIT = 60.0
 DRAWS = (0, 1, 2)
-CELLS, CHOICES, DIVIDE = Solve(Cells(), "cells"), Solve(Choices(), "choices"), Solve(LpMert(), "lp-mert")
+CELLS, CHOICES, DIVIDE = by_method(Cells(), "cells"), by_method(Choices(), "choices"), by_method(LpMert(), "lp-mert")
 MEASURES: dict[str, Callable[[Row], float]] = {
     "nodes": lambda row: float(row.counters.get("nodes", 0)),
     "LPs": lambda row: float(row.counters.get("lps", 0)),
@@ -47,7 +48,7 @@ class Series:
     variable: str
     sizes: tuple[int, ...]
     lists: Callable[[int, int], Dataset]
-    solvers: tuple[Solve, ...]
+    solvers: tuple[Solver, ...]
     geometric: bool = True
     draws: tuple[int, ...] = DRAWS
 
@@ -124,24 +125,18 @@ SERIES = (
 )
 
 
-@dataclass(frozen=True)
-class Threads(Solve):
-    """A method with several threads, if there are as many cores."""
+def threads(method: Method, label: str, jobs: int) -> Solver:
+    """Return a method with several threads, if there are as many cores; starting them is part of the time."""
 
-    jobs: int = 1
+    def solve(data: Any, objective: Objective, seed: int, time_limit: float) -> Answer:
+        with using_workers("threads", jobs):
+            return solved(method, data, objective, seed, time_limit)
 
-    def skip(self, data: NBest, objective: HasProblem) -> str | None:
-        """Return that there are too few cores, if so."""
-        del data, objective
-        return f"{self.jobs} threads on {cores()} cores" if self.jobs > cores() else None
-
-    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve with this many threads; starting them is part of the time."""
-        with using_workers("threads", self.jobs):
-            return super().solve(data, objective, seed, time_limit)
+    few = f"{jobs} threads on {cores()} cores" if jobs > cores() else None
+    return Solver(label, solve, partial(warm_up, method), lambda *_: few)
 
 
-JOBS = tuple(Threads(Cells(), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4))
+JOBS = {jobs: threads(Cells(), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4)}
 SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated(100, 30, 6))
 
 
@@ -154,16 +149,14 @@ def tasks() -> Iterator[Task]:
     for series in SERIES:
         for solver in series.solvers:
             for draw in series.draws:
-                last = None
-                for size in series.sizes:
-                    task = Task(series.lists(size, draw), Loss(), solver, time_limit=TIME_LIMIT, easier=last)
-                    last = task.key
+                sets = (series.lists(size, draw) for size in series.sizes)
+                for task in ladder(Task(lists, loss(), solver, time_limit=TIME_LIMIT) for lists in sets):
                     if task.key not in seen:
                         seen.add(task.key)
                         yield task
     for dataset in SHARED:
-        for threads in JOBS:
-            yield Task(dataset, Loss(), threads, time_limit=2 * TIME_LIMIT)
+        for solver in JOBS.values():
+            yield Task(dataset, loss(), solver, time_limit=2 * TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -195,7 +188,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     yield Figure("growth", "Seconds against size", lambda canvas: _draw(canvas, rows), size=(10.0, 3.6))
 
 
-def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[str, float]]:
+def _measured(rows: list[Row], series: Series, solver: Solver) -> dict[int, dict[str, float]]:
     """Return the geometric mean of every measure, for each size of which all sets were proved."""
     found = {}
     for size in series.sizes:
@@ -216,7 +209,7 @@ def _by_threads(rows: list[Row]) -> Iterator[Table]:
     """Yield what threads gain on sets that one thread solves within the time limit."""
     body = []
     for dataset in SHARED:
-        found = {one.jobs: row for one in JOBS for row in find(rows, dataset=dataset.name, solver=one.name)}
+        found = {jobs: row for jobs, one in JOBS.items() for row in find(rows, dataset=dataset.name, solver=one.name)}
         found = {jobs: row for jobs, row in found.items() if row.proved}
         if 1 not in found:
             continue

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.harness import Benchmark, Dataset, Task, ladder
+from benchmarks.lists import by_method, loss
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, AS_PUBLISHED, VARIANTS
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 WIDTHS = (2, 4, 6, 8, 10, 12, 14)
 SIZES = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 500)
-PUBLISHED = Solve(VARIANTS[AS_PUBLISHED], "lp-mert as published")
-STRICT = Solve(VARIANTS[ALL_OFF], "lp-mert, strict, nothing saved")
-SOLVERS = (PUBLISHED, STRICT, Solve(LpMert(), "lp-mert"), Solve(Auto(), "auto"))
+SOLVERS = (
+    by_method(VARIANTS[AS_PUBLISHED], "lp-mert as published"),
+    by_method(VARIANTS[ALL_OFF], "lp-mert, strict, nothing saved"),
+    by_method(LpMert(), "lp-mert"),
+    by_method(Auto(), "auto"),
+)
 TIME_LIMIT = 30.0
 
 
@@ -35,11 +38,7 @@ def tasks() -> Iterator[Task]:
     """Yield more and more lists for every number of features, up to the time limit."""
     for solver in SOLVERS:
         for width in WIDTHS:
-            last = None
-            for size in SIZES:
-                task = Task(lists(size, width), Loss(), solver, time_limit=TIME_LIMIT, easier=last)
-                last = task.key
-                yield task
+            yield from ladder(Task(lists(size, width), loss(), solver, time_limit=TIME_LIMIT) for size in SIZES)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

@@ -8,12 +8,12 @@ from statistics import median
 
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 
-SOLVER = Solve(Auto(), "auto")
+SOLVER = by_method(Auto(), "auto")
 """The default method."""
 
 TIME_LIMIT = 60.0
@@ -71,7 +71,7 @@ def tasks() -> Iterator[Task]:
     for target in TARGETS:
         for seed in range(target.rounds):
             limit = TIME_LIMIT if target.seconds is None else max(TIME_LIMIT, 2 * target.seconds)
-            yield Task(target.dataset, Loss(target.metric), SOLVER, seed, limit, target.optimum)
+            yield Task(target.dataset, loss(target.metric), SOLVER, seed, limit, target.optimum)
 
 
 def table(rows: list[Row]) -> Table:
@@ -79,7 +79,7 @@ def table(rows: list[Row]) -> Table:
     body = []
     for target in TARGETS:
         name = target.dataset.name
-        found = find(rows, dataset=name, objective=Loss(target.metric).name, solver=SOLVER.name)
+        found = find(rows, dataset=name, objective=target.metric, solver=SOLVER.name)
         if not found:
             continue
         losses = [row.loss for row in found if row.loss is not None]
