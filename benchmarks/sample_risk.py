@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import resource
 import tempfile
 import time
@@ -23,10 +22,9 @@ from pathlib import Path
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.suites.msr import decoded_loss
+from benchmarks.tables import Table
 from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
@@ -102,7 +100,7 @@ def sparse_counts(
     found, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
     n_pairs = sizes.features - 1 - sizes.words
     if len(found) < n_pairs:
-        raise click.ClickException(f"only {len(found)} word pairs occur; ask for fewer features or more lists")
+        raise click.ClickException(f"only {len(found)} word pairs occur; ask for more lists")
     number = np.full(len(found), -1)
     number[np.argsort(-counts, kind="stable")[:n_pairs]] = 1 + sizes.words + np.arange(n_pairs)
     columns = np.hstack([np.zeros((len(words), 1), dtype=np.int64), 1 + words, number[inverse.reshape(pairs.shape)]])
@@ -156,30 +154,17 @@ def peak_gibibytes() -> float:
 @click.argument("methods", nargs=-1, type=click.Choice(["msr", "perceptron", "boosting"]))
 @click.option("--lists", type=click.IntRange(min=10), default=Sizes.lists, show_default=True)
 @click.option("--held-out", type=click.IntRange(min=1), default=4_000, show_default=True, help="Further lists.")
-@click.option("--features", type=click.IntRange(min=100), default=Sizes.features, show_default=True)
-@click.option("--words", type=click.IntRange(min=40), default=Sizes.words, show_default=True, help="Vocabulary.")
-@click.option("--considered", default=20_000, show_default=True, help="Features that msr tries.")
-@click.option("--kept", default=2_000, show_default=True, help="Features that msr trains.")
-@click.option("--rounds", default=2_000, show_default=True, help="Rounds of boosting.")
-@click.option("--passes", default=10, show_default=True, help="Passes of the perceptron.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write all figures as JSON to this file too.")
 def main(
     methods: tuple[str, ...],
     lists: int,
     held_out: int,
-    features: int,
-    words: int,
-    considered: int,
-    kept: int,
-    rounds: int,
-    passes: int,
     seed: int,
     output: Path | None,
 ) -> None:
     """Generate a set, then load it and train METHODS (all if none is named) in one process."""
-    console = Console(width=120)
-    sizes = Sizes(lists=lists + held_out, features=features, words=words)
+    sizes = Sizes(lists=lists + held_out)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "set.npz"
         begin = time.perf_counter()
@@ -189,7 +174,7 @@ def main(
         writer.join()
         if writer.exitcode or not path.exists():
             raise click.ClickException("the set could not be generated; see above")
-        console.print(f"generated in {time.perf_counter() - begin:.1f} s, {path.stat().st_size / 2**30:.2f} GiB")
+        click.echo(f"generated in {time.perf_counter() - begin:.1f} s, {path.stat().st_size / 2**30:.2f} GiB")
         begin = time.perf_counter()
         whole = read_set(path)
     load_seconds = time.perf_counter() - begin
@@ -198,11 +183,11 @@ def main(
     base = np.zeros(nbest.n_features)
     base[0] = 1.0
     test_before = decoded_loss(test, base)
-    console.print(f"loaded {nbest!r} in {load_seconds:.1f} s, {peak_gibibytes():.2f} GiB")
+    click.echo(f"loaded {nbest!r} in {load_seconds:.1f} s, {peak_gibibytes():.2f} GiB")
     trainers: dict[str, Callable[[], Trained]] = {
-        "msr": lambda: MinimumSampleRisk(kept=kept, considered=considered).train(nbest),
-        "perceptron": lambda: Perceptron(passes=passes).train(nbest, seed=seed),
-        "boosting": lambda: Boosting(rounds=rounds).train(nbest),
+        "msr": lambda: MinimumSampleRisk(kept=2_000, considered=20_000).train(nbest),
+        "perceptron": lambda: Perceptron(passes=10).train(nbest, seed=seed),
+        "boosting": lambda: Boosting(rounds=2_000).train(nbest),
     }
     runs = []
     for method in methods or tuple(trainers):
@@ -212,16 +197,15 @@ def main(
         decoded = decoded_loss(nbest, trained.weights)
         after = test_before, decoded_loss(test, trained.weights)
         runs.append(Run(method, seconds, trained.loss_before, trained.loss, decoded, after, trained.counters))
-        console.print(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
-    table = Table(title=f"wrong characters; {os.cpu_count()} cores, peak {peak_gibibytes():.2f} GiB")
-    for heading in ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+        click.echo(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
+    body = []
     for run in runs:
         losses = [f"{loss:,.0f}" for loss in (run.loss_before, run.loss, run.decoded)]
         falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((run.loss_before, run.decoded), run.held_out)]
         test_losses = [f"{loss:,.0f}" for loss in run.held_out]
-        table.add_row(run.method, f"{run.seconds:.1f}", *losses, falls[0], *test_losses, falls[1])
-    console.print(table)
+        body.append([run.method, f"{run.seconds:.1f}", *losses, falls[0], *test_losses, falls[1]])
+    headings = ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall")
+    click.echo(Table(f"Wrong characters; peak {peak_gibibytes():.2f} GiB", headings, body).markdown())
     if output is not None:
         content = {
             "sizes": asdict(sizes),

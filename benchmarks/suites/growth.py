@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task, ladder
-from benchmarks.lists import by_method, loss, solved, warm_up
-from benchmarks.machine import cores
+from benchmarks.harness import Benchmark, Dataset, Solver, Task, ladder
+from benchmarks.lists import by_method, loss
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, number, seconds
+from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.search.method import Method
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -125,26 +121,8 @@ SERIES = (
 )
 
 
-def threads(method: Method, label: str, jobs: int) -> Solver:
-    """Return a method with several threads, if there are as many cores; starting them is part of the time."""
-
-    def solve(data: Any, objective: Objective, seed: int, time_limit: float) -> Answer:
-        with using_workers("threads", jobs):
-            return solved(method, data, objective, seed, time_limit)
-
-    few = f"{jobs} threads on {cores()} cores" if jobs > cores() else None
-    return Solver(label, solve, partial(warm_up, method), lambda *_: few)
-
-
-JOBS = {jobs: threads(Cells(), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4)}
-SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated(100, 30, 6))
-
-
 def tasks() -> Iterator[Task]:
-    """Yield every series with each of its solvers, then long searches with several threads.
-
-    Sets that two series share are solved once.
-    """
+    """Yield every series with each of its solvers; sets that two series share are solved once."""
     seen = set()
     for series in SERIES:
         for solver in series.solvers:
@@ -154,9 +132,6 @@ def tasks() -> Iterator[Task]:
                     if task.key not in seen:
                         seen.add(task.key)
                         yield task
-    for dataset in SHARED:
-        for solver in JOBS.values():
-            yield Task(dataset, loss(), solver, time_limit=2 * TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -184,7 +159,6 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     )
     yield Table("Growth", ("lists", "solver", "varied", "from", *MEASURES), fits, note, left=4)
     yield Table("Geometric means", ("lists", "solver", "size", *MEASURES), means, left=3)
-    yield from _by_threads(rows)
     yield Figure("growth", "Seconds against size", lambda canvas: _draw(canvas, rows), size=(10.0, 3.6))
 
 
@@ -203,35 +177,6 @@ def _measured(rows: list[Row], series: Series, solver: Solver) -> dict[int, dict
                 for name, measure in MEASURES.items()
             }
     return found
-
-
-def _by_threads(rows: list[Row]) -> Iterator[Table]:
-    """Yield what threads gain on sets that one thread solves within the time limit."""
-    body = []
-    for dataset in SHARED:
-        found = {jobs: row for jobs, one in JOBS.items() for row in find(rows, dataset=dataset.name, solver=one.name)}
-        found = {jobs: row for jobs, row in found.items() if row.proved}
-        if 1 not in found:
-            continue
-        for jobs, row in found.items():
-            body.append(
-                [
-                    dataset.name,
-                    str(jobs),
-                    number(row.loss, 7),
-                    f"{row.counters.get('nodes', 0):,}",
-                    seconds(row.seconds),
-                    f"{found[1].seconds / row.seconds:.2f}",
-                    seconds(row.processor_seconds),
-                    f"{MEASURES['MiB'](row):.1f}",
-                ]
-            )
-    headings = ("lists", "threads", "optimum", "nodes", "seconds", "times faster", "processor seconds", "MiB")
-    note = (
-        "`cells`; the nodes and the answer do not depend on the number of threads. The first seconds of a search, "
-        "in one thread, and the moving of cones between threads are not shared."
-    )
-    yield Table("Growth against threads", headings, body, note)
 
 
 def growth(series: Series, points: Sequence[tuple[int, float]], least: float = 0.0) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,11 @@ import numpy as np
 
 from benchmarks import datasets, scaling
 from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
-from benchmarks.lists import loss
+from benchmarks.lists import loss, warm_up
+from benchmarks.machine import cores
 from benchmarks.rows import Row
 from benchmarks.scaling import FORMATS, WORKERS, Kind
 from benchmarks.stages import STAGED, a_file, reader
-from benchmarks.suites.growth import threads
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
@@ -88,7 +87,8 @@ def _workers(method: Method, label: str, jobs: int) -> Solver:
         status, counters = result.status.name.lower(), dict(result.counters)
         return Answer(result.weights, status, result.lower_bound, counters, {"seconds": seconds})
 
-    return replace(threads(method, label, jobs), solve=search)
+    few = f"{jobs} threads on {cores()} cores" if jobs > cores() else None
+    return Solver(label, search, partial(warm_up, method), lambda *_: few)
 
 
 def tasks() -> Iterator[Task]:
