@@ -18,7 +18,7 @@ from benchmarks import datasets
 from benchmarks.bigrams import Bigrams, Probability, background_model
 from benchmarks.halves import Halves
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
-from benchmarks.plots import legend
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
 from benchmarks.tables import Figure, Table
@@ -33,7 +33,6 @@ from lpmert.methods.heuristic.sparse import (
     sparse_lists,
 )
 from lpmert.model.nbest import NBest
-from lpmert.system.files import read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -67,14 +66,13 @@ class Texts:
     lists: NBest
     words: Sequence[Sequence[str]]
     best: Sequence[Sequence[str]]
-    characters: int
 
     def part(self, chosen: IntArray) -> Texts:
         """Return some of the sentences."""
         offsets = self.lists.offsets
         rows = [row for s in chosen.tolist() for row in range(offsets[s], offsets[s + 1])]
         words, best = [self.words[row] for row in rows], [self.best[s] for s in chosen.tolist()]
-        return Texts(self.lists.restrict(chosen), words, best, self.characters)
+        return Texts(self.lists.restrict(chosen), words, best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,14 +239,11 @@ def _kinds() -> dict[str, Texts]:
     words = [text.split() for text in texts]
     losses, offsets = lists.statistics[:, 0], lists.offsets
     best = [words[a + int(losses[a:b].argmin())] for a, b in pairwise(offsets.tolist())]
-    characters = [len(line) for line in read_text(folder / "refs.txt.gz").splitlines()]
-    whole = Texts(lists, words, best, 0)
-    found = {}
-    for name, prefixes in {"background": (BACKGROUND,), **DOMAINS}.items():
-        chosen = np.flatnonzero([one.startswith(prefixes) for one in source])
-        part = whole.part(chosen)
-        found[name] = Texts(part.lists, part.words, part.best, sum(characters[s] for s in chosen.tolist()))
-    return found
+    whole = Texts(lists, words, best)
+    return {
+        name: whole.part(np.flatnonzero([one.startswith(prefixes) for one in source]))
+        for name, prefixes in {"background": (BACKGROUND,), **DOMAINS}.items()
+    }
 
 
 def domain_fold(domain: str, number: int) -> Dataset:
@@ -314,21 +309,16 @@ def by_search(row: Row, side: str, places: Sequence[int]) -> FloatArray:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
-    for axes, (side, title) in zip(panels, (("training", "training"), ("held_out", "held out")), strict=True):
+    titles = ("training", "held out")
+    for side, axes in zip(titles, panels(canvas, titles, "line searches", "wrong characters", 8), strict=True):
         for place, one in enumerate(CURVES):
             mine = find(rows, solver=one.name)
             if len(mine) == FOLDS:
                 most = max(row.counters["line_searches"] for row in mine)
                 places = np.unique(np.geomspace(1, most, 200).astype(int)).tolist()
-                total = np.sum([by_search(row, side, places) for row in mine], axis=0)
+                total = np.sum([by_search(row, side.replace(" ", "_"), places) for row in mine], axis=0)
                 axes.step(places, total, where="post", color=f"C{place}", label=one.name)
-        axes.set_title(title, fontsize=10)
         axes.set_xscale("log")
-        axes.set_xlabel("line searches")
-        axes.grid(alpha=0.3)
-        legend(axes, 8)
-    panels[0].set_ylabel("wrong characters")
 
 
 BENCHMARK = Benchmark(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.harness import Answer, Benchmark, Judgement, Objective, Task
-from benchmarks.plots import legend
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.simulated import SIZE, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
@@ -107,19 +107,14 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
     numbers = range(1, ITERATIONS + 1)
-    for axes, what, title in zip(panels, ("tuned", "test"), ("tuned on", "test"), strict=True):
+    drawn = panels(canvas, ("tuned on", "test"), "iteration", "BLEU", 7, legends=1)
+    for what, axes in zip(("tuned", "test"), drawn, strict=True):
         for place, name in enumerate(DRAWN):
             for row in find(rows, solver=name, seed=0):
                 tuned, shown = row.details["tuned"], row.details[what]
                 best = [int(np.argmax(tuned[: min(n, len(tuned))])) for n in numbers]
                 axes.plot(numbers, [shown[k] for k in best], marker="o", markersize=3, color=f"C{place}", label=name)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("iteration")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("BLEU")
-    legend(panels[1], 7)
 
 
 BENCHMARK = Benchmark(

@@ -10,7 +10,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task, ladder
-from benchmarks.plots import legend, one_for_each
+from benchmarks.plots import one_for_each, panels
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
 from lpmert.core import decode
@@ -117,8 +117,9 @@ def _cells(row: Row | None, counter: str | None) -> list[str]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(WIDTHS), sharey=True)
-    for axes, (kind, widths) in zip(panels, WIDTHS.items(), strict=True):
+    titles = [f"one list of {SIZE}, {kind}" for kind in WIDTHS]
+    drawn = panels(canvas, titles, "features", "seconds", 8, sharey=True)
+    for (kind, widths), axes in zip(WIDTHS.items(), drawn, strict=True):
         lines = {
             solver.name: [
                 (width, row.seconds)
@@ -128,10 +129,6 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
             for solver in SOLVERS
         }
         one_for_each(axes, lines, logarithmic="y", ordered=False)
-        axes.set_title(f"one list of {SIZE}, {kind}", fontsize=10)
-        axes.set_xlabel("features")
-        legend(axes, 8)
-    panels[0].set_ylabel("seconds")
 
 
 BENCHMARK = Benchmark(

@@ -15,7 +15,6 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective,
 from benchmarks.lists import answer_of, of_problem, solved, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
-from lpmert.errors import BoolArray
 from lpmert.formats.best_lists import n_best
 from lpmert.formats.lattices import load_lattices
 from lpmert.methods.auto import Auto
@@ -76,32 +75,26 @@ def _all(fillers: bool) -> Lattices:
 def _speech(fillers: bool, lists: int, beam: float | None) -> Lattices:
     whole = _all(fillers)
     if beam is None:
-        return restricted(whole, lists)
+        return whole.restrict(slice(0, lists))
     weights = np.array([DECODER.get(name, 0.0) for name in whole.names])
     near_best = []
-    for place in range(whole.n_lists):
+    for place in range(lists):
         graph = whole.graph(place)
         through = graph.links().best_through(graph.features @ weights)
         near_best.append(through >= through.max() - beam)
-    return restricted(whole, lists, np.concatenate(near_best))
-
-
-def restricted(lattices: Lattices, lists: int, links: BoolArray | None = None) -> Lattices:
-    """Return the first lattices, with some of their links."""
-    end = int(lattices.offsets[lists])
-    chosen = np.arange(end) if links is None else np.flatnonzero(links[:end])
+    chosen = np.flatnonzero(np.concatenate(near_best))
     return Lattices(
-        lattices.features[chosen],
-        np.searchsorted(chosen, lattices.offsets[: lists + 1]),
-        lattices.sources[chosen],
-        lattices.targets[chosen],
-        lattices.words[chosen],
-        lattices.references[:lists],
-        vocabulary=lattices.vocabulary,
+        whole.features[chosen],
+        np.searchsorted(chosen, whole.offsets[: lists + 1]),
+        whole.sources[chosen],
+        whole.targets[chosen],
+        whole.words[chosen],
+        whole.references[:lists],
+        vocabulary=whole.vocabulary,
         starts=np.zeros(lists, dtype=np.int64),
-        ends=lattices.n_nodes[:lists] - 1,
-        names=lattices.names,
-        list_ids=lattices.list_ids[:lists],
+        ends=whole.n_nodes[:lists] - 1,
+        names=whole.names,
+        list_ids=whole.list_ids[:lists],
     )
 
 
@@ -171,7 +164,7 @@ def on_lists(n: int, region: Region, *, tuned: bool) -> Solver:
 def _warm_up(method: Method) -> None:
     """Let a method solve toy lattices, once a process."""
     for n_features in (3, 4):
-        toy = restricted(generated(n_features).load(), 3)
+        toy = generated(n_features).load().restrict(slice(0, 3))
         lpmert.minimize(toy, metric="wer", method=method, region=box(n_features), time_limit=2.0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.halves import Halves, divided
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
-from benchmarks.plots import legend
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.comparing import REPLICATIONS
@@ -221,8 +221,8 @@ def _p_value(rows: list[Row], solver: str, other: str) -> str:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
-    for axes, side, title in zip(panels, (0, 1), ("training", "held out"), strict=True):
+    axis = "features kept, passes or rounds"
+    for side, axes in enumerate(panels(canvas, ("training", "held out"), axis, "wrong characters", 7)):
         for place, (kind, own) in enumerate([*KINDS.items()][1:]):
             found = [(size, _sums(rows, name)) for name, (size, _) in own.items() if size is not None]
             points = [(size, sums[side]) for size, sums in found if sums is not None]
@@ -232,11 +232,6 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
         if base is not None:
             axes.axhline(base[side], color="grey", linestyle="--", linewidth=1.0, label="baseline")
         axes.set_xscale("log")
-        axes.set_xlabel("features kept, passes or rounds")
-        axes.set_title(title, fontsize=10)
-        axes.grid(alpha=0.3)
-        legend(axes, 7)
-    panels[0].set_ylabel("wrong characters")
 
 
 BENCHMARK = Benchmark(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task, ladder
 from benchmarks.lists import by_method, loss
-from benchmarks.plots import legend, one_for_each
+from benchmarks.plots import one_for_each, panels
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, AS_PUBLISHED, VARIANTS
 from benchmarks.tables import Figure, Table, seconds
@@ -69,22 +69,19 @@ def _cell(found: list[Row]) -> str:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(SOLVERS), sharey=True, sharex=True)
-    for axes, solver in zip(panels, SOLVERS, strict=True):
+    titles = [solver.name for solver in SOLVERS]
+    drawn = panels(canvas, titles, "lists", "seconds to the proof", 7, legends=0, sharey=True, sharex=True)
+    for name, axes in zip(titles, drawn, strict=True):
         lines = {
             f"D = {width}": [
                 (size, row.seconds)
                 for size in SIZES
-                for row in find(rows, solver=solver.name, dataset=lists(size, width).name)
+                for row in find(rows, solver=name, dataset=lists(size, width).name)
                 if not row.cut_short
             ]
             for width in WIDTHS
         }
         one_for_each(axes, lines)
-        axes.set_title(solver.name, fontsize=10)
-        axes.set_xlabel("lists")
-    panels[0].set_ylabel("seconds to the proof")
-    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(

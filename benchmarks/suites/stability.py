@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.harness import Answer, Benchmark, Judgement, Objective, Task
-from benchmarks.plots import legend
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.simulated import SIZE, SMALL, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
@@ -141,19 +141,15 @@ def best_of(first: FloatArray, test: FloatArray) -> list[tuple[float, float]]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(MODELS))
-    for axes, (model, dataset) in zip(panels, MODELS.items(), strict=True):
+    titles = [f"{model} model" for model in MODELS]
+    drawn = panels(canvas, titles, "BLEU of the sentences tuned on", "test BLEU", 7, legends=0)
+    for dataset, axes in zip(MODELS.values(), drawn, strict=True):
         for place, name in enumerate(METHODS):
             mine = find(rows, dataset=dataset.name, solver=name)
             if mine:
                 tuned, *tests = _scores(mine)
                 shape = {"marker": _MARKERS[place], "color": f"C{place}", "fillstyle": "none"}
                 axes.plot(tuned, np.mean(tests, axis=0), linestyle="", label=name, **shape)
-        axes.set_title(f"{model} model", fontsize=10)
-        axes.set_xlabel("BLEU of the sentences tuned on")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("test BLEU")
-    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(
