@@ -14,7 +14,7 @@ from benchmarks.halves import Halves, divided
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
 from benchmarks.plots import panels
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, number, seconds
+from benchmarks.tables import Figure, Table, number, seconds, table_of
 from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.runs import permutation_test
 from lpmert.errors import FloatArray
@@ -164,36 +164,25 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         nonzero = np.mean([row.details["nonzero"] for row in mine])
         time = np.mean([row.processor_seconds for row in mine])
         body.append(
-            [
-                name,
-                number(nonzero),
-                number(sums[0]),
-                number(sums[1]),
-                f"{100 * sums[1] / mine[0].details['characters']:.2f}%",
-                fall,
-                _p_value(rows, name, "baseline"),
-                _p_value(rows, name, MSR),
-                seconds(float(time)),
-            ]
+            {
+                "method": name,
+                "weights": number(nonzero),
+                "training errors": number(sums[0]),
+                "held-out errors": number(sums[1]),
+                "error rate": f"{100 * sums[1] / mine[0].details['characters']:.2f}%",
+                "fewer than the baseline": fall,
+                "p": _p_value(rows, name, "baseline"),
+                f"p against {MSR}": _p_value(rows, name, MSR),
+                "CPU s": seconds(float(time)),
+            }
         )
-    headings = (
-        "method",
-        "weights",
-        "training errors",
-        "held-out errors",
-        "error rate",
-        "fewer than the baseline",
-        "p",
-        f"p against {MSR}",
-        "CPU s",
-    )
     note = (
         "Wrong characters, both folds added up; 700 lists of 20 conversions, counts of words and of pairs of words "
         "beside the converter's score. Each half has 350 lists to learn from, where the paper has 80,000. p: paired "
         f"permutation test of the held-out errors with {REPLICATIONS:,} replications, against the baseline and against "
         "MSR at its best; of so many methods, one in twenty is below .05 by chance."
     )
-    yield Table("Reranking with sparse features (Table 1, in kind)", headings, body, note)
+    yield table_of("Reranking with sparse features (Table 1, in kind)", body, note)
     paper = [[whose, f"{rate:.2f}%"] for whose, rate in PAPER.items()]
     note = "The paper's own character error rates, with 80,000 lists to train on and 860,000 features."
     yield Table("The paper's outcome", ("method", "errors"), paper, note)

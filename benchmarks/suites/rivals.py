@@ -15,7 +15,7 @@ from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
 from benchmarks.lists import by_method, loss, solved
 from benchmarks.rows import Row, find
-from benchmarks.tables import Table, number, seconds
+from benchmarks.tables import Table, number, seconds, table_of
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.derivative_free import EVALUATIONS, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och
@@ -112,31 +112,22 @@ def render(rows: list[Row]) -> Iterator[Table]:
             continue
         unit = grid.details["parts"]["search"] / grid.counters["evaluations"]
         proof = f"{exact.seconds / unit:,.0f}" if exact.proved else f">{exact.seconds / unit:,.0f}"
+        gap = f"{number(exact.lower_bound, 7)}..{number(exact.loss, 7)}"
+        optimum = number(exact.loss, 7) if exact.proved else gap
         body.append(
-            [
-                dataset.name,
-                f"{exact.counters['lists']:,}",
-                f"{exact.counters['features']}",
-                number(exact.loss, 7) if exact.proved else f"{number(exact.lower_bound, 7)}..{number(exact.loss, 7)}",
-                seconds(exact.seconds),
-                f"{1000 * unit:.3g}",
-                proof,
-                f"{grid.counters['evaluations']:,}",
-                _above(grid, _least(mine)),
-            ]
+            {
+                "lists": dataset.name,
+                "S": f"{exact.counters['lists']:,}",
+                "D": f"{exact.counters['features']}",
+                "optimum": optimum,
+                "seconds to the proof": seconds(exact.seconds),
+                "ms an evaluation": f"{1000 * unit:.3g}",
+                "proof, in evaluations": proof,
+                "evaluations of the grid": f"{grid.counters['evaluations']:,}",
+                "grid above the best known": _above(grid, _least(mine)),
+            }
         )
         tables.append(_table(case, mine, unit))
-    headings = (
-        "lists",
-        "S",
-        "D",
-        "optimum",
-        "seconds to the proof",
-        "ms an evaluation",
-        "proof, in evaluations",
-        "evaluations of the grid",
-        "grid above the best known",
-    )
     note = (
         "An evaluation decodes all lists once, with the package's own core, and adds up the losses. The grid has 24 "
         "points for each of two features beside the reference, 4 for each of four, 2 for each of more; in generated "
@@ -144,7 +135,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
         f"(not tried beyond {MOST_ROWS:,} rows) has one row for each ordered pair of hypotheses of a list: with one "
         "maximum a list instead there would be fewer, but no margin to ask for, and weights of 0 would satisfy all."
     )
-    yield Table("A proof in units of grid evaluations", headings, body, note)
+    yield table_of("A proof in units of grid evaluations", body, note)
     yield from tables
 
 
@@ -157,28 +148,18 @@ def _table(case: Case, rows: list[Row], unit: float) -> Table:
             continue
         time = fmean(row.seconds for row in found)
         body.append(
-            [
-                solver.name,
-                ", ".join(sorted({row.status.replace("_", " ") for row in found})),
-                " / ".join(number(row.loss, 7) for row in found),
-                " / ".join(_above(row, best) for row in found),
-                number(found[0].lower_bound, 7),
-                seconds(time),
-                f"{time / unit:,.0f}",
-                f"{sum(row.proved for row in found)} of {len(found)}",
-            ]
+            {
+                "solver": solver.name,
+                "status": ", ".join(sorted({row.status.replace("_", " ") for row in found})),
+                "loss": " / ".join(number(row.loss, 7) for row in found),
+                "above the best known": " / ".join(_above(row, best) for row in found),
+                "bound": number(found[0].lower_bound, 7),
+                "seconds": seconds(time),
+                "in evaluations": f"{time / unit:,.0f}",
+                "proved": f"{sum(row.proved for row in found)} of {len(found)}",
+            }
         )
-    headings = (
-        "solver",
-        "status",
-        "loss",
-        "above the best known",
-        "bound",
-        "seconds",
-        "in evaluations",
-        "proved",
-    )
-    return Table(f"{case.dataset.name}: what each solver reaches", headings, body, left=2)
+    return table_of(f"{case.dataset.name}: what each solver reaches", body, left=2)
 
 
 def _least(rows: list[Row]) -> float:

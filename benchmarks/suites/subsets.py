@@ -15,7 +15,7 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective,
 from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, seconds
+from benchmarks.tables import Figure, Table, seconds, table_of
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.nbest import NBest
@@ -101,39 +101,28 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
             gaps, unproved = found
             exact, heuristic = (_seconds_each(rows, size, one) for one in (EXACT, solver))
             body.append(
-                [
-                    str(size),
-                    solver.name,
-                    f"{len(gaps):,}",
-                    str(unproved),
-                    f"{100 * np.mean(gaps > TOLERANCE):.1f}%",
-                    PAPER_MISSES.get(size, "-") if solver is LINES else "-",
-                    f"{gaps.mean():.2f}",
-                    f"{gaps.max():.1f}",
-                    f"{PAPER_LARGEST[size]:.1f}" if size in PAPER_LARGEST and solver is LINES else "-",
-                    seconds(exact),
-                    seconds(heuristic),
-                ]
+                {
+                    "S": str(size),
+                    "line search": solver.name,
+                    "sets": f"{len(gaps):,}",
+                    "unproved": str(unproved),
+                    "misses": f"{100 * np.mean(gaps > TOLERANCE):.1f}%",
+                    "paper: misses": PAPER_MISSES.get(size, "-") if solver is LINES else "-",
+                    "mean difference": f"{gaps.mean():.2f}",
+                    "largest": f"{gaps.max():.1f}",
+                    "paper: largest": f"{PAPER_LARGEST[size]:.1f}"
+                    if size in PAPER_LARGEST and solver is LINES
+                    else "-",
+                    "seconds a set, exact": seconds(exact),
+                    "seconds a set, line search": seconds(heuristic),
+                }
             )
-    headings = (
-        "S",
-        "line search",
-        "sets",
-        "unproved",
-        "misses",
-        "paper: misses",
-        "mean difference",
-        "largest",
-        "paper: largest",
-        "seconds a set, exact",
-        "line search",
-    )
     note = (
         "Sets of S neighbouring lists, Swahili translation, 14 features; differences in points of mean sentence "
         "BLEU+1, 0 to 100. The sets are of 500 sentences in the lists of two runs of one tuning. Sets without a proof "
         "are left out. The paper's columns are its own, on other lists, and against Powell's method with restarts."
     )
-    yield Table("Line searches against the proved optimum of small sets", headings, body, note, left=2)
+    yield table_of("Line searches against the proved optimum of small sets", body, note, left=2)
     note = "Sets are sorted by the difference; the line of S ends where line searches find the optimum."
     yield Figure("subsets", "Differences to the proved optimum", lambda canvas: _draw(canvas, rows), note)
 
