@@ -21,7 +21,6 @@ from benchmarks import machine
 from benchmarks.machine import limit_memory
 from benchmarks.rows import Key, Row
 from benchmarks.tables import Figure, Table
-from lpmert.result import relative_gap
 
 Data = Any
 """What a dataset holds: N-best lists for most objectives."""
@@ -160,18 +159,12 @@ def measure(task: Task) -> Row:
     seconds, processor_seconds = time.perf_counter() - begin, machine.processor_seconds() - processor_begin
     peak = memory.bytes()
     judgement = Judgement() if answer.weights is None else task.objective.judge(data, answer)
-    loss, bound = judgement.loss, answer.lower_bound
-    gap_abs = gap_rel = None
-    if loss is not None and bound is not None:
-        gap_abs, gap_rel = max(0.0, loss - bound), relative_gap(loss, bound)
     return _row_of(
         task,
         status=answer.status,
-        loss=loss,
+        loss=judgement.loss,
         score=judgement.score,
-        lower_bound=bound,
-        gap_abs=gap_abs,
-        gap_rel=gap_rel,
+        lower_bound=answer.lower_bound,
         seconds=seconds,
         processor_seconds=processor_seconds,
         peak_bytes=peak,

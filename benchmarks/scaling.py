@@ -35,29 +35,20 @@ class Kind:
     make: Callable[[int], Dataset]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """value ~ size^slope, by least squares on logarithms; reach: half the 95 % interval of the slope."""
+def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> str:
+    """Return the power law of the points with a value above `least`, by least squares on logarithms.
 
-    slope: float
-    reach: float
-    points: int
-
-    def __str__(self) -> str:
-        return f"x^{self.slope:.2f} ± {self.reach:.2f} ({self.points})"
-
-
-def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> Fit | None:
-    """Return the power law of the points with a value above `least`; `None` for fewer than three."""
+    The slope stands with half its 95 % interval and the number of points; fewer than three give a dash.
+    """
     import numpy as np
     from scipy.stats import linregress, t
 
     known = [(log(size), log(value)) for size, value in points if value > least]
     if len(known) < 3:
-        return None
+        return "-"
     line = linregress(*np.array(known).T)
     half = float(t.ppf((1 + _CONFIDENCE) / 2, len(known) - 2) * line.stderr)
-    return Fit(float(line.slope), half, len(known))
+    return f"x^{line.slope:.2f} ± {half:.2f} ({len(known)})"
 
 
 def measured(rows: list[Row], dataset: Dataset, measure: str) -> dict[str, float]:
@@ -132,7 +123,7 @@ def _growth(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
                 [
                     kind.name,
                     stage,
-                    str(fitted(points, _LEAST) or "-"),
+                    fitted(points, _LEAST),
                     f"{size:,.0f}",
                     seconds(1e6 * value / size),
                     f"{(bytes_of.get(size) or 0) / size:,.0f}",

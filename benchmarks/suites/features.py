@@ -12,14 +12,14 @@ from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
 from benchmarks.lists import by_method
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
-from benchmarks.suites.unseen import differences, split
+from benchmarks.suites.unseen import differences, of_source, split, spread
 from benchmarks.tables import Table, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.subsets import best_subsets
-from lpmert.unseen.estimate import corrected_reach, folds_of
+from lpmert.unseen.estimate import folds_of
 
 SPLITS = 4
 FOLDS = 3
@@ -74,13 +74,12 @@ def render(rows: list[Row]) -> Iterator[Table]:
         found = differences(rows, source, CHOSEN.name, ALL.name)
         if not found:
             continue
-        own = [row for row in find(rows, solver=CHOSEN.name) if row.dataset.startswith(f"{source.name}, split")]
+        own = of_source(find(rows, solver=CHOSEN.name), source)
         sizes = " ".join(str(row.counters["features"]) for row in own)
-        aside = source.n_lists - source.n_train
-        reach = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else np.inf
-        wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
-        means.append(fmean(found))
-        figures = [f"{means[-1]:+.2f} ± {reach:.2f}", f"{wins}/{losses}", seconds(_spent(own))]
+        mean, reach, counts = spread(found, source)
+        means.append(mean)
+        spent = fmean(row.processor_seconds for row in own)
+        figures = [f"{mean:+.2f} ± {reach:.2f}", counts, seconds(spent)]
         lines.append([source.name, str(source.n_features), sizes, *figures])
     if lines:
         lines.append(["mean", "", "", f"{fmean(means):+.2f}", "", ""])
@@ -93,10 +92,6 @@ def render(rows: list[Row]) -> Iterator[Table]:
             f"searches of {TIME_LIMIT:g} seconds for all sizes together, with more than {MOST_FEATURES} features those "
             f"up to {FEW}; all features are searched for {TIME_LIMIT:g} seconds too.",
         )
-
-
-def _spent(rows: list[Row]) -> float:
-    return fmean(row.processor_seconds for row in rows)
 
 
 BENCHMARK = Benchmark("features", "Unseen lists: how many features", tasks, render)

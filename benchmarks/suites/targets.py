@@ -44,7 +44,7 @@ class Target:
     def met(self, rows: list[Row]) -> bool:
         """Whether these rows meet the target; seconds are wall-clock or processor seconds, whichever are more."""
         if self.gap is not None:
-            return all(row.gap_rel is not None and row.gap_rel < self.gap for row in rows)
+            return all(row.gap is not None and row.gap < self.gap for row in rows)
         spent = max(median(row.seconds for row in rows), median(row.processor_seconds for row in rows))
         return all(row.proved for row in rows) and (self.seconds is None or spent <= self.seconds)
 
@@ -84,7 +84,7 @@ def table(rows: list[Row]) -> Table:
             continue
         losses = [row.loss for row in found if row.loss is not None]
         bounds = [row.lower_bound for row in found if row.lower_bound is not None]
-        gaps = [row.gap_rel for row in found if row.gap_rel is not None]
+        gaps = [row.gap for row in found if row.gap is not None]
         times = (median(row.processor_seconds for row in found), median(row.seconds for row in found))
         body.append(
             [

@@ -83,6 +83,18 @@ def differences(rows: list[Row], source: Source, solver: str, baseline: str = BA
     return [100.0 * (own - base) / mean for base, own in losses] if mean > 0.0 else []
 
 
+def of_source(rows: list[Row], source: Source) -> list[Row]:
+    """Return the rows of the splits of a source."""
+    return [row for row in rows if row.dataset.startswith(f"{source.name}, split")]
+
+
+def spread(found: list[float], source: Source) -> tuple[float, float, str]:
+    """Return the mean of differences, half the 95 % interval, and how many are below 0 and above."""
+    share = (source.n_lists - source.n_train) / source.n_train
+    reach = corrected_reach(np.array(found), share) if len(found) > 1 else inf
+    return fmean(found), reach, f"{sum(one < 0 for one in found)}/{sum(one > 0 for one in found)}"
+
+
 def render(rows: list[Row]) -> Iterator[Table]:
     """Yield the differences to the baseline by source, and processor seconds."""
     names = [solver.name for solver in SOLVERS[1:]]
@@ -90,29 +102,27 @@ def render(rows: list[Row]) -> Iterator[Table]:
     better: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in names}
     lines = []
     for source in SOURCES:
-        base = find(rows, solver=BASELINE)
-        if not any(row.dataset.startswith(f"{source.name}, split") for row in base):
+        if not of_source(find(rows, solver=BASELINE), source):
             continue
-        aside = source.n_lists - source.n_train
         cells = []
         for name in names:
             found = differences(rows, source, name)
             if not found:
                 cells.append("-")
                 continue
-            width = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else inf
-            mean = fmean(found)
+            mean, width, counts = spread(found, source)
             means[name].append(mean)
             for place, holds in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
                 better[name][place] += holds
-            wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
-            cells.append(f"{mean:+.2f} ± {width:.2f} ({wins}/{losses})")
-        lines.append([source.name, f"{source.n_train} / {aside}", str(source.n_features), *cells])
+            cells.append(f"{mean:+.2f} ± {width:.2f} ({counts})")
+        lines.append(
+            [source.name, f"{source.n_train} / {source.n_lists - source.n_train}", str(source.n_features), *cells]
+        )
     if not lines:
         return
     total = [f"{fmean(means[name]):+.2f}" if means[name] else "-" for name in names]
-    counts = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
-    lines += [["mean", "", "", *total], ["better / worse", "", "", *counts]]
+    clear = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
+    lines += [["mean", "", "", *total], ["better / worse", "", "", *clear]]
     yield Table(
         f"Held-out loss beside {BASELINE}, in percent",
         ["lists", "fitted to / held out", "D", *names],
@@ -128,7 +138,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
 def _seconds(rows: list[Row], names: list[str]) -> Table:
     lines = []
     for source in SOURCES:
-        own = [row for row in rows if row.dataset.startswith(f"{source.name}, split")]
+        own = of_source(rows, source)
         if own:
             spent = [[row.processor_seconds for row in find(own, solver=name)] for name in (BASELINE, *names)]
             agreed = [row.details.get("agreement") for row in find(own, solver=AVERAGED.name)]
