@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.rows import Row
 
@@ -46,7 +46,7 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
 
 
 def panels(
-    canvas: Canvas, titles: Sequence[str], x: str, y: str, size: float, *, legends: int | None = None, **shared: bool
+    canvas: Canvas, titles: Sequence[str], x: str, y: str, size: float, *, legends: int | None = None, **shared: Any
 ) -> Iterator[Axes]:
     """Yield axes side by side to draw on, and then give them titles, labels, a grid and a legend.
 

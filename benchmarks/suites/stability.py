@@ -148,7 +148,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
             mine = find(rows, dataset=dataset.name, solver=name)
             if mine:
                 tuned, *tests = _scores(mine)
-                shape = {"marker": _MARKERS[place], "color": f"C{place}", "fillstyle": "none"}
+                shape: dict[str, Any] = {"marker": _MARKERS[place], "color": f"C{place}", "fillstyle": "none"}
                 axes.plot(tuned, np.mean(tests, axis=0), linestyle="", label=name, **shape)
 
 
