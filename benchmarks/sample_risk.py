@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -39,7 +40,7 @@ _ADVANTAGE = 3.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """The size of the set: lists, conversions of each, features with the base, words of the vocabulary."""
+    """The size of the set: lists, conversions of each, most features with the base, words of the vocabulary."""
 
     lists: int = 80_000
     size: int = 20
@@ -98,9 +99,7 @@ def sparse_counts(
 ) -> tuple[Words, Words, NDArray[np.float64]]:
     """Return columns, row starts and values: column 0 is the base, then all words, then the most frequent pairs."""
     found, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    n_pairs = sizes.features - 1 - sizes.words
-    if len(found) < n_pairs:
-        raise click.ClickException(f"only {len(found)} word pairs occur; ask for more lists")
+    n_pairs = min(len(found), sizes.features - 1 - sizes.words)
     number = np.full(len(found), -1)
     number[np.argsort(-counts, kind="stable")[:n_pairs]] = 1 + sizes.words + np.arange(n_pairs)
     columns = np.hstack([np.zeros((len(words), 1), dtype=np.int64), 1 + words, number[inverse.reshape(pairs.shape)]])
@@ -127,22 +126,6 @@ def read_set(path: Path) -> NBest:
     with np.load(path) as file:
         rows = csr_array((file["values"], file["columns"], file["starts"]))
         return NBest(rows, file["offsets"], file["losses"])
-
-
-@dataclass(frozen=True)
-class Run:
-    """One method. seconds: of training; loss_before: wrong characters with the base alone; loss: as the method reports.
-
-    decoded: wrong characters counted by decoding; held_out: those of the held-out lists, before and after.
-    """
-
-    method: str
-    seconds: float
-    loss_before: float
-    loss: float
-    decoded: float
-    held_out: tuple[float, float]
-    counters: dict[str, int]
 
 
 def peak_gibibytes() -> float:
@@ -189,30 +172,31 @@ def main(
         "perceptron": lambda: Perceptron(passes=10).train(nbest, seed=seed),
         "boosting": lambda: Boosting(rounds=2_000).train(nbest),
     }
-    runs = []
+    runs: list[dict[str, Any]] = []
+    body = []
     for method in methods or tuple(trainers):
         begin = time.perf_counter()
         trained = trainers[method]()
         seconds = time.perf_counter() - begin
         decoded = decoded_loss(nbest, trained.weights)
-        after = test_before, decoded_loss(test, trained.weights)
-        runs.append(Run(method, seconds, trained.loss_before, trained.loss, decoded, after, trained.counters))
+        held_out_losses = test_before, decoded_loss(test, trained.weights)
         click.echo(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
-    body = []
-    for run in runs:
-        losses = [f"{loss:,.0f}" for loss in (run.loss_before, run.loss, run.decoded)]
-        falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((run.loss_before, run.decoded), run.held_out)]
-        test_losses = [f"{loss:,.0f}" for loss in run.held_out]
-        body.append([run.method, f"{run.seconds:.1f}", *losses, falls[0], *test_losses, falls[1]])
+        losses = {"loss_before": trained.loss_before, "loss": trained.loss, "decoded": decoded}
+        runs.append({"method": method, "seconds": seconds, **losses, "held_out": held_out_losses})
+        runs[-1]["counters"] = trained.counters
+        falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((trained.loss_before, decoded), held_out_losses)]
+        shown = [[f"{loss:,.0f}" for loss in own] for own in (losses.values(), held_out_losses)]
+        body.append([method, f"{seconds:.1f}", *shown[0], falls[0], *shown[1], falls[1]])
     headings = ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall")
-    click.echo(Table(f"Wrong characters; peak {peak_gibibytes():.2f} GiB", headings, body).markdown())
+    note = "After: as the method reports; decoded: counted by decoding."
+    click.echo(Table(f"Wrong characters; peak {peak_gibibytes():.2f} GiB", headings, body, note).markdown())
     if output is not None:
         content = {
             "sizes": asdict(sizes),
             "seed": seed,
             "load_seconds": load_seconds,
             "peak_gibibytes": peak_gibibytes(),
-            "runs": [asdict(run) for run in runs],
+            "runs": runs,
         }
         output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 

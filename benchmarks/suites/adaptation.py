@@ -22,8 +22,7 @@ from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
 from benchmarks.tables import Figure, Table
-from lpmert.errors import FloatArray, IntArray
-from lpmert.formats.moses import read_moses
+from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.sparse import (
     Boosting,
     MinimumSampleRisk,
@@ -60,55 +59,48 @@ PAPER = {
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """Sentences of one kind: their lists, the words of every conversion, and the words of the best one of each list."""
-
-    lists: NBest
-    words: Sequence[Sequence[str]]
-    best: Sequence[Sequence[str]]
-
-    def part(self, chosen: IntArray) -> Texts:
-        """Return some of the sentences."""
-        offsets = self.lists.offsets
-        rows = [row for s in chosen.tolist() for row in range(offsets[s], offsets[s + 1])]
-        words, best = [self.words[row] for row in rows], [self.best[s] for s in chosen.tolist()]
-        return Texts(self.lists.restrict(chosen), words, best)
-
-
-@dataclass(frozen=True, eq=False)
 class Adaptation:
     """The background, the sentences to adapt to, and held-out ones of the same kind."""
 
-    background: Texts
-    train: Texts
-    test: Texts
+    background: NBest
+    train: NBest
+    test: NBest
 
 
-def scored(texts: Texts, model: Probability, share: float) -> FloatArray:
+def words_of(lists: NBest) -> list[list[str]]:
+    """Return the words of every conversion."""
+    return [text.split() for text in lists.texts or ()]
+
+
+def best_words(lists: NBest) -> list[list[str]]:
+    """Return the words of the best conversion of each list."""
+    words, losses = words_of(lists), lists.statistics[:, 0]
+    return [words[a + int(losses[a:b].argmin())] for a, b in pairwise(lists.offsets.tolist())]
+
+
+def scored(lists: NBest, model: Probability, share: float) -> FloatArray:
     """Return the converter's score of every conversion plus `share` times its log10 probability in a model."""
-    base: FloatArray = _sparse_features(texts)[:, [0]].toarray().ravel()
+    base: FloatArray = _sparse(lists)[:, [0]].toarray().ravel()
     if share == 0.0:
         return base
-    own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in texts.words]
+    own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in words_of(lists)]
     return np.asarray(base + share * np.array(own))
 
 
-def errors(texts: Texts, scores: FloatArray) -> float:
+def errors(lists: NBest, scores: FloatArray) -> float:
     """Return the errors of the conversions with the highest scores."""
-    lists = NBest(scores[:, None], texts.lists.offsets, texts.lists.statistics)
-    return decoded_loss(lists, np.ones(1))
+    return decoded_loss(lists.changed(features=scores[:, None], names=None), np.ones(1))
 
 
-def halves_of(texts: Texts) -> list[tuple[Texts, Texts]]:
+def halves_of(lists: NBest) -> list[tuple[NBest, NBest]]:
     """Return every other sentence and the rest, in both orders."""
-    order = np.arange(texts.lists.n_lists)
-    one, other = texts.part(order[::2]), texts.part(order[1::2])
+    one, other = lists.restrict(np.s_[::2]), lists.restrict(np.s_[1::2])
     return [(one, other), (other, one)]
 
 
-def background_share(background: Texts) -> float:
+def background_share(background: NBest) -> float:
     """Return the share with the fewest errors on the half of the background that the language model has not seen."""
-    pairs = [(background_model(one.best), other) for one, other in halves_of(background)]
+    pairs = [(background_model(best_words(one)), other) for one, other in halves_of(background)]
     return min(SHARES, key=lambda share: sum(errors(other, scored(other, model, share)) for model, other in pairs))
 
 
@@ -118,8 +110,8 @@ def baseline(data: Adaptation) -> tuple[Probability, float]:
 
 
 @cache
-def _background(texts: Texts) -> tuple[Probability, float]:
-    return background_model(texts.best), background_share(texts)
+def _background(lists: NBest) -> tuple[Probability, float]:
+    return background_model(best_words(lists)), background_share(lists)
 
 
 def adapted(data: Adaptation) -> tuple[Probability, float]:
@@ -129,15 +121,17 @@ def adapted(data: Adaptation) -> tuple[Probability, float]:
 
     def wrong(setting: tuple[float, float]) -> float:
         mass, share = setting
-        return sum(errors(other, scored(other, Bigrams(one.best, background, mass), share)) for one, other in pairs)
+        return sum(
+            errors(other, scored(other, Bigrams(best_words(one), background, mass), share)) for one, other in pairs
+        )
 
     mass, share = min(product(PRIORS, SHARES), key=wrong)
-    return Bigrams(data.train.best, background, mass), share
+    return Bigrams(best_words(data.train), background, mass), share
 
 
 def _judge(data: Adaptation, answer: Answer) -> Judgement:
     """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
-    scores = np.split(answer.weights, [data.train.lists.n_hypotheses])
+    scores = np.split(answer.weights, [data.train.n_hypotheses])
     own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
     return Judgement(own, own, {"held_out_loss": other})
 
@@ -166,16 +160,15 @@ def discriminative(name: str, train: Callable[[NBest], Trained]) -> Solver:
     return Solver(name, solve, lambda: train(toy_lists()))
 
 
-def _sparse_features(texts: Texts) -> Any:
-    return texts.lists.features
+def _sparse(lists: NBest) -> Any:
+    return lists.features
 
 
-def _based_on(texts: Texts, scores: FloatArray) -> NBest:
+def _based_on(lists: NBest, scores: FloatArray) -> NBest:
     """Return the lists with these scores [M] as their first feature."""
     from scipy.sparse import coo_array, hstack
 
-    features: Any = hstack([coo_array(scores[:, None]), _sparse_features(texts)[:, 1:]], format="csr")
-    return NBest(features, texts.lists.offsets, texts.lists.statistics)
+    return lists.changed(features=hstack([coo_array(scores[:, None]), _sparse(lists)[:, 1:]], format="csr"))
 
 
 SOLVERS = (
@@ -230,20 +223,13 @@ CURVES = tuple(map(curve, KEPT))
 
 
 @cache
-def _kinds() -> dict[str, Texts]:
+def _kinds() -> dict[str, NBest]:
     """Return the sentences by kind."""
-    folder = datasets.shared_path(FOLDER)
-    with gzip.open(folder / "sources.txt.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(datasets.shared_path(FOLDER) / "sources.txt.gz", "rt", encoding="utf-8") as file:
         source = [line.strip() for line in file]
-    lists, texts = sparse_conversions(), read_moses(folder / "nbest.txt.gz", last_field=True).texts or ()
-    words = [text.split() for text in texts]
-    losses, offsets = lists.statistics[:, 0], lists.offsets
-    best = [words[a + int(losses[a:b].argmin())] for a, b in pairwise(offsets.tolist())]
-    whole = Texts(lists, words, best)
-    return {
-        name: whole.part(np.flatnonzero([one.startswith(prefixes) for one in source]))
-        for name, prefixes in {"background": (BACKGROUND,), **DOMAINS}.items()
-    }
+    kinds = {"background": (BACKGROUND,), **DOMAINS}
+    whole = sparse_conversions()
+    return {name: whole.restrict([one.startswith(own) for one in source]) for name, own in kinds.items()}
 
 
 def domain_fold(domain: str, number: int) -> Dataset:
@@ -251,8 +237,8 @@ def domain_fold(domain: str, number: int) -> Dataset:
 
     def divided() -> Adaptation:
         kinds = _kinds()
-        order = np.arange(kinds[domain].lists.n_lists)
-        train, test = (kinds[domain].part(order[(order % FOLDS == number) == held]) for held in (False, True))
+        order = np.arange(kinds[domain].n_lists)
+        train, test = (kinds[domain].restrict(order[(order % FOLDS == number) == held]) for held in (False, True))
         return Adaptation(kinds["background"], train, test)
 
     name = f"ime-kkc, {BACKGROUND} to {domain}, fold {number}"

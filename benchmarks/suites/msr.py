@@ -129,7 +129,7 @@ def sparse_conversions() -> NBest:
     data = np.concatenate([score, np.ones(len(rows))])
     places = np.concatenate([np.arange(len(score)), rows]), np.concatenate([np.zeros(len(score), dtype=int), numbers])
     matrix = coo_array((data, places), shape=(len(score), len(columns) + 1)).tocsr()
-    return NBest(matrix, nbest.offsets, nbest.statistics, list_ids=nbest.list_ids)
+    return nbest.changed(features=matrix, names=None)
 
 
 @cache
