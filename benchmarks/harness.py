@@ -31,8 +31,8 @@ _MEMORY = 8 << 30
 _GRACE_SECONDS = 180.0
 """The separate process of a task is ended so long after its time limit: it also loads, warms up and reports."""
 
-
 _LOADED: dict[str, Data] = {}
+"""Data that are loaded, by the names of their datasets."""
 
 
 @dataclass(frozen=True)
