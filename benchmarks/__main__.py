@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -51,16 +50,7 @@ def list_benchmarks() -> None:
 @click.option("--again", is_flag=True, help="Repeat runs that are done.")
 @click.option("--again-above", type=float, help="Repeat runs that were measured above this load average.")
 @click.option("--again-older", is_flag=True, help="Repeat runs that were measured with another commit.")
-@click.option(
-    "--at-most", type=click.FloatRange(min=0), help="Start no further run of a benchmark after this many seconds."
-)
 @click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
-@click.option(
-    "--report",
-    "reported",
-    is_flag=True,
-    help="Render the report of these benchmarks into the parent folder of the rows.",
-)
 def run_benchmarks(
     names: tuple[str, ...],
     datasets: tuple[str, ...],
@@ -69,19 +59,14 @@ def run_benchmarks(
     again: bool,
     again_above: float | None,
     again_older: bool,
-    at_most: float | None,
     rows: Path,
-    reported: bool,
 ) -> None:
     """Run the benchmarks NAMES, except for runs that are done; fail if an optimum has changed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # ends the processes of single rows, too
-    options = RunOptions(datasets, solvers, time_limit, again, again_above, again_older, at_most)
+    options = RunOptions(datasets, solvers, time_limit, again, again_above, again_older)
     trouble = []
-    chosen = NAMES if "all" in names else names
-    for name in chosen:
+    for name in NAMES if "all" in names else names:
         trouble += run(benchmark(name), options, rows, click.echo)
-    if reported:
-        _write(chosen, rows, rows.parent)
     if trouble:
         raise click.ClickException("\n".join(["contradictions:", *trouble]))
 
@@ -92,11 +77,7 @@ def run_benchmarks(
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Folder of the report.")
 def report(names: tuple[str, ...], rows: Path, output: Path) -> None:
     """Render a page with tables and figures from the rows of each benchmark, or of NAMES."""
-    _write(names or NAMES, rows, output)
-
-
-def _write(names: Iterable[str], rows: Path, output: Path) -> None:
-    for path in write_report(names, rows, output):
+    for path in write_report(names or NAMES, rows, output):
         click.echo(path)
 
 

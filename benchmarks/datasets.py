@@ -1,14 +1,14 @@
 """The lists of the benchmarks: generated ones, the shipped example, and real ones from outside the repository.
 
 Real lists are in the folder that the environment variable LPMERT_SHARED_DATA names, or in `../shared/data` beside the
-checkout. Each is loaded once.
+checkout.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,6 @@ from lpmert.formats.moses import read_moses
 from lpmert.model.nbest import NBest
 
 ROOT = Path(__file__).resolve().parents[1]
-_EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 _PIECE_BITS = 16
 _PIECES = 4
 SWAHILI_LISTS = 500
@@ -28,6 +27,7 @@ SWAHILI_SIZE = 100
 LIBRI_LISTS = 2864
 ASR_COLUMNS = ("am", "lm", "words", "silences", "fillers")
 _LIBRI = "librispeech-asr-30best/dev_other.nbest.tsv.xz"
+_SWAHILI = "swahili-mert-100best/run{}.{}.txt.xz"
 LIBRI_COLUMNS = ("decoder", "ctc", "lm", "n_tokens", "n_words")
 CSMT_COLUMNS = ("LM0", "LM1", "WordPenalty0", "PhrasePenalty0", "TM0_0", "TM0_1", "TM0_2", "TM0_3")
 
@@ -64,7 +64,6 @@ def generated(n_lists: int, size: int, n_features: int, seed: int = 0) -> Datase
     return Dataset(name, partial(_generate, n_lists, size, n_features, seed))
 
 
-@cache
 def _generate(n_lists: int, size: int, n_features: int, seed: int) -> NBest:
     bits = np.random.PCG64(seed)
     n = n_lists * size
@@ -89,7 +88,6 @@ def generated_counts(n_lists: int, size: int, n_features: int) -> Dataset:
     return Dataset(name, partial(_generate_counts, n_lists, size, n_features))
 
 
-@cache
 def _generate_counts(n_lists: int, size: int, n_features: int) -> NBest:
     n = n_lists * size
     raw = np.random.PCG64(1).random_raw(n * (n_features + 8)).reshape(n, n_features + 8) >> np.uint64(44)
@@ -108,61 +106,59 @@ def _generate_counts(n_lists: int, size: int, n_features: int) -> NBest:
 
 def f1_counts(n_lists: int, size: int, n_features: int) -> Dataset:
     """Return the lists of `generated_counts` with three counts of F1: match, predicted and gold."""
+
+    def three(lists: NBest) -> NBest:
+        counts = np.column_stack([lists.statistics[:, :2], lists.statistics[:, 8] + 7.0])  # gold is no less than match
+        return lists.changed(statistics=counts, statistic_names=None)
+
     whole = generated_counts(n_lists, size, n_features)
-    return Dataset(f"{whole.name}-f1", partial(_three_counts, whole.load))
+    return whole.then(f"{whole.name}-f1", three)
 
 
-@cache
-def _three_counts(load: Callable[[], NBest]) -> NBest:
-    whole = load()
-    three = np.column_stack([whole.statistics[:, :2], whole.statistics[:, 8] + 7.0])  # gold is no less than match
-    return NBest(whole.features, whole.offsets, three)
+def part(whole: Dataset, lists: slice, name: str | None = None) -> Dataset:
+    """Return some of the lists of a dataset; by default their numbers are added to its name."""
+    if lists == slice(None):
+        return whole
+    return whole.then(name or f"{whole.name}-{lists.start or 0}:{lists.stop}", lambda nbest: nbest.restrict(lists))
+
+
+def shared_table(name: str, file: str, segment: str, columns: Sequence[str], text: str | None = None) -> Dataset:
+    """Return the lists of a table of the shared data with a column of errors."""
+
+    def table() -> NBest:
+        return read(shared_path(file), segment=segment, features=list(columns), loss="errors", text=text)
+
+    return Dataset(name, table, partial(missing, file))
 
 
 def asr(n_features: int, lists: slice = slice(None)) -> Dataset:
     """Return the first features of the shipped example, with word errors of a speech recogniser."""
-    part = "" if lists == slice(None) else f"-{lists.start}:{lists.stop}"
-    return Dataset(f"asr{n_features}{part}", partial(_restricted, partial(_asr, n_features), lists))
-
-
-@cache
-def _asr(n_features: int) -> NBest:
-    return read(_EXAMPLE, segment="utterance", features=ASR_COLUMNS[:n_features], loss="errors")
+    path, columns = ROOT / "examples" / "asr" / "nbest.tsv.gz", ASR_COLUMNS[:n_features]
+    whole = Dataset(f"asr{n_features}", lambda: read(path, segment="utterance", features=columns, loss="errors"))
+    return part(whole, lists)
 
 
 def libri(n_features: int, n_lists: int | None = None) -> Dataset:
     """Return the first features of the 30-best lists of LibriSpeech dev-other, with word errors."""
-    part = "" if n_lists is None else f"-0:{n_lists}"
-    columns = LIBRI_COLUMNS[:n_features]
-    load = partial(_restricted, partial(_table, _LIBRI, "utt", columns, "errors"), slice(0, n_lists))
-    return Dataset(f"libri{n_features}{part}", load, partial(missing, _LIBRI))
+    return part(shared_table(f"libri{n_features}", _LIBRI, "utt", LIBRI_COLUMNS[:n_features]), slice(n_lists))
 
 
 def libri_characters() -> Dataset:
     """Return the lists of LibriSpeech with a sixth feature, the number of characters of the text."""
-    whole = libri(len(LIBRI_COLUMNS))
-    return Dataset("libri6", _libri_characters, whole.skip)
 
+    def with_characters(nbest: NBest) -> NBest:
+        characters = [len(text) for text in nbest.texts or ()]
+        features, names = np.column_stack([nbest.dense_features(), characters]), (*nbest.names, "characters")
+        return nbest.changed(features=features, names=names, texts=None)
 
-@cache
-def _libri_characters() -> NBest:
-    nbest = read(shared_path(_LIBRI), segment="utt", features=list(LIBRI_COLUMNS), loss="errors", text="text")
-    characters = [len(text) for text in nbest.texts or ()]
-    return NBest(
-        np.column_stack([nbest.dense_features(), characters]),
-        nbest.offsets,
-        nbest.statistics,
-        [*nbest.names, "characters"],
-        nbest.list_ids,
-    )
+    whole = shared_table("libri5, texts", _LIBRI, "utt", LIBRI_COLUMNS, "text")
+    return whole.then("libri6", with_characters)
 
 
 def csmt(n_lists: int | None = None) -> Dataset:
     """Return the pooled lists of a speller with 8 features of unit deviation within lists, and character errors."""
-    file = "csmt-normalisation/nbest-pool.tsv.xz"
-    part = "" if n_lists is None else f"-0:{n_lists}"
-    load = partial(_restricted, partial(_unit_deviation, file, "sent", CSMT_COLUMNS, "errors"), slice(0, n_lists))
-    return Dataset(f"csmt{part}", load, partial(missing, file))
+    whole = shared_table("csmt as it is", "csmt-normalisation/nbest-pool.tsv.xz", "sent", CSMT_COLUMNS)
+    return part(whole.then("csmt", of_unit_deviation), slice(n_lists))
 
 
 def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | None = None, run: int = 7) -> Dataset:
@@ -170,70 +166,49 @@ def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | Non
 
     n_features, size: how many features, and how many hypotheses of each list, the first ones.
     """
-    parts = [
-        "" if lists == slice(None) else f"-{lists.start or 0}:{lists.stop}",
-        "" if n_features == 14 else f"-D{n_features}",
-        "" if size is None else f"-N{size}",
-        "" if run == 7 else f"-run{run}",
-    ]
-    load = partial(_restricted, partial(swahili_losses, run, n_features, size), lists)
-    return Dataset("swahili" + "".join(parts), load, partial(missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
+    own = (("D", n_features, 14), ("N", size, None), ("run", run, 7))
+    settings = "".join(f"-{letter}{value}" for letter, value, default in own if value != default)
+    whole = swahili_counts(run).then(f"swahili{settings}", partial(_sentence_losses, n_features, size))
+    return part(whole, lists, f"swahili-{lists.start or 0}:{lists.stop}{settings}")
 
 
-def swahili_unit(n_lists: int) -> Dataset:
-    """Return the first lists of the last run; within all its lists, features have unit deviation."""
-    load = partial(_restricted, _swahili_unit, slice(0, n_lists))
-    return Dataset(f"swahili-unit-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
-
-
-@cache
-def _swahili_unit() -> NBest:
-    return of_unit_deviation(swahili_losses())
-
-
-def swahili_twice(n_lists: int) -> Dataset:
-    """Return the lists of two runs, one after the other: the same sentences, translated with different weights."""
-    load = partial(_restricted, _two_runs, slice(0, n_lists))
-    return Dataset(f"swahili-runs-5,7-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run5.nbest.txt.xz"))
-
-
-@cache
-def _two_runs() -> NBest:
-    runs = [swahili_losses(7), swahili_losses(5)]
-    sizes = np.concatenate([np.diff(run.offsets) for run in runs])
-    return NBest(
-        np.concatenate([run.dense_features() for run in runs]),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.concatenate([run.statistics for run in runs]),
-        runs[0].names,
-    )
-
-
-@cache
-def swahili_losses(run: int = 7, n_features: int = 14, size: int | None = None) -> NBest:
-    """Return all 500 lists with 1 - sentence BLEU+1 as loss, cut to the first features and hypotheses."""
-    counts = swahili_counts(run)
-    offsets = counts.offsets
-    place = np.arange(counts.n_hypotheses) - offsets[counts.list_index]
-    rows = np.flatnonzero(place < (counts.n_hypotheses if size is None else size))
-    sizes = np.minimum(np.diff(offsets), counts.n_hypotheses if size is None else size)
+def _sentence_losses(n_features: int, size: int | None, counts: NBest) -> NBest:
+    """Return lists with 1 - sentence BLEU+1 as loss, cut to the first features and hypotheses."""
+    most = counts.n_hypotheses if size is None else size
+    rows = np.flatnonzero(np.arange(counts.n_hypotheses) - counts.offsets[counts.list_index] < most)
     return NBest(
         counts.dense_features()[rows, :n_features],
-        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([[0], np.cumsum(np.minimum(np.diff(counts.offsets), most))]),
         1.0 - sentence_bleu(counts.statistics[rows]),
         counts.names[:n_features],
         counts.list_ids,
     )
 
 
-@cache
-def swahili_counts(run: int = 7) -> NBest:
+def swahili_unit(n_lists: int) -> Dataset:
+    """Return the first lists of the last run; within all its lists, features have unit deviation."""
+    return part(swahili().then("swahili-unit", of_unit_deviation), slice(n_lists))
+
+
+def swahili_twice(n_lists: int) -> Dataset:
+    """Return the lists of two runs, one after the other: the same sentences, translated with different weights."""
+
+    def both() -> NBest:
+        last, earlier = (swahili(run=run).load() for run in (7, 5))
+        twice: NBest = last.merge(earlier.changed(list_ids=[f"{name} of run 5" for name in earlier.list_ids]))
+        return twice.changed(list_ids=None)
+
+    return part(Dataset("swahili-runs-5,7", both, swahili_counts(5).skip), slice(n_lists))
+
+
+def swahili_counts(run: int = 7) -> Dataset:
     """Return all 500 lists with the 9 counts of BLEU."""
-    folder = "swahili-mert-100best"
-    return read_moses(
-        shared_path(f"{folder}/run{run}.nbest.txt.xz"),
-        statistics_file=shared_path(f"{folder}/run{run}.bleustats.txt.xz"),
-    )
+
+    def counts() -> NBest:
+        statistics = shared_path(_SWAHILI.format(run, "bleustats"))
+        return read_moses(shared_path(_SWAHILI.format(run, "nbest")), statistics_file=statistics)
+
+    return Dataset(f"swahili counts, run {run}", counts, partial(missing, _SWAHILI.format(run, "nbest")))
 
 
 def sentence_bleu(counts: FloatArray) -> FloatArray:
@@ -252,7 +227,7 @@ def sentence_bleu(counts: FloatArray) -> FloatArray:
 def swahili_bleu(n_features: int = 14) -> Dataset:
     """Return the first features of the lists of the last run, with the counts of corpus BLEU."""
     name = "swahili-bleu" + ("" if n_features == 14 else f"-D{n_features}")
-    return Dataset(name, partial(_first_counts, n_features), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+    return swahili_counts().then(name, lambda lists: lists.select_features(lists.names[:n_features]))
 
 
 _GROUPS: dict[str, tuple[tuple[int, float], ...]] = {
@@ -267,32 +242,13 @@ _GROUPS: dict[str, tuple[tuple[int, float], ...]] = {
 
 def swahili_bleu_groups(names: str) -> Dataset:
     """Return these lists and counts with features summed in groups; names: of the groups, joined by +."""
-    name = f"swahili-bleu-{names}"
-    return Dataset(name, partial(_summed, names), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
 
+    def summed(counts: NBest) -> NBest:
+        features, groups = counts.dense_features(), names.split("+")
+        sums = [np.sum([by * features[:, feature] for feature, by in _GROUPS[group]], axis=0) for group in groups]
+        return counts.changed(features=np.stack(sums, axis=1), names=groups, texts=None)
 
-@cache
-def _summed(names: str) -> NBest:
-    counts = swahili_counts()
-    features, groups = counts.dense_features(), names.split("+")
-    sums = [np.sum([by * features[:, feature] for feature, by in _GROUPS[group]], axis=0) for group in groups]
-    return NBest(np.stack(sums, axis=1), counts.offsets, counts.statistics, groups, counts.list_ids)
-
-
-@cache
-def _first_counts(n_features: int) -> NBest:
-    whole = swahili_counts()
-    return whole if n_features == whole.n_features else whole.select_features(whole.names[:n_features])
-
-
-@cache
-def _table(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
-    return read(shared_path(file), segment=segment, features=list(columns), loss=loss)
-
-
-@cache
-def _unit_deviation(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
-    return of_unit_deviation(_table(file, segment, columns, loss))
+    return swahili_counts().then(f"swahili-bleu-{names}", summed)
 
 
 def spread_within(nbest: NBest) -> FloatArray:
@@ -305,23 +261,4 @@ def spread_within(nbest: NBest) -> FloatArray:
 
 def of_unit_deviation(nbest: NBest) -> NBest:
     """Return lists with features of unit deviation within lists, so that a cosine of weights is meaningful."""
-    scaled = nbest.dense_features() / spread_within(nbest)
-    return NBest(scaled, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids)
-
-
-def part(whole: Dataset, lists: slice, name: str) -> Dataset:
-    """Return some of the lists of a dataset, under a name of their own."""
-    return Dataset(name, partial(_restricted, whole.load, lists), whole.skip)
-
-
-_PARTS: dict[tuple[str, int | None, int | None], NBest] = {}
-
-
-def _restricted(load: Callable[[], NBest], lists: slice) -> NBest:
-    nbest = load()
-    if lists in (slice(None), slice(0, None)):
-        return nbest
-    place = nbest.fingerprint, lists.start, lists.stop
-    if place not in _PARTS:
-        _PARTS[place] = nbest.restrict(lists)
-    return _PARTS[place]
+    return nbest.changed(features=nbest.dense_features() / spread_within(nbest))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from benchmarks.harness import Answer, Dataset, Judgement, Unprepared
-from lpmert.metrics.base import Metric
+from benchmarks.harness import Answer, Dataset, Judgement, Objective
 from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -24,37 +21,23 @@ class Halves:
     test: NBest
 
 
-@dataclass(frozen=True)
-class HeldOut(Unprepared):
-    """The loss of the training half, and beside it that of the held-out half."""
+def held_out(metric: str = "loss") -> Objective:
+    """Return the loss of the training half, with that of the held-out half beside it."""
 
-    metric: str | Metric = "loss"
-
-    @property
-    def name(self) -> str:
-        """The metric."""
-        return metric_by_name(self.metric).name
-
-    def problem(self, data: Halves) -> Problem:
-        """Return the problem of the training half."""
-        return Problem(data.train, self.metric)
-
-    def judge(self, data: Halves, answer: Answer) -> Judgement:
-        """Decode both halves."""
-        if answer.weights is None:
-            return Judgement()
-        own, other = (Problem(half, self.metric).evaluate(answer.weights) for half in (data.train, data.test))
+    def judge(data: Halves, answer: Answer) -> Judgement:
+        own, other = (Problem(half, metric).evaluate(answer.weights) for half in (data.train, data.test))
         return Judgement(own.loss, own.score, {"held_out_loss": other.loss, "held_out_score": other.score})
 
+    return Objective(metric_by_name(metric).name, judge, lambda data: Problem(data.train, metric))
 
-def halves(name: str, load: Callable[[], NBest], skip: Callable[[], str | None], n_train: int | None = None) -> Dataset:
+
+def divided(whole: Dataset, name: str, train: ArrayLike | slice, test: ArrayLike | slice) -> Dataset:
+    """Return the lists of a dataset with these numbers to train on, and others held out."""
+    return whole.then(name, lambda lists: Halves(lists.restrict(train), lists.restrict(test)))
+
+
+def halves(whole: Dataset, n_train: int | None = None) -> Dataset:
     """Return lists in halves: every other list to train on, or the first `n_train` of these, and the rest held out."""
     part = "" if n_train is None else f", {n_train} to train"
-    return Dataset(f"{name}, halves{part}", partial(_split, load, n_train), skip)
-
-
-@cache
-def _split(load: Callable[[], NBest], n_train: int | None) -> Halves:
-    nbest = load()
-    order: Any = np.arange(nbest.n_lists)
-    return Halves(nbest.restrict(order[::2][:n_train]), nbest.restrict(order[1::2]))
+    most = None if n_train is None else 2 * n_train
+    return divided(whole, f"{whole.name}, halves{part}", np.s_[:most:2], np.s_[1::2])

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import lpmert
 from benchmarks import machine
 from benchmarks.machine import limit_memory
 from benchmarks.rows import Key, Row
 from benchmarks.tables import Figure, Table
-from lpmert.errors import FloatArray
-from lpmert.result import relative_gap
 
 Data = Any
 """What a dataset holds: N-best lists for most objectives."""
@@ -33,21 +31,34 @@ _MEMORY = 8 << 30
 _GRACE_SECONDS = 180.0
 """The separate process of a task is ended so long after its time limit: it also loads, warms up and reports."""
 
+_LOADED: dict[str, Data] = {}
+"""Data that are loaded, by the names of their datasets."""
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """Data by name. load: returns the data, the same object every time; skip: why the data are missing, or `None`."""
+    """Data by name. make: makes them; skip: why they are missing, or `None`."""
 
     name: str
-    load: Callable[[], Data]
+    make: Callable[[], Data]
     skip: Callable[[], str | None] = lambda: None
+
+    def load(self) -> Data:
+        """Return the data, the same object every time."""
+        if self.name not in _LOADED:
+            _LOADED[self.name] = self.make()
+        return _LOADED[self.name]
+
+    def then(self, name: str, change: Callable[[Data], Data]) -> Dataset:
+        """Return the data that a function makes of these."""
+        return Dataset(name, lambda: change(self.load()), self.skip)
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a solver returns: weights [D], or whatever the objective judges; the solver claims its status and bound."""
 
-    weights: FloatArray | None
+    weights: Any
     status: str
     lower_bound: float | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -62,52 +73,32 @@ class Judgement(NamedTuple):
     details: Mapping[str, Any] = MappingProxyType({})
 
 
-class Objective(Protocol):
-    """What is minimised, and the judge of answers."""
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised.
 
-    @property
-    def name(self) -> str: ...
+    judge: computes loss and score of an answer that has weights, from the data alone. problem: makes the problem that
+    most solvers solve. prepare: does what belongs to the question rather than to the answer, before the clock starts.
+    """
 
-    def prepare(self, data: Data) -> None:
-        """Do what belongs to the question rather than to the answer, before the clock starts."""
-
-    def judge(self, data: Data, answer: Answer) -> Judgement:
-        """Compute loss and score of the answer from the data alone."""
-
-
-class Solver(Protocol):
-    """One way to minimise."""
-
-    @property
-    def name(self) -> str: ...
-
-    def skip(self, data: Data, objective: Any) -> str | None:
-        """Return why the solver cannot or should not try this, or `None`."""
-
-    def warm_up(self) -> None:
-        """Do once whatever takes longer the first time."""
-
-    def solve(self, data: Data, objective: Any, seed: int, time_limit: float) -> Answer:
-        """Solve; this alone is timed."""
+    name: str
+    judge: Callable[[Data, Answer], Judgement] = lambda *_: Judgement()
+    problem: Callable[[Data], Any] = lambda data: data
+    prepare: Callable[[Data], object] = lambda _: None
 
 
-class Unprepared:
-    """An objective that needs no preparation."""
+@dataclass(frozen=True)
+class Solver:
+    """One way to minimise.
 
-    def prepare(self, data: Data) -> None:
-        """Do nothing."""
+    solve: returns the answer for data, objective, seed and time limit; this alone is timed. warm_up: does once whatever
+    takes longer the first time. skip: why the solver cannot or should not try data and objective, or `None`.
+    """
 
-
-class Unlimited:
-    """A solver that takes every task, and needs no warm-up unless it defines one."""
-
-    def skip(self, data: Data, objective: Any) -> str | None:
-        """Return `None`."""
-        del data, objective
-        return None
-
-    def warm_up(self) -> None:
-        """Do nothing."""
+    name: str
+    solve: Callable[[Data, Objective, int, float], Answer]
+    warm_up: Callable[[], object] = lambda: None
+    skip: Callable[[Data, Objective], str | None] = lambda *_: None
 
 
 @dataclass(frozen=True)
@@ -167,19 +158,13 @@ def measure(task: Task) -> Row:
     answer = task.solver.solve(data, task.objective, task.seed, task.time_limit)
     seconds, processor_seconds = time.perf_counter() - begin, machine.processor_seconds() - processor_begin
     peak = memory.bytes()
-    judgement = task.objective.judge(data, answer)
-    loss, bound = judgement.loss, answer.lower_bound
-    gap_abs = gap_rel = None
-    if loss is not None and bound is not None:
-        gap_abs, gap_rel = max(0.0, loss - bound), relative_gap(loss, bound)
-    return replace(
-        _empty_row(task),
+    judgement = Judgement() if answer.weights is None else task.objective.judge(data, answer)
+    return _row_of(
+        task,
         status=answer.status,
-        loss=loss,
+        loss=judgement.loss,
         score=judgement.score,
-        lower_bound=bound,
-        gap_abs=gap_abs,
-        gap_rel=gap_rel,
+        lower_bound=answer.lower_bound,
         seconds=seconds,
         processor_seconds=processor_seconds,
         peak_bytes=peak,
@@ -208,8 +193,8 @@ def measure_apart(task: Task, again: Callable[[Key], Task]) -> Row:
     finally:
         process.kill()
         process.join()
-    row = replace(_empty_row(task), status=status, load=load, date=date.isoformat(timespec="seconds"))
-    return replace(row, seconds=task.time_limit, processor_seconds=task.time_limit)
+    spent = {"seconds": task.time_limit, "processor_seconds": task.time_limit}
+    return _row_of(task, status=status, **spent, load=load, date=date.isoformat(timespec="seconds"))
 
 
 def _work(again: Callable[[Key], Task], key: Key, time_limit: float, sender: Connection) -> None:
@@ -222,27 +207,19 @@ def present_version() -> str:
     return f"{lpmert.__version__} {machine.revision()}".strip()
 
 
-def _empty_row(task: Task) -> Row:
-    dataset, objective, solver, seed = task.key
+def _row_of(task: Task, **measured: Any) -> Row:
+    processor = machine.processor()
     return Row(
-        dataset=dataset,
-        objective=objective,
-        solver=solver,
-        seed=seed,
-        time_limit=task.time_limit,
-        status="",
-        loss=None,
-        score=None,
-        lower_bound=None,
-        gap_abs=None,
-        gap_rel=None,
-        seconds=0.0,
-        processor_seconds=0.0,
-        peak_bytes=None,
-        version=present_version(),
-        cores=machine.cores(),
-        processor=machine.processor(),
+        *task.key, task.time_limit, version=present_version(), cores=machine.cores(), processor=processor, **measured
     )
+
+
+def ladder(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Yield tasks that need more and more time: once one is cut short, those after it are not tried."""
+    easier = None
+    for task in tasks:
+        yield replace(task, easier=easier)
+        easier = task.key
 
 
 def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:

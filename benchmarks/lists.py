@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Judgement, Unlimited, Unprepared
+from benchmarks.harness import Answer, Judgement, Objective, Solver
+from lpmert.api import evaluated
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.och import Och
-from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_by_name
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -26,33 +26,23 @@ _TOY_SECONDS = 0.5
 _TRACE_POINTS = 400
 
 
-@dataclass(frozen=True)
-class Loss(Unprepared):
-    """The loss of weights on N-best lists under a metric, within a region; label: the region's name."""
+def loss(metric: str = "loss", region: Region | None = None, label: str = "") -> Objective:
+    """Return the loss of weights on N-best lists under a metric, within a region; label: the region's name."""
+    name = metric_by_name(metric).name + (f", {label}" if label else "")
+    return of_problem(name, lambda data: Problem(data, metric, region=region))
 
-    metric: str | Metric = "loss"
-    region: Region | None = None
-    label: str = ""
 
-    @property
-    def name(self) -> str:
-        """The metric and the region."""
-        return metric_by_name(self.metric).name + (f", {self.label}" if self.label else "")
+def of_problem(name: str, problem: Callable[[Any], AnyProblem]) -> Objective:
+    """Return the loss that a problem made of the data has; weights outside of its region have none."""
 
-    def problem(self, data: NBest) -> Problem:
-        """Return the problem to solve."""
-        return Problem(data, self.metric, region=self.region)
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Decode with the weights; weights outside of the region have no loss."""
-        if answer.weights is None:
-            return Judgement()
-        problem = self.problem(data)
-        evaluation = problem.evaluate(answer.weights)
-        if not problem.inside(problem.checked_weights(answer.weights)):
+    def judge(data: Any, answer: Answer) -> Judgement:
+        found = evaluated(problem(data), answer.weights)
+        if not found.inside:
             return Judgement(details={"outside": True})
-        details = {"tied_lists": evaluation.tied_lists} if evaluation.tied_lists else {}
-        return Judgement(evaluation.loss, evaluation.score, details)
+        details = {"tied_lists": found.tied_lists} if found.tied_lists else {}
+        return Judgement(found.loss, found.score, details)
+
+    return Objective(name, judge, problem)
 
 
 @cache
@@ -61,36 +51,19 @@ def line_search_weights(data: NBest) -> FloatArray:
     return solve(Och(), Problem(data)).weights
 
 
-class HasProblem(Protocol):
-    """An objective that makes a problem of data."""
-
-    def problem(self, data: Any) -> Problem: ...
-
-
-@dataclass(frozen=True)
-class Solve(Unlimited):
-    """A method of lpmert; the canonical form and the first weights are part of its time.
+def by_method(method: Method, label: str = "") -> Solver:
+    """Return a method of lpmert; the canonical form and the first weights are part of its time.
 
     label: its name in rows; by default the settings that differ from their defaults.
     """
+    return Solver(label or method.settings(), partial(solved, method), partial(warm_up, method))
 
-    method: Method
-    label: str = ""
 
-    @property
-    def name(self) -> str:
-        """The label, or the settings that differ from their defaults."""
-        return self.label or self.method.settings()
-
-    def warm_up(self) -> None:
-        """Solve toy lists, so that nothing is loaded later."""
-        warm_up(self.method)
-
-    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve with the clock running."""
-        started = time.perf_counter()
-        limits = Limits(time_limit=time_limit)
-        return answer_of(solve(self.method, objective.problem(data), limits, seed=seed, started=started))
+def solved(method: Method, data: Any, objective: Objective, seed: int, time_limit: float) -> Answer:
+    """Solve with the clock running."""
+    started = time.perf_counter()
+    limits = Limits(time_limit=time_limit)
+    return answer_of(solve(method, objective.problem(data), limits, seed=seed, started=started))
 
 
 def answer_of(result: Result) -> Answer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +45,6 @@ def treebank(name: str) -> Dataset:
     return Dataset(name, partial(_lists, *files), lambda: missing(files[0]) or missing(files[1]))
 
 
-@cache
 def _lists(development: str, test: str) -> NBest:
     return parse_lists(read_sentences(shared_path(development)), read_sentences(shared_path(test)))
 

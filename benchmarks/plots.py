@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 _MOST_TICKS = 12
 _APART = 1.4
@@ -42,6 +43,24 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
     if "y" in logarithmic:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)
+
+
+def panels(
+    canvas: Canvas, titles: Sequence[str], x: str, y: str, size: float, *, legends: int | None = None, **shared: Any
+) -> Iterator[Axes]:
+    """Yield axes side by side to draw on, and then give them titles, labels, a grid and a legend.
+
+    legends: the number of the axes that have a legend, `None` for all; shared: which axes share their scale.
+    """
+    found = canvas.subplots(1, len(titles), **shared)
+    found[0].set_ylabel(y)
+    for number, (axes, title) in enumerate(zip(found, titles, strict=True)):
+        yield axes
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(x)
+        axes.grid(alpha=0.3)
+        if legends in (None, number):
+            legend(axes, size)
 
 
 def bars(axes: Axes, groups: Mapping[str, Mapping[str, Sequence[Row]]], value: Callable[[Row], float]) -> None:

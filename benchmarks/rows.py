@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from lpmert.result import relative_gap
 from lpmert.system.files import write_text
 
 _PROOFS = ("optimal", "optimal_to_tolerance")
@@ -37,14 +38,12 @@ class Row:
     seed: int
     time_limit: float
     status: str
-    loss: float | None
-    score: float | None
-    lower_bound: float | None
-    gap_abs: float | None
-    gap_rel: float | None
     seconds: float
     processor_seconds: float
-    peak_bytes: int | None
+    loss: float | None = None
+    score: float | None = None
+    lower_bound: float | None = None
+    peak_bytes: int | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     version: str = ""
@@ -57,6 +56,11 @@ class Row:
     def key(self) -> Key:
         """What identifies the row within its benchmark."""
         return self.dataset, self.objective, self.solver, self.seed
+
+    @property
+    def gap(self) -> float | None:
+        """The relative gap between loss and bound."""
+        return None if self.loss is None or self.lower_bound is None else relative_gap(self.loss, self.lower_bound)
 
     @property
     def proved(self) -> bool:

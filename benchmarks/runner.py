@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -30,8 +29,7 @@ class RunOptions:
     """Which tasks of a benchmark to run. datasets, solvers: shell patterns of their names; all if there are none.
 
     time_limit: seconds for each run instead of the benchmark's own. again: repeat runs that are done; again_above:
-    repeat those measured above this load average; again_older: repeat those measured with another commit. at_most:
-    start no further run after this many seconds.
+    repeat those measured above this load average; again_older: repeat those measured with another commit.
     """
 
     datasets: tuple[str, ...] = ()
@@ -40,7 +38,6 @@ class RunOptions:
     again: bool = False
     again_above: float | None = None
     again_older: bool = False
-    at_most: float | None = None
 
     def includes(self, task: Task) -> bool:
         """Whether the patterns match the task."""
@@ -62,7 +59,6 @@ def run(suite: Benchmark, options: RunOptions, folder: Path, say: Callable[[str]
     """
     path = folder / f"{suite.name}.jsonl"
     done = read_rows(path) if suite.resumes else {}
-    begin = time.perf_counter()
     trouble, hopeless = [], set()
     for task in suite.tasks():
         if not options.includes(task):
@@ -77,9 +73,6 @@ def run(suite: Benchmark, options: RunOptions, folder: Path, say: Callable[[str]
             done.pop(task.key, None)
             continue
         if row is None or not options.accepts(task, row):
-            if options.at_most is not None and time.perf_counter() - begin >= options.at_most:
-                say(f"{suite.name}: stopped after {options.at_most:g} seconds; run again to go on")
-                break
             reason = task.dataset.skip() or task.solver.skip(task.dataset.load(), task.objective)
             if reason is not None:
                 say(f"{_label(task)}: skipped: {reason}")

@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import resource
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.suites.msr import decoded_loss
+from benchmarks.tables import Table
 from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
@@ -41,7 +40,7 @@ _ADVANTAGE = 3.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """The size of the set: lists, conversions of each, features with the base, words of the vocabulary."""
+    """The size of the set: lists, conversions of each, most features with the base, words of the vocabulary."""
 
     lists: int = 80_000
     size: int = 20
@@ -100,9 +99,7 @@ def sparse_counts(
 ) -> tuple[Words, Words, NDArray[np.float64]]:
     """Return columns, row starts and values: column 0 is the base, then all words, then the most frequent pairs."""
     found, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    n_pairs = sizes.features - 1 - sizes.words
-    if len(found) < n_pairs:
-        raise click.ClickException(f"only {len(found)} word pairs occur; ask for fewer features or more lists")
+    n_pairs = min(len(found), sizes.features - 1 - sizes.words)
     number = np.full(len(found), -1)
     number[np.argsort(-counts, kind="stable")[:n_pairs]] = 1 + sizes.words + np.arange(n_pairs)
     columns = np.hstack([np.zeros((len(words), 1), dtype=np.int64), 1 + words, number[inverse.reshape(pairs.shape)]])
@@ -131,22 +128,6 @@ def read_set(path: Path) -> NBest:
         return NBest(rows, file["offsets"], file["losses"])
 
 
-@dataclass(frozen=True)
-class Run:
-    """One method. seconds: of training; loss_before: wrong characters with the base alone; loss: as the method reports.
-
-    decoded: wrong characters counted by decoding; held_out: those of the held-out lists, before and after.
-    """
-
-    method: str
-    seconds: float
-    loss_before: float
-    loss: float
-    decoded: float
-    held_out: tuple[float, float]
-    counters: dict[str, int]
-
-
 def peak_gibibytes() -> float:
     """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -156,30 +137,17 @@ def peak_gibibytes() -> float:
 @click.argument("methods", nargs=-1, type=click.Choice(["msr", "perceptron", "boosting"]))
 @click.option("--lists", type=click.IntRange(min=10), default=Sizes.lists, show_default=True)
 @click.option("--held-out", type=click.IntRange(min=1), default=4_000, show_default=True, help="Further lists.")
-@click.option("--features", type=click.IntRange(min=100), default=Sizes.features, show_default=True)
-@click.option("--words", type=click.IntRange(min=40), default=Sizes.words, show_default=True, help="Vocabulary.")
-@click.option("--considered", default=20_000, show_default=True, help="Features that msr tries.")
-@click.option("--kept", default=2_000, show_default=True, help="Features that msr trains.")
-@click.option("--rounds", default=2_000, show_default=True, help="Rounds of boosting.")
-@click.option("--passes", default=10, show_default=True, help="Passes of the perceptron.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write all figures as JSON to this file too.")
 def main(
     methods: tuple[str, ...],
     lists: int,
     held_out: int,
-    features: int,
-    words: int,
-    considered: int,
-    kept: int,
-    rounds: int,
-    passes: int,
     seed: int,
     output: Path | None,
 ) -> None:
     """Generate a set, then load it and train METHODS (all if none is named) in one process."""
-    console = Console(width=120)
-    sizes = Sizes(lists=lists + held_out, features=features, words=words)
+    sizes = Sizes(lists=lists + held_out)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "set.npz"
         begin = time.perf_counter()
@@ -189,7 +157,7 @@ def main(
         writer.join()
         if writer.exitcode or not path.exists():
             raise click.ClickException("the set could not be generated; see above")
-        console.print(f"generated in {time.perf_counter() - begin:.1f} s, {path.stat().st_size / 2**30:.2f} GiB")
+        click.echo(f"generated in {time.perf_counter() - begin:.1f} s, {path.stat().st_size / 2**30:.2f} GiB")
         begin = time.perf_counter()
         whole = read_set(path)
     load_seconds = time.perf_counter() - begin
@@ -198,37 +166,37 @@ def main(
     base = np.zeros(nbest.n_features)
     base[0] = 1.0
     test_before = decoded_loss(test, base)
-    console.print(f"loaded {nbest!r} in {load_seconds:.1f} s, {peak_gibibytes():.2f} GiB")
+    click.echo(f"loaded {nbest!r} in {load_seconds:.1f} s, {peak_gibibytes():.2f} GiB")
     trainers: dict[str, Callable[[], Trained]] = {
-        "msr": lambda: MinimumSampleRisk(kept=kept, considered=considered).train(nbest),
-        "perceptron": lambda: Perceptron(passes=passes).train(nbest, seed=seed),
-        "boosting": lambda: Boosting(rounds=rounds).train(nbest),
+        "msr": lambda: MinimumSampleRisk(kept=2_000, considered=20_000).train(nbest),
+        "perceptron": lambda: Perceptron(passes=10).train(nbest, seed=seed),
+        "boosting": lambda: Boosting(rounds=2_000).train(nbest),
     }
-    runs = []
+    runs: list[dict[str, Any]] = []
+    body = []
     for method in methods or tuple(trainers):
         begin = time.perf_counter()
         trained = trainers[method]()
         seconds = time.perf_counter() - begin
         decoded = decoded_loss(nbest, trained.weights)
-        after = test_before, decoded_loss(test, trained.weights)
-        runs.append(Run(method, seconds, trained.loss_before, trained.loss, decoded, after, trained.counters))
-        console.print(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
-    table = Table(title=f"wrong characters; {os.cpu_count()} cores, peak {peak_gibibytes():.2f} GiB")
-    for heading in ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    for run in runs:
-        losses = [f"{loss:,.0f}" for loss in (run.loss_before, run.loss, run.decoded)]
-        falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((run.loss_before, run.decoded), run.held_out)]
-        test_losses = [f"{loss:,.0f}" for loss in run.held_out]
-        table.add_row(run.method, f"{run.seconds:.1f}", *losses, falls[0], *test_losses, falls[1])
-    console.print(table)
+        held_out_losses = test_before, decoded_loss(test, trained.weights)
+        click.echo(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
+        losses = {"loss_before": trained.loss_before, "loss": trained.loss, "decoded": decoded}
+        runs.append({"method": method, "seconds": seconds, **losses, "held_out": held_out_losses})
+        runs[-1]["counters"] = trained.counters
+        falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((trained.loss_before, decoded), held_out_losses)]
+        shown = [[f"{loss:,.0f}" for loss in own] for own in (losses.values(), held_out_losses)]
+        body.append([method, f"{seconds:.1f}", *shown[0], falls[0], *shown[1], falls[1]])
+    headings = ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall")
+    note = "After: as the method reports; decoded: counted by decoding."
+    click.echo(Table(f"Wrong characters; peak {peak_gibibytes():.2f} GiB", headings, body, note).markdown())
     if output is not None:
         content = {
             "sizes": asdict(sizes),
             "seed": seed,
             "load_seconds": load_seconds,
             "peak_gibibytes": peak_gibibytes(),
-            "runs": [asdict(run) for run in runs],
+            "runs": runs,
         }
         output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 FORMATS = ("npz", "parquet", "tsv")
+ALL_STAGES = (*(f"read {format}" for format in FORMATS), *STAGES)
 WORKERS = ("1 worker", "2 threads")
 _LEAST = 0.01
 """Fits leave out stages with fewer processor seconds, which say little about growth."""
@@ -34,49 +35,48 @@ class Kind:
     make: Callable[[int], Dataset]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """value ~ size^slope, by least squares on logarithms; reach: half the 95 % interval of the slope."""
+def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> str:
+    """Return the power law of the points with a value above `least`, by least squares on logarithms.
 
-    slope: float
-    reach: float
-    points: int
-
-    def __str__(self) -> str:
-        return f"x^{self.slope:.2f} ± {self.reach:.2f} ({self.points})"
-
-
-def fitted(points: Iterable[tuple[float, float]], least: float = 0.0) -> Fit | None:
-    """Return the power law of the points with a value above `least`; `None` for fewer than three."""
+    The slope stands with half its 95 % interval and the number of points; fewer than three give a dash.
+    """
     import numpy as np
     from scipy.stats import linregress, t
 
     known = [(log(size), log(value)) for size, value in points if value > least]
     if len(known) < 3:
-        return None
+        return "-"
     line = linregress(*np.array(known).T)
     half = float(t.ppf((1 + _CONFIDENCE) / 2, len(known) - 2) * line.stderr)
-    return Fit(float(line.slope), half, len(known))
+    return f"x^{line.slope:.2f} ± {half:.2f} ({len(known)})"
 
 
-def stage_points(rows: list[Row], kind: Kind, measure: str) -> dict[str, list[tuple[float, float]]]:
-    """Return (hypotheses, value) by stage: reading of each format, then the stages of the search.
+def measured(rows: list[Row], dataset: Dataset, measure: str) -> dict[str, float]:
+    """Return a measure by stage: reading of each format, then the stages of the search.
 
     measure: `processor_seconds`, or another number of a stage.
     """
-    found: dict[str, list[tuple[float, float]]] = {}
-    for name in dict.fromkeys(kind.make(size).name for size in kind.sizes):
-        for row in find(rows, dataset=name):
-            if row.status == "read" and hasattr(row, measure):
-                value = getattr(row, measure)
-                found.setdefault(f"read {row.objective.rpartition(' ')[2]}", []).append(
-                    (row.counters["hypotheses"], value)
-                )
-            elif "stages" in row.details:
-                for stage, part in row.details["stages"].items():
-                    found.setdefault(stage, []).append((row.counters["hypotheses"], part[measure]))
-    order = [*(f"read {format}" for format in FORMATS), *STAGES]
-    return {stage: found[stage] for stage in order if stage in found}
+    found: dict[str, float] = {}
+    for row in find(rows, dataset=dataset.name):
+        if row.status == "read":
+            found[f"read {row.objective.rpartition(' ')[2]}"] = getattr(row, measure)
+        for stage, part in row.details.get("stages", {}).items():
+            found[stage] = part[measure]
+    return {stage: found[stage] for stage in ALL_STAGES if stage in found}
+
+
+def hypotheses(rows: list[Row], dataset: Dataset) -> int | None:
+    """Return the number of hypotheses of a dataset that was measured."""
+    return next((row.counters["hypotheses"] for row in find(rows, dataset=dataset.name)), None)
+
+
+def stage_points(rows: list[Row], kind: Kind, measure: str) -> dict[str, list[tuple[float, float]]]:
+    """Return (hypotheses, value) by stage."""
+    found: dict[str, list[tuple[float, float]]] = {stage: [] for stage in ALL_STAGES}
+    for dataset in map(kind.make, kind.sizes):
+        for stage, value in measured(rows, dataset, measure).items():
+            found[stage].append((hypotheses(rows, dataset) or 0, value))
+    return {stage: points for stage, points in found.items() if points}
 
 
 def shown(rows: list[Row], kinds: Sequence[Kind], long: Sequence[str]) -> Iterator[Table | Figure]:
@@ -88,29 +88,19 @@ def shown(rows: list[Row], kinds: Sequence[Kind], long: Sequence[str]) -> Iterat
 
 
 def _stages(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
-    names = (*(f"read {format}" for format in FORMATS), *STAGES)
     body = []
     for kind in kinds:
-        for size in kind.sizes:
-            mine = find(rows, dataset=kind.make(size).name)
-            staged = next((row for row in mine if "stages" in row.details), None)
-            values: dict[str, float] = {
-                f"read {row.objective.rpartition(' ')[2]}": row.processor_seconds
-                for row in mine
-                if row.status == "read"
-            }
-            if staged is not None:
-                values |= {stage: part["processor_seconds"] for stage, part in staged.details["stages"].items()}
-            if not mine:
+        for dataset in map(kind.make, kind.sizes):
+            count = hypotheses(rows, dataset)
+            if count is None:
                 continue
-            wall = "-" if staged is None else seconds(staged.seconds)
-            nodes = "-" if staged is None else f"{staged.counters['nodes']:,}"
-            loss = "-" if staged is None else number(staged.loss, 9)
-            proved = "-" if staged is None else "yes" if staged.proved else f"bound {number(staged.lower_bound, 6)}"
-            held = None if staged is None else staged.details["held_bytes"]
-            shown = [seconds(values.get(name)) for name in names]
-            count = f"{mine[0].counters['hypotheses']:,}"
-            body.append([kind.name, count, *shown, wall, nodes, loss, proved, mebibytes(held)])
+            values = measured(rows, dataset, "processor_seconds")
+            shown = [kind.name, f"{count:,}", *(seconds(values.get(name)) for name in ALL_STAGES)]
+            row = next((one for one in find(rows, dataset=dataset.name) if "stages" in one.details), None)
+            if row is not None:
+                proved = "yes" if row.proved else f"bound {number(row.lower_bound, 6)}"
+                shown += [seconds(row.seconds), f"{row.counters['nodes']:,}", number(row.loss, 9), proved]
+            body.append([*shown, mebibytes(row.details["held_bytes"])] if row else [*shown, *"-----"])
     note = (
         "Processor seconds of each stage; `wall` is the wall clock from the canonical form to the proof, on a machine "
         "that others used too. First bound: until the bound is above the sum of the least losses. MiB: the peak of the "
@@ -118,7 +108,7 @@ def _stages(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
         "the known one as many times. They need more nodes than once, because conflicts of pairs raise bounds only "
         "where at most 4,000 lists are open."
     )
-    headings = ("lists", "hypotheses", *names, "wall", "nodes", "loss", "proved", "MiB")
+    headings = ("lists", "hypotheses", *ALL_STAGES, "wall", "nodes", "loss", "proved", "MiB")
     yield Table("Stages", headings, body, note)
 
 
@@ -133,7 +123,7 @@ def _growth(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
                 [
                     kind.name,
                     stage,
-                    str(fitted(points, _LEAST) or "-"),
+                    fitted(points, _LEAST),
                     f"{size:,.0f}",
                     seconds(1e6 * value / size),
                     f"{(bytes_of.get(size) or 0) / size:,.0f}",

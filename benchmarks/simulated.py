@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Answer, Dataset, Unlimited
+from benchmarks.harness import Answer, Dataset, Objective, Solver
 from benchmarks.lists import warm_up
 from lpmert.methods.heuristic.och import Och, Stabilised
 from lpmert.model.nbest import NBest
@@ -34,7 +34,7 @@ class Sentences:
     """All hypotheses of the sentences to tune on, and of two test sets."""
 
     train: NBest
-    tests: tuple[NBest, NBest]
+    tests: tuple[NBest, ...]
 
     @property
     def first_weights(self) -> dict[str, float]:
@@ -57,100 +57,74 @@ class Simulated:
         rows = order[np.arange(len(scores)) - everything.offsets[owner] < n]
         sizes = np.minimum(np.diff(everything.offsets), n)
         return lpmert.Decoded(
-            NBest(
-                everything.dense_features()[rows],
-                np.concatenate([[0], np.cumsum(sizes)]),
-                everything.statistics[rows],
-                everything.names,
-                everything.list_ids,
-                everything.statistic_names,
+            everything.changed(
+                features=everything.dense_features()[rows],
+                offsets=np.concatenate([[0], np.cumsum(sizes)]),
+                statistics=everything.statistics[rows],
+                texts=None,
             )
         )
 
 
-def whole_tuning(
-    data: Sentences,
+def loop(
+    name: str,
     method: Method,
     iterations: int,
-    seed: int,
-    time_limit: float,
-    *,
+    summary: Callable[[lpmert.Looped], tuple[Mapping[str, int], Mapping[str, Any]]],
     metric: str = "bleu",
     search_seconds: float | None = None,
-) -> lpmert.Looped:
-    """Tune with the simulated decoder until no list grows, or for this many iterations."""
-    return lpmert.loop(
-        Simulated(data.train),
-        data.first_weights,
-        metric=metric,
-        n=SIZE,
-        method=method,
-        iterations=iterations,
-        patience=iterations,
-        search_seconds=search_seconds,
-        time_limit=time_limit,
-        seed=seed,
-    )
+) -> Solver:
+    """Return a whole tuning with one method, until no list grows, or for this many iterations.
+
+    summary: returns the counters and the details of a row.
+    """
+
+    def tune(data: Sentences, _: Objective, seed: int, time_limit: float) -> Answer:
+        found = lpmert.loop(
+            Simulated(data.train),
+            data.first_weights,
+            metric=metric,
+            n=SIZE,
+            method=method,
+            iterations=iterations,
+            patience=iterations,
+            search_seconds=search_seconds,
+            time_limit=time_limit,
+            seed=seed,
+        )
+        return Answer(found.weights, "finished" if found.finished else "heuristic", None, *summary(found))
+
+    return Solver(name, tune, partial(warm_up, Och() if isinstance(method, Stabilised) else method))
 
 
-@dataclass(frozen=True)
-class Loop(Unlimited):
-    """A whole tuning with one method, as a solver; summary: returns the counters and the details of its row."""
-
-    name: str
-    method: Method
-    iterations: int
-    summary: Callable[[lpmert.Looped], tuple[Mapping[str, int], Mapping[str, Any]]]
-    metric: str = "bleu"
-    search_seconds: float | None = None
-
-    def warm_up(self) -> None:
-        """Load what the method needs, and line searches."""
-        warm_up(Och() if isinstance(self.method, Stabilised) else self.method)
-
-    def solve(self, data: Sentences, _objective: object, seed: int, time_limit: float) -> Answer:
-        """Tune until the loop ends."""
-        more: dict[str, Any] = {"metric": self.metric, "search_seconds": self.search_seconds}
-        found = whole_tuning(data, self.method, self.iterations, seed, time_limit, **more)
-        return Answer(found.weights, "finished" if found.finished else "heuristic", None, *self.summary(found))
-
-
-@cache
-def _all_runs() -> NBest:
-    first, *others = (datasets.swahili_counts(run) for run in RUNS)
-    for run in others:
-        first = first.merge(run)
-    return first.deduplicate()
-
-
-@cache
-def _sentences(names: tuple[str, ...]) -> Sentences:
-    whole = _all_runs()
-    chosen = whole.select_features(names).deduplicate() if names else whole
-    order = np.arange(N_TRAIN, whole.n_lists)
-    return Sentences(chosen.restrict(slice(0, N_TRAIN)), (chosen.restrict(order[::2]), chosen.restrict(order[1::2])))
+def _every_run() -> NBest:
+    whole: NBest = reduce(NBest.merge, (datasets.swahili_counts(run).load() for run in RUNS))
+    return whole.deduplicate()
 
 
 def translations(names: Sequence[str] = ()) -> Dataset:
     """Return the sentences of a translation system, with the features of these names, or all."""
-    size = f"{len(names)}" if names else "14"
-    return Dataset(f"swahili decoder, {size} features", partial(_sentences, tuple(names)), _skip)
 
+    def divided(whole: NBest) -> Sentences:
+        chosen = whole.select_features(names).deduplicate() if names else whole
+        tests = (chosen.restrict(slice(first, None, 2)) for first in (N_TRAIN, N_TRAIN + 1))
+        return Sentences(chosen.restrict(slice(0, N_TRAIN)), tuple(tests))
 
-@cache
-def _single_sentences(names: tuple[str, ...], begin: int, end: int) -> Sentences:
-    whole = _sentences(names)
-    lists = whole.train.restrict(slice(begin, end))
-    losses = 1.0 - datasets.sentence_bleu(lists.statistics)
-    train = NBest(lists.dense_features(), lists.offsets, losses[:, None], lists.names, lists.list_ids)
-    return Sentences(train, whole.tests)
+    whole = Dataset("swahili, all runs", _every_run, _skip)
+    return whole.then(f"swahili decoder, {len(names) or 14} features", divided)
 
 
 def of_single_sentences(names: Sequence[str], begin: int, end: int) -> Dataset:
     """Return some of the sentences to tune on, with 1 - sentence BLEU+1 as their loss, and the whole test sets."""
-    name = f"swahili decoder, {len(names)} features, sentences {begin}:{end}"
-    return Dataset(name, partial(_single_sentences, tuple(names), begin, end), _skip)
+
+    def single(whole: Sentences) -> Sentences:
+        lists = whole.train.restrict(slice(begin, end))
+        losses = 1.0 - datasets.sentence_bleu(lists.statistics)
+        return Sentences(lists.changed(statistics=losses[:, None], statistic_names=None, texts=None), whole.tests)
+
+    whole = translations(names)
+    return whole.then(f"{whole.name}, sentences {begin}:{end}", single)
 
 
 def _skip() -> str | None:
-    return next((reason for run in RUNS if (reason := datasets.swahili(run=run).skip()) is not None), None)
+    return next((reason for run in RUNS if (reason := datasets.swahili_counts(run).skip()) is not None), None)

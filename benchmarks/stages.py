@@ -5,17 +5,16 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import lpmert
 from benchmarks import machine
-from benchmarks.harness import Answer, Judgement, Unlimited
-from benchmarks.lists import HasProblem, warm_up
+from benchmarks.harness import Answer, Judgement, Objective, Solver
+from benchmarks.lists import warm_up
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.nbest import NBest
 from lpmert.result import Limits, Progress
@@ -52,102 +51,65 @@ class Stopwatch:
         self._begin()
 
 
-@dataclass
-class File:
-    """Lists in a file of this format, written before the clock starts, and to be read unchanged."""
+def _path(format: str) -> Path:
+    return Path(_folder().name) / f"lists.{format}"
 
-    format: str
-    read: NBest | None = None
-    path: Path | None = None
-    _folder: Any = field(default=None, repr=False)
 
-    @property
-    def name(self) -> str:
-        """The format."""
-        return f"a file, {self.format}"
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that is deleted with this process."""
+    return tempfile.TemporaryDirectory()
 
-    def prepare(self, data: NBest) -> None:
-        """Write the file into a folder that is deleted with this process."""
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = Path(self._folder.name) / f"lists.{self.format}"
-        lpmert.write(data, self.path)
 
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Compare all numbers; raises `ValueError` if one differs."""
-        del answer
-        read, path = self.read, self.path
-        if read is None or path is None:
-            raise ValueError("nothing was read")
+def a_file(format: str) -> Objective:
+    """Return the reading of a file of this format unchanged, which is written before the clock starts."""
+
+    def judge(data: NBest, answer: Answer) -> Judgement:
         for name in ("features", "offsets", "statistics"):
-            if not np.array_equal(getattr(read, name), getattr(data, name)):
-                raise ValueError(f"{self.format}: the {name} that were read are not those that were written")
-        return Judgement(details={"file_bytes": path.stat().st_size})
+            if not np.array_equal(getattr(answer.weights, name), getattr(data, name)):
+                raise ValueError(f"{format}: the {name} that were read are not those that were written")
+        return Judgement(details={"file_bytes": _path(format).stat().st_size})
+
+    return Objective(f"a file, {format}", judge, prepare=lambda data: lpmert.write(data, _path(format)))
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads a file as every command does."""
+def reader(format: str) -> Solver:
+    """Return a solver that reads a file of this format as every command does."""
 
-    name: str = "read"
+    def skip(*_: object) -> str | None:
+        missing = format == "parquet" and find_spec("pyarrow") is None
+        return "pyarrow is not installed" if missing else None
 
-    def skip(self, data: NBest, objective: File) -> str | None:
-        """Return that pyarrow is missing, if so."""
-        del data
-        if objective.format == "parquet":
-            with suppress(ImportError):
-                import pyarrow.parquet  # noqa: F401
-
-                return None
-            return "pyarrow is not installed"
-        return None
-
-    def warm_up(self) -> None:
-        """Read a toy in each format."""
+    def warm_up() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            for format in ("npz", "tsv", "parquet"):
-                with suppress(lpmert.DataError):
-                    toy = Path(folder) / f"toy.{format}"
-                    lpmert.write(lpmert.NBest([[1.0], [2.0]], [0, 2], [0.0, 1.0]), toy)
-                    lpmert.read(toy)
+            toy = Path(folder) / f"toy.{format}"
+            lpmert.write(lpmert.NBest([[1.0], [2.0]], [0, 2], [0.0, 1.0]), toy)
+            lpmert.read(toy)
 
-    def solve(self, data: NBest, objective: File, seed: int, time_limit: float) -> Answer:
-        """Read."""
-        del seed, time_limit
-        if objective.path is None:
-            raise ValueError("the file was not written")
-        objective.read = lpmert.read(objective.path)
-        return Answer(None, "read", counters=_sizes(data))
+    return Solver(
+        "read", lambda data, *_: Answer(lpmert.read(_path(format)), "read", None, _sizes(data)), warm_up, skip
+    )
 
 
-@dataclass(frozen=True)
-class Staged(Unlimited):
-    """`cells` from arrays to the proof, stage by stage."""
+def _solve(data: NBest, objective: Objective, seed: int, time_limit: float) -> Answer:
+    """Solve by `cells`, and measure each stage."""
+    watch = Stopwatch()
+    problem = objective.problem(data)
+    watch.end(CANONICAL)
+    result = solve(Cells(), problem, Limits(time_limit=time_limit), _between(watch), seed)
+    watch.end(PROOF if result.status.proved else CUT_SHORT)
+    held = [part["held_bytes"] for part in watch.parts.values()]
+    return Answer(
+        weights=result.weights,
+        status=result.status.name.lower(),
+        lower_bound=result.lower_bound,
+        counters={**result.counters, **_sizes(data), "canonical_bytes": problem.canonical.features.nbytes},
+        details={"stages": watch.parts, "held_bytes": max((one for one in held if one is not None), default=None)},
+    )
 
-    name: str = "cells"
 
-    def warm_up(self) -> None:
-        """Solve toy lists."""
-        warm_up(Cells())
-
-    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve, and measure each stage."""
-        watch = Stopwatch()
-        problem = objective.problem(data)
-        watch.end(CANONICAL)
-        result = solve(Cells(), problem, Limits(time_limit=time_limit), _between(watch), seed)
-        if result.status.proved:
-            watch.end(PROOF)
-        else:
-            watch.end(CUT_SHORT)
-        held = [part["held_bytes"] for part in watch.parts.values()]
-        canonical = problem.canonical
-        return Answer(
-            weights=result.weights,
-            status=result.status.name.lower(),
-            lower_bound=result.lower_bound,
-            counters={**result.counters, **_sizes(data), "canonical_bytes": canonical.features.nbytes},
-            details={"stages": watch.parts, "held_bytes": max((one for one in held if one is not None), default=None)},
-        )
+STAGED = Solver("cells", _solve, lambda: warm_up(Cells()))
+"""`cells` from arrays to the proof, stage by stage."""
 
 
 def _between(watch: Stopwatch) -> Callable[[Progress], None]:

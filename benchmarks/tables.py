@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,11 @@ class Table:
         lines = [self.headings, marks, *self.rows]
         body = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
         return f"**{self.title}**\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
+
+
+def table_of(title: str, rows: Sequence[Mapping[str, str]], note: str = "", left: int = 1) -> Table:
+    """Return a table of rows that map headings to texts, all of them the same headings."""
+    return Table(title, [*(rows[0] if rows else ())], [[*row.values()] for row in rows], note, left)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
+from itertools import combinations
 from math import comb, fsum
 from operator import attrgetter
 from typing import Any
@@ -262,14 +263,11 @@ def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult
     return result
 
 
-def _grid(dimensions: int, steps: int = _STEPS) -> Iterator[FloatArray]:
-    """Yield all nonnegative weights that are multiples of 1 / `_STEPS` and sum to steps / `_STEPS`."""
-    if dimensions == 1:
-        yield np.array([steps / _STEPS])
-        return
-    for first in range(steps + 1):
-        for rest in _grid(dimensions - 1, steps - first):
-            yield np.array([first / _STEPS, *rest])
+def _grid(dimensions: int) -> Iterator[FloatArray]:
+    """Yield all nonnegative weights that are multiples of 1 / `_STEPS` and sum to 1."""
+    places = _STEPS + dimensions - 1
+    for bars in combinations(range(places), dimensions - 1):  # the steps between two bars are those of a weight
+        yield (np.diff([-1, *bars, places]) - 1) / _STEPS
 
 
 def _cross_validated(

@@ -125,13 +125,18 @@ def after(calls: int) -> Callable[[Progress], bool]:
     return stop
 
 
-def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: Any) -> tuple[Result, int]:
-    """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
+def in_pieces(search: Callable[..., Any], path: Path, calls: int, growth: float = 1.04) -> tuple[Any, int]:
+    """Search with a stop after so many slices each time, more after more: closing a leaf begins anew each time.
+
+    search: returns a result or its status, given arguments of `minimize`. Return its last answer, and how many pieces
+    it took.
+    """
+    path.unlink(missing_ok=True)
     for piece in range(2_000):
-        stop = after(calls - 1 + int(1.04**piece))  # closing a leaf begins anew each time
-        result = lpmert.minimize(nbest, checkpoint=path, resume=piece > 0, callback=stop, **arguments)
-        if result.status is not Status.CALLBACK:
-            return result, piece + 1
+        stop = after(calls - 1 + int(growth**piece))
+        found = search(checkpoint=path, resume=piece > 0, callback=stop)
+        if getattr(found, "status", found) is not Status.CALLBACK:
+            return found, piece + 1
     raise AssertionError("it never ends")
 
 

@@ -28,13 +28,9 @@ needs_shared = pytest.mark.skipif(
 )
 
 
-def shared(name: str) -> Path:
-    if SHARED_DATA is None:
-        raise RuntimeError("mark this test with needs_shared")
-    return SHARED_DATA / name
+shared = datasets.shared_path
 
-
-swahili = datasets.swahili_losses
+swahili = datasets.swahili().load
 """1 - sentence BLEU+1 of the 500 100-best lists of run 7, 14 features."""
 
 train_choices = next(one.load for one in SOURCES if one.name == "train trips")

@@ -22,8 +22,7 @@ from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, relatives, run
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
 from hypothesis import strategies as st
-from long_searches import after, counted, long_searches, noise_of, open_lattices, same
-from long_searches import in_pieces as pieces_in
+from long_searches import counted, in_pieces, long_searches, noise_of, open_lattices, same
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
 from problems import (
     FEATURES,
@@ -383,23 +382,15 @@ def test_bounds_hold_wherever_a_search_stops(method: str, seeds: range) -> None:
 
 
 @long_searches(50)
-def in_pieces(one: Case, method: Method, path: Path) -> Status:
-    """Stopped after every slice or so, and resumed from its checkpoint.
-
-    Later after more: the closing of one leaf begins anew each time, and may take several; so does lp-mert's proof.
-    """
-    path.unlink(missing_ok=True)
-    growth = 1.5 if method.name == "lp-mert" else 1.04
-    for piece in range(2000):
-        status = ended(one, method, checkpoint=path, resume=piece > 0, callback=after(1 + int(growth**piece)))
-        if status is not Status.CALLBACK:
-            return status
-    raise AssertionError(f"{one.name}: {method} never ends")
+def ended_in_pieces(one: Case, method: Method, path: Path) -> Status:
+    """Stopped after every slice or so, and resumed from its checkpoint; the proof of lp-mert begins anew each time."""
+    status: Status = in_pieces(partial(ended, one, method), path, 2, 1.5 if method.name == "lp-mert" else 1.04)[0]
+    return status
 
 
 WAYS: dict[str, Callable[[Case, Method, Path], Status]] = {
     "units": long_searches(50)(lambda one, method, _: ended(one, method, jobs=2)),
-    "pieces": in_pieces,
+    "pieces": ended_in_pieces,
     "slices": long_searches(500)(lambda one, method, _: ended(one, method)),
 }
 """In units of work for two threads, in pieces, and as if it took long, by one thread."""
@@ -460,7 +451,7 @@ def test_threads_give_the_same_search_and_pieces_the_same_optimum(
     with long_searches():
         alone, *others = (solve(method=method, jobs=jobs) for jobs in (1, 2, 5))
         cut = [solve(method=method, jobs=jobs, node_limit=alone.counters["nodes"] // 3) for jobs in (1, 4)]
-        resumed, pieces = pieces_in(nbest, tmp_path / "kept", 3, method=method, metric=metric or "loss")
+        resumed, pieces = in_pieces(partial(solve, method=method), tmp_path / "kept", 3)
     proved = solve(method="cells" if name == "choices" else "choices")
     assert all(same(alone, one) for one in others)
     assert same(*cut)
@@ -724,5 +715,5 @@ def test_lattices_in_pieces_end_with_the_least_loss_of_their_paths(seeds: range,
         for seed in seeds:
             region = REGIONS[k % len(REGIONS)] if k % 2 else ""
             one = graph_problem(kind, GRAPH_METRICS[k % len(GRAPH_METRICS)], seed + k, kind=region)
-            statuses[in_pieces(one, METHODS.build(("auto", "cells")[k % 2]), tmp_path / "kept")] += 1
+            statuses[ended_in_pieces(one, METHODS.build(("auto", "cells")[k % 2]), tmp_path / "kept")] += 1
     assert_mostly_proved(statuses, thin=True)

@@ -17,13 +17,12 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.bigrams import Bigrams, Probability, background_model
 from benchmarks.halves import Halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
-from benchmarks.plots import legend
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
 from benchmarks.tables import Figure, Table
-from lpmert.errors import FloatArray, IntArray
-from lpmert.formats.moses import read_moses
+from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.sparse import (
     Boosting,
     MinimumSampleRisk,
@@ -33,7 +32,6 @@ from lpmert.methods.heuristic.sparse import (
     sparse_lists,
 )
 from lpmert.model.nbest import NBest
-from lpmert.system.files import read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -61,56 +59,48 @@ PAPER = {
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """Sentences of one kind: their lists, the words of every conversion, and the words of the best one of each list."""
-
-    lists: NBest
-    words: Sequence[Sequence[str]]
-    best: Sequence[Sequence[str]]
-    characters: int
-
-    def part(self, chosen: IntArray) -> Texts:
-        """Return some of the sentences."""
-        offsets = self.lists.offsets
-        rows = [row for s in chosen.tolist() for row in range(offsets[s], offsets[s + 1])]
-        words, best = [self.words[row] for row in rows], [self.best[s] for s in chosen.tolist()]
-        return Texts(self.lists.restrict(chosen), words, best, self.characters)
-
-
-@dataclass(frozen=True, eq=False)
 class Adaptation:
     """The background, the sentences to adapt to, and held-out ones of the same kind."""
 
-    background: Texts
-    train: Texts
-    test: Texts
+    background: NBest
+    train: NBest
+    test: NBest
 
 
-def scored(texts: Texts, model: Probability, share: float) -> FloatArray:
+def words_of(lists: NBest) -> list[list[str]]:
+    """Return the words of every conversion."""
+    return [text.split() for text in lists.texts or ()]
+
+
+def best_words(lists: NBest) -> list[list[str]]:
+    """Return the words of the best conversion of each list."""
+    words, losses = words_of(lists), lists.statistics[:, 0]
+    return [words[a + int(losses[a:b].argmin())] for a, b in pairwise(lists.offsets.tolist())]
+
+
+def scored(lists: NBest, model: Probability, share: float) -> FloatArray:
     """Return the converter's score of every conversion plus `share` times its log10 probability in a model."""
-    base: FloatArray = _sparse_features(texts)[:, [0]].toarray().ravel()
+    base: FloatArray = _sparse(lists)[:, [0]].toarray().ravel()
     if share == 0.0:
         return base
-    own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in texts.words]
+    own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in words_of(lists)]
     return np.asarray(base + share * np.array(own))
 
 
-def errors(texts: Texts, scores: FloatArray) -> float:
+def errors(lists: NBest, scores: FloatArray) -> float:
     """Return the errors of the conversions with the highest scores."""
-    lists = NBest(scores[:, None], texts.lists.offsets, texts.lists.statistics)
-    return decoded_loss(lists, np.ones(1))
+    return decoded_loss(lists.changed(features=scores[:, None], names=None), np.ones(1))
 
 
-def halves_of(texts: Texts) -> list[tuple[Texts, Texts]]:
+def halves_of(lists: NBest) -> list[tuple[NBest, NBest]]:
     """Return every other sentence and the rest, in both orders."""
-    order = np.arange(texts.lists.n_lists)
-    one, other = texts.part(order[::2]), texts.part(order[1::2])
+    one, other = lists.restrict(np.s_[::2]), lists.restrict(np.s_[1::2])
     return [(one, other), (other, one)]
 
 
-def background_share(background: Texts) -> float:
+def background_share(background: NBest) -> float:
     """Return the share with the fewest errors on the half of the background that the language model has not seen."""
-    pairs = [(background_model(one.best), other) for one, other in halves_of(background)]
+    pairs = [(background_model(best_words(one)), other) for one, other in halves_of(background)]
     return min(SHARES, key=lambda share: sum(errors(other, scored(other, model, share)) for model, other in pairs))
 
 
@@ -120,8 +110,8 @@ def baseline(data: Adaptation) -> tuple[Probability, float]:
 
 
 @cache
-def _background(texts: Texts) -> tuple[Probability, float]:
-    return background_model(texts.best), background_share(texts)
+def _background(lists: NBest) -> tuple[Probability, float]:
+    return background_model(best_words(lists)), background_share(lists)
 
 
 def adapted(data: Adaptation) -> tuple[Probability, float]:
@@ -131,187 +121,146 @@ def adapted(data: Adaptation) -> tuple[Probability, float]:
 
     def wrong(setting: tuple[float, float]) -> float:
         mass, share = setting
-        return sum(errors(other, scored(other, Bigrams(one.best, background, mass), share)) for one, other in pairs)
+        return sum(
+            errors(other, scored(other, Bigrams(best_words(one), background, mass), share)) for one, other in pairs
+        )
 
     mass, share = min(product(PRIORS, SHARES), key=wrong)
-    return Bigrams(data.train.best, background, mass), share
+    return Bigrams(best_words(data.train), background, mass), share
 
 
-@dataclass(frozen=True)
-class Adapted(Unprepared):
-    """Wrong characters of the sentences to adapt to, and of the held-out ones beside."""
-
-    name: str = "character errors"
-
-    def judge(self, data: Adaptation, answer: Answer) -> Judgement:
-        """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
-        if answer.weights is None:
-            return Judgement()
-        scores = np.split(answer.weights, [data.train.lists.n_hypotheses])
-        own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
-        return Judgement(own, own, {"held_out_loss": other})
+def _judge(data: Adaptation, answer: Answer) -> Judgement:
+    """Count the errors of the conversions with the highest scores; the answer has the scores of both parts."""
+    scores = np.split(answer.weights, [data.train.n_hypotheses])
+    own, other = (errors(part, one) for part, one in zip((data.train, data.test), scores, strict=True))
+    return Judgement(own, own, {"held_out_loss": other})
 
 
-@dataclass(frozen=True)
-class Model(Unlimited):
-    """A language model beside the converter's score."""
+def model(name: str, fit: Callable[[Adaptation], tuple[Probability, float]]) -> Solver:
+    """Return a language model beside the converter's score."""
 
-    name: str
-    fit: Callable[[Adaptation], tuple[Probability, float]]
-
-    def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
-        """Fit, and score all conversions."""
-        model, share = self.fit(data)
-        scores = np.concatenate([scored(part, model, share) for part in (data.train, data.test)])
+    def solve(data: Adaptation, *_: object) -> Answer:
+        found, share = fit(data)
+        scores = np.concatenate([scored(part, found, share) for part in (data.train, data.test)])
         return Answer(scores, "heuristic", None, {}, {"share": share})
 
+    return Solver(name, solve)
 
-@dataclass(frozen=True)
-class Discriminative(Unlimited):
-    """A method that learns weights of words and word pairs beside the score of the background."""
 
-    name: str
-    train: Callable[[NBest], Trained]
+def discriminative(name: str, train: Callable[[NBest], Trained]) -> Solver:
+    """Return a method that learns weights of words and word pairs beside the score of the background."""
 
-    def warm_up(self) -> None:
-        """Learn from toy lists."""
-        self.train(toy_lists())
-
-    def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
-        """Learn from the sentences to adapt to."""
-        model, share = baseline(data)
-        train, test = (_based_on(part, scored(part, model, share)) for part in (data.train, data.test))
-        trained = self.train(train)
-        scores = np.concatenate([np.asarray(part.features @ trained.weights) for part in (train, test)])
+    def solve(data: Adaptation, *_: object) -> Answer:
+        found, share = baseline(data)
+        lists, test = (_based_on(part, scored(part, found, share)) for part in (data.train, data.test))
+        trained = train(lists)
+        scores = np.concatenate([np.asarray(part.features @ trained.weights) for part in (lists, test)])
         return Answer(scores, "heuristic", None, dict(trained.counters), {"share": share})
 
-
-def _sparse_features(texts: Texts) -> Any:
-    return texts.lists.features
+    return Solver(name, solve, lambda: train(toy_lists()))
 
 
-def _based_on(texts: Texts, scores: FloatArray) -> NBest:
+def _sparse(lists: NBest) -> Any:
+    return lists.features
+
+
+def _based_on(lists: NBest, scores: FloatArray) -> NBest:
     """Return the lists with these scores [M] as their first feature."""
     from scipy.sparse import coo_array, hstack
 
-    features: Any = hstack([coo_array(scores[:, None]), _sparse_features(texts)[:, 1:]], format="csr")
-    return NBest(features, texts.lists.offsets, texts.lists.statistics)
+    return lists.changed(features=hstack([coo_array(scores[:, None]), _sparse(lists)[:, 1:]], format="csr"))
 
 
-MODELS = (Model("background", baseline), Model("MAP", adapted))
-LEARNERS = (
-    Discriminative("msr", lambda lists: MinimumSampleRisk(kept=300).train(lists)),
-    Discriminative("boosting", lambda lists: Boosting(rounds=100).train(lists)),
-    Discriminative("perceptron", lambda lists: Perceptron(passes=5).train(lists)),
+SOLVERS = (
+    model("background", baseline),
+    model("MAP", adapted),
+    discriminative("msr", lambda lists: MinimumSampleRisk(kept=300).train(lists)),
+    discriminative("boosting", lambda lists: Boosting(rounds=100).train(lists)),
+    discriminative("perceptron", lambda lists: Perceptron(passes=5).train(lists)),
 )
 
 
-@dataclass(frozen=True)
-class BySearch(Unprepared):
-    """Wrong characters of both halves after each line search that changed a weight."""
-
-    name: str = "character errors by line search"
-
-    def judge(self, data: Halves, answer: Answer) -> Judgement:
-        """Decode both halves with each row of the weights [n, D]."""
-        if answer.weights is None:
-            return Judgement()
-        own, other = ([decoded_loss(one, row) for row in answer.weights] for one in (data.train, data.test))
-        return Judgement(own[-1], own[-1], {"training": own, "held_out": other})
+def _judge_path(data: Halves, answer: Answer) -> Judgement:
+    """Decode both halves with each row of the weights [n, D]."""
+    own, other = ([decoded_loss(one, row) for row in answer.weights] for one in (data.train, data.test))
+    return Judgement(own[-1], own[-1], {"training": own, "held_out": other})
 
 
-@dataclass(frozen=True)
-class Curve(Unlimited):
-    """Minimum sample risk, feature by feature, from the base feature alone to the end."""
+BY_SEARCH = Objective("character errors by line search", _judge_path)
+"""Wrong characters of both halves after each line search that changed a weight."""
 
-    kept: int
 
-    @property
-    def name(self) -> str:
-        """The number of selected features."""
-        return f"msr, {self.kept} features"
+def curve(kept: int) -> Solver:
+    """Return minimum sample risk, feature by feature, from the base feature alone to the end."""
 
-    def warm_up(self) -> None:
-        """Learn from toy lists."""
-        self._snapshots(toy_lists())
-
-    def solve(self, data: Halves, _objective: BySearch, _seed: int, _time_limit: float) -> Answer:
-        """Learn from the training half, and return all weights on the path [n, D]."""
-        places, weights = self._snapshots(data.train)
+    def solve(data: Halves, *_: object) -> Answer:
+        places, weights = _snapshots(data.train, kept)
         return Answer(weights, "heuristic", None, {"line_searches": places[-1]}, {"searches": places})
 
-    def _snapshots(self, nbest: NBest) -> tuple[list[int], FloatArray]:
-        """Return the numbers of line searches after which weights changed, and the weights [n, D]."""
-        lists, base = sparse_lists(nbest, None, None)
-        search = SparseLineSearch(lists)
-        path: list[FloatArray] = []
-
-        def record() -> bool:
-            if not path or not np.array_equal(path[-1], search.weights):
-                path.append(search.weights.copy())
-            else:
-                path.append(path[-1])
-            return False
-
-        counters = MinimumSampleRisk(kept=self.kept).descend(search, record)
-        path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
-        places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
-        weights = np.array([path[k] for k in places])
-        weights[:, base] = 1.0
-        return places, weights
+    return Solver(f"msr, {kept} features", solve, lambda: _snapshots(toy_lists(), kept))
 
 
-CURVES = tuple(Curve(kept) for kept in KEPT)
+def _snapshots(nbest: NBest, kept: int) -> tuple[list[int], FloatArray]:
+    """Return the numbers of line searches after which weights changed, and the weights [n, D]."""
+    lists, base = sparse_lists(nbest, None, None)
+    search = SparseLineSearch(lists)
+    path: list[FloatArray] = []
+
+    def record() -> bool:
+        same = bool(path) and np.array_equal(path[-1], search.weights)
+        path.append(path[-1] if same else search.weights.copy())
+        return False
+
+    counters = MinimumSampleRisk(kept=kept).descend(search, record)
+    path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
+    places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
+    weights = np.array([path[k] for k in places])
+    weights[:, base] = 1.0
+    return places, weights
+
+
+CURVES = tuple(map(curve, KEPT))
 
 
 @cache
-def _kinds() -> dict[str, Texts]:
+def _kinds() -> dict[str, NBest]:
     """Return the sentences by kind."""
-    folder = datasets.shared_path(FOLDER)
-    with gzip.open(folder / "sources.txt.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(datasets.shared_path(FOLDER) / "sources.txt.gz", "rt", encoding="utf-8") as file:
         source = [line.strip() for line in file]
-    lists, texts = sparse_conversions(), read_moses(folder / "nbest.txt.gz", last_field=True).texts or ()
-    words = [text.split() for text in texts]
-    losses, offsets = lists.statistics[:, 0], lists.offsets
-    best = [words[a + int(losses[a:b].argmin())] for a, b in pairwise(offsets.tolist())]
-    characters = [len(line) for line in read_text(folder / "refs.txt.gz").splitlines()]
-    whole = Texts(lists, words, best, 0)
-    found = {}
-    for name, prefixes in {"background": (BACKGROUND,), **DOMAINS}.items():
-        chosen = np.flatnonzero([one.startswith(prefixes) for one in source])
-        part = whole.part(chosen)
-        found[name] = Texts(part.lists, part.words, part.best, sum(characters[s] for s in chosen.tolist()))
-    return found
-
-
-@cache
-def _adaptation(domain: str, number: int) -> Adaptation:
-    kinds = _kinds()
-    order = np.arange(kinds[domain].lists.n_lists)
-    train, test = (kinds[domain].part(order[(order % FOLDS == number) == held]) for held in (False, True))
-    return Adaptation(kinds["background"], train, test)
+    kinds = {"background": (BACKGROUND,), **DOMAINS}
+    whole = sparse_conversions()
+    return {name: whole.restrict([one.startswith(own) for one in source]) for name, own in kinds.items()}
 
 
 def domain_fold(domain: str, number: int) -> Dataset:
     """Return all folds of a kind but one to adapt to, and that fold held out."""
+
+    def divided() -> Adaptation:
+        kinds = _kinds()
+        order = np.arange(kinds[domain].n_lists)
+        train, test = (kinds[domain].restrict(order[(order % FOLDS == number) == held]) for held in (False, True))
+        return Adaptation(kinds["background"], train, test)
+
     name = f"ime-kkc, {BACKGROUND} to {domain}, fold {number}"
-    return Dataset(name, partial(_adaptation, domain, number), partial(datasets.missing, FOLDER))
+    return Dataset(name, divided, partial(datasets.missing, FOLDER))
 
 
 def tasks() -> Iterator[Task]:
     """Yield all kinds with every method, then the learning curves."""
     for domain, number in product(DOMAINS, range(FOLDS)):
-        for solver in (*MODELS, *LEARNERS):
-            yield Task(domain_fold(domain, number), Adapted(), solver, time_limit=TIME_LIMIT)
+        for solver in SOLVERS:
+            yield Task(
+                domain_fold(domain, number), Objective("character errors", _judge), solver, time_limit=TIME_LIMIT
+            )
     for number in range(FOLDS):
-        for curve in CURVES:
-            yield Task(fold(number), BySearch(), curve, time_limit=TIME_LIMIT)
+        for one in CURVES:
+            yield Task(fold(number), BY_SEARCH, one, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield errors by kind of text, the paper's error rates, and errors by line search."""
     body = []
-    for solver in (*MODELS, *LEARNERS):
+    for solver in SOLVERS:
         cells = []
         for domain in DOMAINS:
             names = [domain_fold(domain, number).name for number in range(FOLDS)]
@@ -346,21 +295,16 @@ def by_search(row: Row, side: str, places: Sequence[int]) -> FloatArray:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
-    for axes, (side, title) in zip(panels, (("training", "training"), ("held_out", "held out")), strict=True):
+    titles = ("training", "held out")
+    for side, axes in zip(titles, panels(canvas, titles, "line searches", "wrong characters", 8), strict=True):
         for place, one in enumerate(CURVES):
             mine = find(rows, solver=one.name)
             if len(mine) == FOLDS:
                 most = max(row.counters["line_searches"] for row in mine)
                 places = np.unique(np.geomspace(1, most, 200).astype(int)).tolist()
-                total = np.sum([by_search(row, side, places) for row in mine], axis=0)
+                total = np.sum([by_search(row, side.replace(" ", "_"), places) for row in mine], axis=0)
                 axes.step(places, total, where="post", color=f"C{place}", label=one.name)
-        axes.set_title(title, fontsize=10)
         axes.set_xscale("log")
-        axes.set_xlabel("line searches")
-        axes.grid(alpha=0.3)
-        legend(axes, 8)
-    panels[0].set_ylabel("wrong characters")
 
 
 BENCHMARK = Benchmark(

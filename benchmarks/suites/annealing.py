@@ -5,16 +5,15 @@ temperature, beside line searches by restarts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
-from benchmarks.plots import legend
+from benchmarks.harness import Answer, Benchmark, Judgement, Objective, Task
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, Loop, Sentences, translations
+from benchmarks.simulated import SIZE, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
 from lpmert import Looped
 from lpmert.methods.heuristic.likelihood import Likelihood
@@ -45,24 +44,16 @@ METHODS: dict[str, Method] = {
 DRAWN = ("likelihood", "line search, 1 start", "line search, 20 restarts", "annealing, T0 = 100", "gamma alone")
 
 
-@dataclass(frozen=True)
-class ByIteration(Unprepared):
-    """Corpus BLEU of the decoder's output, and of both test sets together, in each iteration and in the best one."""
-
-    name: str = "bleu"
-
-    def judge(self, data: Sentences, answer: Answer) -> Judgement:
-        """Decode with the weights of each iteration."""
-        if answer.weights is None:
-            return Judgement()
-        test = data.tests[0].merge(data.tests[1])
-        tuned, held_out = (
-            [Problem(one, "bleu").evaluate(np.array(weights)).score for weights in answer.details["weights"]]
-            for one in (data.train, test)
-        )
-        best = Problem(data.train, "bleu").evaluate(answer.weights)
-        details = {"tuned": tuned, "test": held_out}
-        return Judgement(best.loss, best.score, {**details, "test_score": held_out[tuned.index(max(tuned))]})
+def _by_iteration(data: Sentences, answer: Answer) -> Judgement:
+    """Return corpus BLEU of the decoder's output, and of both test sets together, in each iteration and in the best."""
+    test = data.tests[0].merge(data.tests[1])
+    tuned, held_out = (
+        [Problem(one, "bleu").evaluate(np.array(weights)).score for weights in answer.details["weights"]]
+        for one in (data.train, test)
+    )
+    best = Problem(data.train, "bleu").evaluate(answer.weights)
+    details = {"tuned": tuned, "test": held_out}
+    return Judgement(best.loss, best.score, {**details, "test_score": held_out[tuned.index(max(tuned))]})
 
 
 def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
@@ -77,7 +68,8 @@ def tasks() -> Iterator[Task]:
     """Yield every method, with several seeds if it draws a few random starts."""
     for name, method in METHODS.items():
         for seed in SEEDS if isinstance(method, Och) and 0 < method.restarts <= MOST_RESTARTS else SEEDS[:1]:
-            yield Task(translations(), ByIteration(), Loop(name, method, ITERATIONS, summary), seed, TIME_LIMIT)
+            objective, solver = Objective("bleu", _by_iteration), loop(name, method, ITERATIONS, summary)
+            yield Task(translations(), objective, solver, seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -115,19 +107,14 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
     numbers = range(1, ITERATIONS + 1)
-    for axes, what, title in zip(panels, ("tuned", "test"), ("tuned on", "test"), strict=True):
+    drawn = panels(canvas, ("tuned on", "test"), "iteration", "BLEU", 7, legends=1)
+    for what, axes in zip(("tuned", "test"), drawn, strict=True):
         for place, name in enumerate(DRAWN):
             for row in find(rows, solver=name, seed=0):
                 tuned, shown = row.details["tuned"], row.details[what]
                 best = [int(np.argmax(tuned[: min(n, len(tuned))])) for n in numbers]
                 axes.plot(numbers, [shown[k] for k in best], marker="o", markersize=3, color=f"C{place}", label=name)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("iteration")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("BLEU")
-    legend(panels[1], 7)
 
 
 BENCHMARK = Benchmark(

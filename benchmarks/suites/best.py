@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss, Solve, answer_of, thinned
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
+from benchmarks.lists import answer_of, loss, thinned, warm_up
 from benchmarks.rows import Row, find
-from benchmarks.sources import SOURCES
+from benchmarks.sources import source_of
 from benchmarks.tables import Table, number
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
@@ -25,6 +27,7 @@ from lpmert.methods.heuristic.derivative_free import CmaEs
 from lpmert.methods.heuristic.och import Och
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve
+from lpmert.search.method import Method
 
 TIMES = (1.0, 5.0, 20.0)
 _WAITING = 30
@@ -40,38 +43,34 @@ Point = tuple[float, float | None, float]
 """Seconds, bound and loss."""
 
 
-@dataclass(frozen=True)
-class Watched(Solve):
-    """A method whose trace and limit count processor seconds, from the construction of the problem on."""
+def _watched(method: Method, data: Any, objective: Objective, seed: int, time_limit: float) -> Answer:
+    """Solve until this many processor seconds are used up, from the construction of the problem on."""
+    begin = time.process_time()
+    trace: list[Point] = []
 
-    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve until this many processor seconds are used up."""
-        begin = time.process_time()
-        trace: list[Point] = []
+    def watch(progress: Progress) -> bool:
+        seconds = time.process_time() - begin
+        if not trace or trace[-1][1:] != (progress.lower_bound, progress.loss):
+            trace.append((seconds, progress.lower_bound, progress.loss))
+        return seconds >= time_limit
 
-        def watch(progress: Progress) -> bool:
-            seconds = time.process_time() - begin
-            if not trace or trace[-1][1:] != (progress.lower_bound, progress.loss):
-                trace.append((seconds, progress.lower_bound, progress.loss))
-            return seconds >= time_limit
-
-        limits = Limits(time_limit=_WAITING * time_limit)
-        result = solve(self.method, objective.problem(data), limits, callback=watch, seed=seed)
-        trace.append((time.process_time() - begin, result.lower_bound, result.loss))
-        answer = answer_of(result)
-        status = "time_limit" if answer.status == "callback" else answer.status
-        return replace(answer, status=status, details={"trace": thinned(trace)})
+    limits = Limits(time_limit=_WAITING * time_limit)
+    result = solve(method, objective.problem(data), limits, callback=watch, seed=seed)
+    trace.append((time.process_time() - begin, result.lower_bound, result.loss))
+    answer = answer_of(result)
+    status = "time_limit" if answer.status == "callback" else answer.status
+    return replace(answer, status=status, details={"trace": thinned(trace)})
 
 
-AUTO = Watched(Auto(), "auto")
-SOLVERS = (
-    AUTO,
-    Watched(Och(directions="powell"), "och"),
-    Watched(CmaEs(), "cma-es"),
-    Watched(Cells(), "cells"),
-    Watched(Choices(), "choices"),
-    Watched(Groups(), "groups"),
-)
+METHODS: dict[str, Method] = {
+    "auto": Auto(),
+    "och": Och(directions="powell"),
+    "cma-es": CmaEs(),
+    "cells": Cells(),
+    "choices": Choices(),
+    "groups": Groups(),
+}
+SOLVERS = tuple(Solver(name, partial(_watched, one), partial(warm_up, one)) for name, one in METHODS.items())
 
 
 def at(row: Row, seconds: float) -> tuple[float | None, float | None]:
@@ -80,30 +79,24 @@ def at(row: Row, seconds: float) -> tuple[float | None, float | None]:
     return before[-1] if before else (None, None)
 
 
-def _halves(dataset: Dataset, n_lists: int) -> Iterator[Dataset]:
-    """Yield the first and the second half of a set of so many lists."""
-    for begin, end in ((0, n_lists // 2), (n_lists // 2, n_lists)):
-        yield datasets.part(dataset, slice(begin, end), f"{dataset.name}, {begin}:{end}")
-
-
-def _sets() -> Iterator[tuple[Dataset, Loss]]:
+def _sets() -> Iterator[tuple[Dataset, Objective]]:
     """Yield pairs of sets of one kind: one for choosing settings, and one held out."""
-    losses, bleu = Loss(), Loss("bleu")
+    losses, bleu = loss(), loss("bleu")
     counts, few, swahili = datasets.swahili_bleu(), datasets.swahili_bleu(5), datasets.swahili()
-    for dataset, n_lists, objective in (
+    wholes: list[tuple[Dataset, int, Objective]] = [
         (counts, datasets.SWAHILI_LISTS, bleu),
         (few, datasets.SWAHILI_LISTS, bleu),
         (swahili, datasets.SWAHILI_LISTS, losses),
         (datasets.libri(3), datasets.LIBRI_LISTS, losses),
         (datasets.libri(5), datasets.LIBRI_LISTS, losses),
         (datasets.libri_characters(), datasets.LIBRI_LISTS, losses),
-    ):
-        for half in _halves(dataset, n_lists):
-            yield half, objective
+    ]
     for name in ("csmt", "hansard", "summaries", "ime-kkc", "asr5", "train trips", "travel modes"):
-        source = next(one for one in SOURCES if one.name == name)
-        for half in _halves(Dataset(name, source.load, source.skip), source.n_lists):
-            yield half, losses
+        source = source_of(name)
+        wholes.append((source, source.n_lists, losses))
+    for whole, n_lists, objective in wholes:
+        for begin, end in pairwise((0, n_lists // 2, n_lists)):
+            yield datasets.part(whole, slice(begin, end), f"{whole.name}, {begin}:{end}"), objective
     for begin in (0, 16):
         yield datasets.swahili(slice(begin, begin + 16)), losses
     for n_lists in (100, 400):
@@ -130,19 +123,19 @@ def render(rows: list[Row]) -> Iterator[Table]:
         for number_of_set, (dataset, objective) in enumerate(CASES):
             mine = find(rows, dataset=dataset.name, objective=objective.name)
             mine = [row for row in mine if row.time_limit >= seconds or not row.cut_short]
-            auto = next((row for row in mine if row.solver == AUTO.name), None)
-            others = [row for row in mine if row.solver != AUTO.name]
+            auto = next((row for row in mine if row.solver == "auto"), None)
+            others = [row for row in mine if row.solver != "auto"]
             if auto is None or not others:
                 continue
-            loss, bound = at(auto, seconds)
-            best = min(
-                ((value, row.solver) for row in others if (value := at(row, seconds)[0]) is not None), default=None
-            )
-            most = max(
-                ((value, row.solver) for row in others if (value := at(row, seconds)[1]) is not None), default=None
+            own, bound = at(auto, seconds)
+            best, most = (
+                chosen(
+                    ((value, row.solver) for row in others if (value := at(row, seconds)[k]) is not None), default=None
+                )
+                for k, chosen in enumerate((min, max))
             )
             more, much_more = (
-                best is not None and (loss is None or best[0] < loss - by * abs(loss)) for by in (_ALIKE, _SLIGHTLY)
+                best is not None and (own is None or best[0] < own - by * abs(own)) for by in (_ALIKE, _SLIGHTLY)
             )
             less, much_less = (
                 most is not None and (bound is None or most[0] > bound + by * abs(bound)) for by in (_ALIKE, _SLIGHTLY)
@@ -152,7 +145,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
                 [
                     dataset.name,
                     "held out" if number_of_set % 2 else "",
-                    _marked(loss, worse=more),
+                    _marked(own, worse=more),
                     *_best(best),
                     _marked(bound, worse=less),
                     *_best(most),

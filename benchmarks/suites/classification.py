@@ -8,18 +8,17 @@ linear classification problem, 2023 (incremental cell enumeration).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
 from itertools import combinations, islice
 
 import numpy as np
 import pulp
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Solver, Task, Unlimited
-from benchmarks.lists import HasProblem, Loss, Solve
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
+from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row, find
-from benchmarks.sources import SOURCES, Source
+from benchmarks.sources import source_of
 from benchmarks.tables import Table, number, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
@@ -48,133 +47,106 @@ def differences(lists: NBest) -> tuple[FloatArray, FloatArray]:
     return np.asarray(rows * scales), np.asarray(scales)
 
 
-class OfPairs(Unlimited):
-    """A solver for cases of two alternatives, one of them right."""
+def maximum_score(data: NBest, _objective: Objective, _seed: int, time_limit: float) -> Answer:
+    """Solve the program of Florios and Skouras by HiGHS: z of a case is 1 only if its right alternative is no worse.
 
-    name: str
-
-    def skip(self, data: NBest, objective: HasProblem) -> str | None:
-        """Return that cases have more alternatives, if so."""
-        del objective
-        return None if (np.diff(data.offsets) == 2).all() else "more than two alternatives a case"
-
-
-class MaximumScore(OfPairs):
-    """The program of Florios and Skouras, by HiGHS: z of a case is 1 only if its right alternative is no worse.
-
-    There is one program for the first coefficient 1 and one for -1, with features of unit deviation. Ties count as
-    right, and weights are within a box: its claim is no bound for all weights.
+    There is one program for the first coefficient 1 and one for -1, with features of unit deviation; the better answer
+    counts. Ties count as right, and weights are within a box: its claim is no bound for all weights.
     """
-
-    name = "maximum score program (Florios and Skouras), HiGHS"
-
-    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve both programs, and return the better answer."""
-        del objective, seed
-        end = time.monotonic() + time_limit
-        rows, scales = differences(data)
-        best: FloatArray | None = None
-        claim, ended = len(rows), True
-        for sign in (1.0, -1.0):
-            program = pulp.LpProblem("score", pulp.LpMaximize)
-            others = [
-                pulp.LpVariable(f"b{d}", -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) for d in range(1, rows.shape[1])
-            ]
-            right = [pulp.LpVariable(f"z{s}", cat="Binary") for s in range(len(rows))]
-            program += pulp.lpSum(right)
-            reach = np.abs(rows[:, 0]) + LARGEST_COEFFICIENT * np.abs(rows[:, 1:]).sum(axis=1)
-            for row, most, z in zip(rows.tolist(), reach.tolist(), right, strict=True):
-                utility = pulp.lpSum([sign * row[0], *(x * w for x, w in zip(row[1:], others, strict=True))])
-                program += utility >= most * (z - 1)
-            program.solve(pulp.HiGHS(msg=False, timeLimit=max(0.1, end - time.monotonic()), threads=1))
-            ended = ended and program.sol_status == pulp.LpSolutionOptimal
-            if right[0].value() is None:
-                continue
-            errors = len(rows) - round(sum(z.value() or 0.0 for z in right))
-            if best is None or errors < claim:
-                claim, best = errors, np.array([sign, *(w.value() or 0.0 for w in others)]) * scales
-        return Answer(best, "optimal to tolerance" if ended else "time limit", details={"claim": claim})
+    end = time.monotonic() + time_limit
+    rows, scales = differences(data)
+    best: FloatArray | None = None
+    claim, ended = len(rows), True
+    for sign in (1.0, -1.0):
+        program = pulp.LpProblem("score", pulp.LpMaximize)
+        others = [pulp.LpVariable(f"b{d}", -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) for d in range(1, rows.shape[1])]
+        right = [pulp.LpVariable(f"z{s}", cat="Binary") for s in range(len(rows))]
+        program += pulp.lpSum(right)
+        reach = np.abs(rows[:, 0]) + LARGEST_COEFFICIENT * np.abs(rows[:, 1:]).sum(axis=1)
+        for row, most, z in zip(rows.tolist(), reach.tolist(), right, strict=True):
+            utility = pulp.lpSum([sign * row[0], *(x * w for x, w in zip(row[1:], others, strict=True))])
+            program += utility >= most * (z - 1)
+        program.solve(pulp.HiGHS(msg=False, timeLimit=max(0.1, end - time.monotonic()), threads=1))
+        ended = ended and program.sol_status == pulp.LpSolutionOptimal
+        if right[0].value() is None:
+            continue
+        errors = len(rows) - round(sum(z.value() or 0.0 for z in right))
+        if best is None or errors < claim:
+            claim, best = errors, np.array([sign, *(w.value() or 0.0 for w in others)]) * scales
+    return Answer(best, "optimal to tolerance" if ended else "time limit", details={"claim": claim})
 
 
-class CellEnumeration(OfPairs):
-    """The enumeration of He and Little without pruning: every D - 1 cases span a plane, and may go either way.
+def enumerate_cells(data: NBest, _objective: Objective, _seed: int, time_limit: float) -> Answer:
+    """Enumerate as He and Little do, without pruning: every D - 1 cases span a plane, and may go either way.
 
     The normal of each plane is scored on all cases, with both signs; the cases that span it count as right.
     """
-
-    name = "enumeration of cells (He and Little)"
-
-    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Score all planes until the time is up."""
-        del objective, seed
-        end = time.monotonic() + time_limit
-        rows, scales = differences(data)
-        _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
-        axes = axes[sizes > _VANISHED * sizes[0]]  # linearly dependent features span no plane
-        rows = rows @ axes.T
-        n, d = rows.shape
-        rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
-        best, weights, scored, ended = n, np.ones(d), 0, False
-        planes = combinations(range(n), d - 1)
-        while time.monotonic() < end:
-            block = np.array(list(islice(planes, _BLOCK)))
-            if not len(block):
-                ended = True
-                break
-            spans = rows[block]
-            normals = np.linalg.svd(spans)[2][:, -1]
-            scores = normals @ rows.T
-            scores[np.abs(scores) < _VANISHED] = 0.0
-            np.put_along_axis(scores, block, np.inf, axis=1)
-            for sign in (1.0, -1.0):
-                errors = (np.where(np.isinf(scores), 1.0, sign * scores) <= 0.0).sum(axis=1)
-                found = int(errors.argmin())
-                if errors[found] < best:
-                    best = int(errors[found])
-                    weights = self._inside(sign * normals[found], spans[found])
-            scored += len(block)
-        status = "optimal" if ended else "time limit"
-        return Answer(weights @ axes * scales, status, None, {"planes": scored}, {"claim": best})
-
-    @staticmethod
-    def _inside(normal: FloatArray, span: FloatArray) -> FloatArray:
-        """Return weights next to the normal [D] of a plane, at which the cases [D - 1, D] that span it are right."""
-        step = np.linalg.lstsq(span, np.ones(len(span)), rcond=None)[0]
-        return np.asarray(normal + 1e-7 * step)
+    end = time.monotonic() + time_limit
+    rows, scales = differences(data)
+    _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
+    axes = axes[sizes > _VANISHED * sizes[0]]  # linearly dependent features span no plane
+    rows = rows @ axes.T
+    n, d = rows.shape
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
+    best, weights, scored, ended = n, np.ones(d), 0, False
+    planes = combinations(range(n), d - 1)
+    while time.monotonic() < end:
+        block = np.array(list(islice(planes, _BLOCK)))
+        if not len(block):
+            ended = True
+            break
+        spans = rows[block]
+        normals = np.linalg.svd(spans)[2][:, -1]
+        scores = normals @ rows.T
+        scores[np.abs(scores) < _VANISHED] = 0.0
+        np.put_along_axis(scores, block, np.inf, axis=1)
+        for sign in (1.0, -1.0):
+            errors = (np.where(np.isinf(scores), 1.0, sign * scores) <= 0.0).sum(axis=1)
+            found = int(errors.argmin())
+            if errors[found] < best:
+                best = int(errors[found])
+                weights = _inside(sign * normals[found], spans[found])
+        scored += len(block)
+    status = "optimal" if ended else "time limit"
+    return Answer(weights @ axes * scales, status, None, {"planes": scored}, {"claim": best})
 
 
-AUTO = Solve(Auto(), "auto")
-LINES = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
-SOLVERS: tuple[Solver, ...] = (AUTO, LINES, MaximumScore(), CellEnumeration())
+def _inside(normal: FloatArray, span: FloatArray) -> FloatArray:
+    """Return weights next to the normal [D] of a plane, at which the cases [D - 1, D] that span it are right."""
+    step = np.linalg.lstsq(span, np.ones(len(span)), rcond=None)[0]
+    return np.asarray(normal + 1e-7 * step)
 
 
-def _source(name: str) -> Source:
-    return next(source for source in SOURCES if source.name == name)
+def _not_pairs(data: NBest, _: Objective) -> str | None:
+    return None if (np.diff(data.offsets) == 2).all() else "more than two alternatives a case"
 
 
-def _first(source: Source, size: int | None) -> Dataset:
-    name = source.name if size is None else f"{source.name}, first {size}"
-    return datasets.part(Dataset(source.name, source.load, source.skip), slice(0, size), name)
+SOLVERS = (
+    by_method(Auto(), "auto"),
+    by_method(Och(directions="powell", restarts=20), "Powell, 20 restarts"),
+    Solver("maximum score program (Florios and Skouras), HiGHS", maximum_score, skip=_not_pairs),
+    Solver("enumeration of cells (He and Little)", enumerate_cells, skip=_not_pairs),
+)
 
 
 def _generated(size: int) -> Dataset:
     """Return cases of two with four features; hidden weights and noise decide which one is right."""
+
+    def right(pairs: NBest) -> NBest:
+        errors = pairs.statistics.reshape(-1, 2)
+        first = errors[:, 0] <= errors[:, 1]
+        return pairs.changed(statistics=np.column_stack([~first, first]).reshape(-1, 1).astype(float))
+
     pairs = datasets.generated(size, 2, 4)
-    return Dataset(f"{pairs.name}, 0-1", partial(_which_is_right, pairs.load))
+    return pairs.then(f"{pairs.name}, 0-1", right)
 
 
-@cache
-def _which_is_right(load: Callable[[], NBest]) -> NBest:
-    pairs = load()
-    errors = pairs.statistics.reshape(-1, 2)
-    first = errors[:, 0] <= errors[:, 1]
-    return NBest(pairs.features, pairs.offsets, np.column_stack([~first, first]).ravel().astype(float))
-
-
+TRIPS = source_of("train trips")
 DATASETS = (
-    *(_first(_source("train trips"), size) for size in (*SIZES, None)),
+    *(datasets.part(TRIPS, slice(0, size), f"train trips, first {size}") for size in SIZES),
+    TRIPS,
     *(_generated(size) for size in (50, 200, 1000)),
-    *(_first(_source(name), None) for name in ("heating", "heating and cooling", "travel modes")),
+    *(source_of(name) for name in ("heating", "heating and cooling", "travel modes")),
 )
 
 
@@ -182,7 +154,7 @@ def tasks() -> Iterator[Task]:
     """Yield every set with every solver that takes it."""
     for dataset in DATASETS:
         for solver in SOLVERS:
-            yield Task(dataset, Loss(), solver, 0, TIME_LIMIT)
+            yield Task(dataset, loss(), solver, 0, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

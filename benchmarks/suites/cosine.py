@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
-from benchmarks.lists import Loss, Solve, answer_of, line_search_weights
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task, ladder
+from benchmarks.lists import answer_of, by_method, line_search_weights, of_problem
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
@@ -27,60 +27,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Near(Loss):
-    """The loss of weights within a cosine around those that line searches find on the lists that `around` loads.
-
-    A cosine of -1 allows all weights. For one between -1 and 0, `problem` is about all weights, too: it stands for the
-    region only in `minimize`, which searches it in convex pieces.
-    """
-
-    cosine: float = 0.99
-    around: Callable[[], NBest] | None = None
-
-    @property
-    def name(self) -> str:
-        """The metric and the cosine."""
-        return f"{super().name}, cosine {self.cosine:g}"
-
-    def prepare(self, data: NBest) -> None:
-        """Find the weights at the centre."""
-        self._centre(data)
-
-    def problem(self, data: NBest) -> Problem:
-        """Return the problem within the cosine."""
-        return Problem(data, self.metric, region=self.cap(data) if self.cosine >= 0.0 else None)
-
-    def cap(self, data: NBest) -> Region:
-        """Return the region."""
-        return Region(cosine=self.cosine, around=dict(zip(data.names, self._centre(data).tolist(), strict=True)))
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Decode with the weights; weights outside of the region have no loss."""
-        if answer.weights is not None and self.cosine < 0.0:
-            centre, weights = self._centre(data), np.asarray(answer.weights)
-            reached = weights @ centre / np.linalg.norm(weights) / np.linalg.norm(centre)
-            if reached < self.cosine - 1e-12:
-                return Judgement(details={"outside": True})
-        return super().judge(data, answer)
-
-    def _centre(self, data: NBest) -> FloatArray:
-        return line_search_weights(data if self.around is None else self.around())
-
-
-@dataclass(frozen=True)
-class SolveNear(Solve):
-    """A method of lpmert within a cosine."""
-
-    def solve(self, data: NBest, objective: Any, seed: int, time_limit: float) -> Answer:
-        """Solve with the clock running; wide caps in convex pieces."""
-        if not -1.0 < objective.cosine < 0.0:
-            return super().solve(data, objective, seed, time_limit)
-        return answer_of(
-            minimize(data, method=self.method, region=objective.cap(data), time_limit=time_limit, seed=seed)
-        )
-
-
-@dataclass(frozen=True)
 class ListsWithin:
     """Lists in several sizes; caps are around the weights that line searches find on the largest."""
 
@@ -88,9 +34,46 @@ class ListsWithin:
     of: Callable[[int], Dataset]
     sizes: tuple[int, ...]
 
-    def near(self, cosine: float) -> Near:
-        """Return the objective."""
-        return Near(cosine=cosine, around=self.of(self.sizes[-1]).load)
+    def cap(self, cosine: float) -> Region:
+        """Return the region."""
+        return Region(cosine=cosine, around=self.centre())
+
+    def centre(self) -> FloatArray:
+        """Return the given weights [D]."""
+        return line_search_weights(self.of(self.sizes[-1]).load())
+
+    def near(self, cosine: float) -> Objective:
+        """Return the loss of weights within a cosine.
+
+        A cosine of -1 allows all weights. For one between -1 and 0, the problem is about all weights, too: `minimize`
+        searches that region in convex pieces.
+        """
+        region = self.cap if cosine >= 0.0 else lambda _: None
+        whole = of_problem(name_of(cosine), lambda data: Problem(data, region=region(cosine)))
+
+        def judge(data: NBest, answer: Answer) -> Judgement:
+            centre, weights = self.centre(), answer.weights
+            reached = weights @ centre / np.linalg.norm(weights) / np.linalg.norm(centre)
+            if cosine < 0.0 and reached < cosine - 1e-12:
+                return Judgement(details={"outside": True})
+            return whole.judge(data, answer)
+
+        return replace(whole, judge=judge, prepare=lambda _: self.centre())
+
+    def solver(self, label: str, cosine: float) -> Solver:
+        """Return a method within a cosine."""
+        method = METHODS[label]
+
+        def in_pieces(data: NBest, _: Objective, seed: int, time_limit: float) -> Answer:
+            return answer_of(minimize(data, method=method, region=self.cap(cosine), time_limit=time_limit, seed=seed))
+
+        solver = by_method(method, label)
+        return replace(solver, solve=in_pieces) if -1.0 < cosine < 0.0 else solver
+
+
+def name_of(cosine: float) -> str:
+    """Return the name of an objective."""
+    return f"loss, cosine {cosine:g}"
 
 
 SPELLER = ListsWithin("Character errors of a speller, 8 features", datasets.csmt, (1, 4, 16, 64, 256, 1014))
@@ -100,11 +83,8 @@ TRANSLATION = ListsWithin(
 COSINES = (0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.84, 0.5, 0.0, -0.28, -1.0)
 """From the narrowest cap past the paper's 0.84 to half of all weights, past its -0.28, and to all of them."""
 
-SOLVERS = (
-    SolveNear(Choices(), "choices"),
-    SolveNear(LpMert(), "lp-mert"),
-    SolveNear(LpMert(cosine_test="published"), "lp-mert, published test"),
-)
+PUBLISHED = "lp-mert, published test"
+METHODS = {"choices": Choices(), "lp-mert": LpMert(), PUBLISHED: LpMert(cosine_test="published")}
 TIME_LIMIT = 60.0
 MOST_PUBLISHED = 64
 """The published test is tried on at most so many lists: its misses matter, not its seconds."""
@@ -113,27 +93,26 @@ MOST_PUBLISHED = 64
 def tasks() -> Iterator[Task]:
     """Yield all caps of all sizes; wider caps than one that took too long are not tried."""
     for lists in (SPELLER, TRANSLATION):
-        for solver in SOLVERS:
+        for label in METHODS:
+            published = label == PUBLISHED
+            # a cosine below 0 is searched in pieces, without the published test
+            cosines = [one for one in COSINES if not (published and -1.0 < one < 0.0)]
             for size in lists.sizes:
-                if solver is SOLVERS[-1] and size > MOST_PUBLISHED:
-                    continue
-                last = None
-                for cosine in COSINES:
-                    if solver is SOLVERS[-1] and -1.0 < cosine < 0.0:
-                        continue  # a cosine below 0 is searched in pieces, without the published test
-                    task = Task(lists.of(size), lists.near(cosine), solver, time_limit=TIME_LIMIT, easier=last)
-                    last = task.key
-                    yield task
+                if not (published and size > MOST_PUBLISHED):
+                    yield from ladder(
+                        Task(lists.of(size), lists.near(one), lists.solver(label, one), time_limit=TIME_LIMIT)
+                        for one in cosines
+                    )
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield seconds by size and cosine for each solver, the misses of the published test, and the figure."""
     for lists in (SPELLER, TRANSLATION):
-        for solver in SOLVERS:
+        for label in METHODS:
             body = [
-                [str(size), *(_cell(_found(rows, lists, solver, size, cosine)) for cosine in COSINES)]
+                [str(size), *(_cell(_found(rows, lists, label, size, cosine)) for cosine in COSINES)]
                 for size in lists.sizes
-                if find(rows, solver=solver.name, dataset=lists.of(size).name)
+                if find(rows, solver=label, dataset=lists.of(size).name)
             ]
             if not body:
                 continue
@@ -143,16 +122,16 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                 f"pieces. >: no proof in {TIME_LIMIT:g} seconds, below 0.84 in 20; -: not tried "
                 "because a narrower cap took too long, or not run."
             )
-            ending = "its end, which is no proof" if solver is SOLVERS[-1] else "the proof"
-            title = f"{lists.text}, within a cosine: processor seconds to {ending}, {solver.name}"
+            ending = "its end, which is no proof" if label == PUBLISHED else "the proof"
+            title = f"{lists.text}, within a cosine: processor seconds to {ending}, {label}"
             yield Table(title, ("S", *map(str, COSINES)), body, note)
     yield from _misses(rows)
     note = "The paper: cos >= 0.84 with 1000 lists and 13 features took about 10,000 seconds on one processor."
     yield Figure("cosine", "Seconds against the cosine", lambda canvas: _draw(canvas, rows), note, size=(9.0, 6.8))
 
 
-def _found(rows: list[Row], lists: ListsWithin, solver: Solve, size: int, cosine: float) -> list[Row]:
-    return find(rows, solver=solver.name, dataset=lists.of(size).name, objective=lists.near(cosine).name)
+def _found(rows: list[Row], lists: ListsWithin, solver: str, size: int, cosine: float) -> list[Row]:
+    return find(rows, solver=solver, dataset=lists.of(size).name, objective=name_of(cosine))
 
 
 def _cell(found: list[Row]) -> str:
@@ -164,7 +143,7 @@ def _misses(rows: list[Row]) -> Iterator[Table]:
     optima = {(row.dataset, row.objective): row.loss for row in rows if row.proved}
     body = []
     compared = 0
-    for row in find(rows, solver=SOLVERS[-1].name):
+    for row in find(rows, solver=PUBLISHED):
         optimum = optima.get((row.dataset, row.objective))
         if optimum is None or row.loss is None or row.cut_short:
             continue
@@ -186,7 +165,7 @@ def _misses(rows: list[Row]) -> Iterator[Table]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    solvers = SOLVERS[:2]
+    solvers = [*METHODS][:2]
     panels = canvas.subplots(2, len(solvers), sharey=True, sharex=True)
     for row, lists in zip(panels, (SPELLER, TRANSLATION), strict=True):
         for axes, solver in zip(row, solvers, strict=True):
@@ -200,7 +179,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
                 for size in lists.sizes
             }
             one_for_each(axes, lines)
-            axes.set_title(f"{lists.of(lists.sizes[-1]).name.partition('-')[0]}: {solver.name}", fontsize=10)
+            axes.set_title(f"{lists.of(lists.sizes[-1]).name.partition('-')[0]}: {solver}", fontsize=10)
             legend(axes, 7)
         row[0].set_ylabel("processor seconds to the proof")
     for axes in panels[-1]:

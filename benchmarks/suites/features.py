@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
-from benchmarks.halves import Halves, HeldOut
-from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import Solve
+from benchmarks.halves import Halves, held_out
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import by_method
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
-from benchmarks.suites.unseen import differences, split
+from benchmarks.suites.unseen import differences, of_source, split, spread
 from benchmarks.tables import Table, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.subsets import best_subsets
-from lpmert.unseen.estimate import corrected_reach, folds_of
+from lpmert.unseen.estimate import folds_of
 
 SPLITS = 4
 FOLDS = 3
@@ -31,26 +30,22 @@ MOST_FEATURES = 15
 FEW = 4
 
 
-@dataclass(frozen=True)
-class ChosenSize(Unlimited):
-    """The best weights with the number of features that loses least on the held-out lists of the folds."""
+def _chosen_size(data: Halves, _: Objective, seed: int, time_limit: float) -> Answer:
+    """Return the best weights with the number of features that loses least on the held-out lists of the folds.
 
-    name: str = "k of cross-validation"
-
-    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Search all sizes on each fold, choose one, and search it on all lists, each search within the time limit."""
-        lists: NBest = data.train
-        fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
-        costs: dict[int, list[float]] = {}
-        for number in range(FOLDS):
-            fitted, held_out = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
-            for size, weights in _by_size(fitted, seed, time_limit).items():
-                cost = Problem(held_out, objective.metric, ties="worst").evaluate(weights).loss
-                costs.setdefault(size, []).append(cost)
-        size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
-        found = _by_size(lists, seed, time_limit, size)
-        size, weights = max(found.items(), key=lambda one: one[0])
-        return Answer(weights, "heuristic", None, {"features": size})
+    All sizes are searched on each fold, and the best one on all lists, each search within the time limit.
+    """
+    lists: NBest = data.train
+    fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
+    costs: dict[int, list[float]] = {}
+    for number in range(FOLDS):
+        fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
+        for size, weights in _by_size(fitted, seed, time_limit).items():
+            costs.setdefault(size, []).append(Problem(aside, ties="worst").evaluate(weights).loss)
+    size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
+    found = _by_size(lists, seed, time_limit, size)
+    size, weights = max(found.items(), key=lambda one: one[0])
+    return Answer(weights, "heuristic", None, {"features": size})
 
 
 def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None) -> dict[int, FloatArray]:
@@ -60,8 +55,8 @@ def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None
     return {one.size: one.result.weights for one in found.subsets}
 
 
-ALL = Solve(Auto(), "all features")
-CHOSEN = ChosenSize()
+ALL = by_method(Auto(), "all features")
+CHOSEN = Solver("k of cross-validation", _chosen_size)
 
 
 def tasks() -> Iterator[Task]:
@@ -69,7 +64,7 @@ def tasks() -> Iterator[Task]:
     for source in SOURCES:
         for number in range(SPLITS):
             for solver in (ALL, CHOSEN):
-                yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
+                yield Task(split(source, number), held_out(), solver, seed=number, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
@@ -79,13 +74,12 @@ def render(rows: list[Row]) -> Iterator[Table]:
         found = differences(rows, source, CHOSEN.name, ALL.name)
         if not found:
             continue
-        own = [row for row in find(rows, solver=CHOSEN.name) if row.dataset.startswith(f"{source.name}, split")]
+        own = of_source(find(rows, solver=CHOSEN.name), source)
         sizes = " ".join(str(row.counters["features"]) for row in own)
-        aside = source.n_lists - source.n_train
-        reach = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else np.inf
-        wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
-        means.append(fmean(found))
-        figures = [f"{means[-1]:+.2f} ± {reach:.2f}", f"{wins}/{losses}", seconds(_spent(own))]
+        mean, reach, counts = spread(found, source)
+        means.append(mean)
+        spent = fmean(row.processor_seconds for row in own)
+        figures = [f"{mean:+.2f} ± {reach:.2f}", counts, seconds(spent)]
         lines.append([source.name, str(source.n_features), sizes, *figures])
     if lines:
         lines.append(["mean", "", "", f"{fmean(means):+.2f}", "", ""])
@@ -98,10 +92,6 @@ def render(rows: list[Row]) -> Iterator[Table]:
             f"searches of {TIME_LIMIT:g} seconds for all sizes together, with more than {MOST_FEATURES} features those "
             f"up to {FEW}; all features are searched for {TIME_LIMIT:g} seconds too.",
         )
-
-
-def _spent(rows: list[Row]) -> float:
-    return fmean(row.processor_seconds for row in rows)
 
 
 BENCHMARK = Benchmark("features", "Unseen lists: how many features", tasks, render)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import HasProblem, Loss, warm_up
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import loss, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row
-from benchmarks.tables import Figure, Table, number
+from benchmarks.tables import Figure, Table, number, table_of
 from lpmert.errors import IntArray
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.methods.lp_mert.streams import Combination, TwoHalves
@@ -37,51 +37,44 @@ STRICT = replace(LpMert(), **_SWITCHES)
 PARTS = ("lists 1 and 2", "lists 3 and 4", "all four")
 
 
-@dataclass(frozen=True)
-class Steps(Unlimited):
-    """LP-MERT with strict attainability and without first weights, which records every test of a combination."""
+def _steps(data: NBest, objective: Objective, _seed: int, _time_limit: float) -> Answer:
+    """Get the first combination of the root by LP-MERT with strict attainability, without first weights.
 
-    name: str = "lp-mert, strict, nothing saved"
+    The ranks in both halves and the outcome of every test of a combination are recorded.
+    """
+    problem = objective.problem(data)
+    form = problem.canonical
+    ones = CanonicalWeights(np.ones(form.n_features))
+    search = LpMertSearch(STRICT, form, Incumbent(form.dearest + 1, ones, ""))
+    cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
+    test = search.test.test
 
-    def warm_up(self) -> None:
-        """Load what linear programs need."""
-        warm_up(STRICT)
+    def recorded(
+        lists: IntArray, cost: int, positions: IntArray, halves: tuple[Combination, Combination] | None = None
+    ) -> Combination | None:
+        combination = test(lists, cost, positions, halves)
+        if halves is not None:
+            outcome = id(halves[0]), id(halves[1]), combination is not None
+            cells.setdefault(tuple(lists.tolist()), []).append(outcome)
+        return combination
 
-    def solve(self, data: NBest, objective: HasProblem, _seed: int, _time_limit: float) -> Answer:
-        """Get the first combination of the root; record the ranks in both halves and the outcome of every test."""
-        problem = objective.problem(data)
-        form = problem.canonical
-        ones = CanonicalWeights(np.ones(form.n_features))
-        search = LpMertSearch(STRICT, form, Incumbent(form.dearest + 1, ones, ""))
-        cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
-        test = search.test.test
-
-        def recorded(
-            lists: IntArray, cost: int, positions: IntArray, halves: tuple[Combination, Combination] | None = None
-        ) -> Combination | None:
-            combination = test(lists, cost, positions, halves)
-            if halves is not None:
-                outcome = id(halves[0]), id(halves[1]), combination is not None
-                cells.setdefault(tuple(lists.tolist()), []).append(outcome)
-            return combination
-
-        search.test.test = recorded  # type: ignore[method-assign]
-        while search.root is None:
-            search.advance()
-        root = search.root
-        if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
-            raise TypeError("four lists make a tree of two levels")
-        while not root.found:  # the search itself may end sooner, with an optimum that it met by chance
-            root.get_next_best()
-        steps = {}
-        for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
-            if isinstance(stream, TwoHalves):
-                left, right = ({id(one): k for k, one in enumerate(half.found)} for half in (stream.left, stream.right))
-                steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.lists.tolist()), [])]
-        (first,) = root.found
-        details = {"steps": steps, "no_dearer": _no_dearer(form.costs, form.offsets, first.cost)}
-        weights = None if first.start.weights is None else problem.to_caller(CanonicalWeights(first.start.weights))
-        return Answer(weights, "optimal", form.loss_of(first.cost), dict(search.counters()), details)
+    search.test.test = recorded  # type: ignore[method-assign]
+    while search.root is None:
+        search.advance()
+    root = search.root
+    if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
+        raise TypeError("four lists make a tree of two levels")
+    while not root.found:  # the search itself may end sooner, with an optimum that it met by chance
+        root.get_next_best()
+    steps = {}
+    for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
+        if isinstance(stream, TwoHalves):
+            left, right = ({id(one): k for k, one in enumerate(half.found)} for half in (stream.left, stream.right))
+            steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.lists.tolist()), [])]
+    (first,) = root.found
+    details = {"steps": steps, "no_dearer": _no_dearer(form.costs, form.offsets, first.cost)}
+    weights = None if first.start.weights is None else problem.to_caller(CanonicalWeights(first.start.weights))
+    return Answer(weights, "optimal", form.loss_of(first.cost), dict(search.counters()), details)
 
 
 def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:
@@ -93,8 +86,9 @@ def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:
 
 def tasks() -> Iterator[Task]:
     """Yield sets of four neighbouring lists."""
+    solver = Solver("lp-mert, strict, nothing saved", _steps, lambda: warm_up(STRICT))
     for k in range(N_SETS):
-        yield Task(datasets.swahili(slice(4 * k, 4 * k + 4), n_features=N_FEATURES), Loss(), Steps())
+        yield Task(datasets.swahili(slice(4 * k, 4 * k + 4), n_features=N_FEATURES), loss(), solver)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -103,33 +97,23 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     for row in rows:
         tested = {part: len(row.details["steps"][part]) for part in PARTS}
         body.append(
-            [
-                row.dataset,
-                f"{row.counters['combinations']:,}",
-                number(row.loss, 6),
-                f"{row.details['no_dearer']:,}",
-                f"{row.counters['tested_1']:,}",
-                *(f"{tested[part]:,}" for part in PARTS),
-                f"{sum(ok for *_, ok in row.details['steps'][PARTS[0]]):,}",
-                f"{sum(ok for *_, ok in row.details['steps'][PARTS[1]]):,}",
-            ]
+            {
+                "lists": row.dataset,
+                "combinations": f"{row.counters['combinations']:,}",
+                "optimum": number(row.loss, 6),
+                "no dearer than the optimum": f"{row.details['no_dearer']:,}",
+                "tested: single": f"{row.counters['tested_1']:,}",
+                **{f"tested: {part}": f"{tested[part]:,}" for part in PARTS},
+                "attainable: 1 and 2": f"{sum(ok for *_, ok in row.details['steps'][PARTS[0]]):,}",
+                "attainable: 3 and 4": f"{sum(ok for *_, ok in row.details['steps'][PARTS[1]]):,}",
+            }
         )
-    headings = (
-        "lists",
-        "combinations",
-        "optimum",
-        "no dearer than the optimum",
-        "tested: single",
-        *(f"tested: {part}" for part in PARTS),
-        "attainable: 1 and 2",
-        "attainable: 3 and 4",
-    )
     note = (
         "A balanced tree and nothing saved, as published, but with strict attainability; no first weights. Without "
         "dividing, in order of loss, every combination of all four lists that is cheaper than the optimum would be "
         "tested, and some that cost as much."
     )
-    yield Table("Combinations tested for four lists", headings, body, note)
+    yield table_of("Combinations tested for four lists", body, note)
     if rows:
         note = (
             "The set for which most was tested. Each mark is a combination tested; its place is the rank of both parts "

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss, Solve
-from benchmarks.machine import cores
+from benchmarks.harness import Benchmark, Dataset, Solver, Task, ladder
+from benchmarks.lists import by_method, loss
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, number, seconds
+from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.model.nbest import NBest
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 TIME_LIMIT = 60.0
 DRAWS = (0, 1, 2)
-CELLS, CHOICES, DIVIDE = Solve(Cells(), "cells"), Solve(Choices(), "choices"), Solve(LpMert(), "lp-mert")
+CELLS, CHOICES, DIVIDE = by_method(Cells(), "cells"), by_method(Choices(), "choices"), by_method(LpMert(), "lp-mert")
 MEASURES: dict[str, Callable[[Row], float]] = {
     "nodes": lambda row: float(row.counters.get("nodes", 0)),
     "LPs": lambda row: float(row.counters.get("lps", 0)),
@@ -47,7 +44,7 @@ class Series:
     variable: str
     sizes: tuple[int, ...]
     lists: Callable[[int, int], Dataset]
-    solvers: tuple[Solve, ...]
+    solvers: tuple[Solver, ...]
     geometric: bool = True
     draws: tuple[int, ...] = DRAWS
 
@@ -124,46 +121,17 @@ SERIES = (
 )
 
 
-@dataclass(frozen=True)
-class Threads(Solve):
-    """A method with several threads, if there are as many cores."""
-
-    jobs: int = 1
-
-    def skip(self, data: NBest, objective: HasProblem) -> str | None:
-        """Return that there are too few cores, if so."""
-        del data, objective
-        return f"{self.jobs} threads on {cores()} cores" if self.jobs > cores() else None
-
-    def solve(self, data: Any, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve with this many threads; starting them is part of the time."""
-        with using_workers("threads", self.jobs):
-            return super().solve(data, objective, seed, time_limit)
-
-
-JOBS = tuple(Threads(Cells(), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4))
-SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated(100, 30, 6))
-
-
 def tasks() -> Iterator[Task]:
-    """Yield every series with each of its solvers, then long searches with several threads.
-
-    Sets that two series share are solved once.
-    """
+    """Yield every series with each of its solvers; sets that two series share are solved once."""
     seen = set()
     for series in SERIES:
         for solver in series.solvers:
             for draw in series.draws:
-                last = None
-                for size in series.sizes:
-                    task = Task(series.lists(size, draw), Loss(), solver, time_limit=TIME_LIMIT, easier=last)
-                    last = task.key
+                sets = (series.lists(size, draw) for size in series.sizes)
+                for task in ladder(Task(lists, loss(), solver, time_limit=TIME_LIMIT) for lists in sets):
                     if task.key not in seen:
                         seen.add(task.key)
                         yield task
-    for dataset in SHARED:
-        for threads in JOBS:
-            yield Task(dataset, Loss(), threads, time_limit=2 * TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -191,11 +159,10 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     )
     yield Table("Growth", ("lists", "solver", "varied", "from", *MEASURES), fits, note, left=4)
     yield Table("Geometric means", ("lists", "solver", "size", *MEASURES), means, left=3)
-    yield from _by_threads(rows)
     yield Figure("growth", "Seconds against size", lambda canvas: _draw(canvas, rows), size=(10.0, 3.6))
 
 
-def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[str, float]]:
+def _measured(rows: list[Row], series: Series, solver: Solver) -> dict[int, dict[str, float]]:
     """Return the geometric mean of every measure, for each size of which all sets were proved."""
     found = {}
     for size in series.sizes:
@@ -210,35 +177,6 @@ def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[
                 for name, measure in MEASURES.items()
             }
     return found
-
-
-def _by_threads(rows: list[Row]) -> Iterator[Table]:
-    """Yield what threads gain on sets that one thread solves within the time limit."""
-    body = []
-    for dataset in SHARED:
-        found = {one.jobs: row for one in JOBS for row in find(rows, dataset=dataset.name, solver=one.name)}
-        found = {jobs: row for jobs, row in found.items() if row.proved}
-        if 1 not in found:
-            continue
-        for jobs, row in found.items():
-            body.append(
-                [
-                    dataset.name,
-                    str(jobs),
-                    number(row.loss, 7),
-                    f"{row.counters.get('nodes', 0):,}",
-                    seconds(row.seconds),
-                    f"{found[1].seconds / row.seconds:.2f}",
-                    seconds(row.processor_seconds),
-                    f"{MEASURES['MiB'](row):.1f}",
-                ]
-            )
-    headings = ("lists", "threads", "optimum", "nodes", "seconds", "times faster", "processor seconds", "MiB")
-    note = (
-        "`cells`; the nodes and the answer do not depend on the number of threads. The first seconds of a search, "
-        "in one thread, and the moving of cones between threads are not shared."
-    )
-    yield Table("Growth against threads", headings, body, note)
 
 
 def growth(series: Series, points: Sequence[tuple[int, float]], least: float = 0.0) -> str:

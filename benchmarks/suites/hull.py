@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Task, Unlimited, Unprepared
-from benchmarks.plots import legend, one_for_each
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task, ladder
+from benchmarks.plots import one_for_each, panels
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
 from lpmert.core import decode
-from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
 from lpmert.numeric.lp import LinOptimizer
 
@@ -27,64 +25,43 @@ WIDTHS = {"generated": tuple(range(2, 21)), "swahili": tuple(range(2, 15))}
 TIME_LIMIT = 120.0
 
 
-@dataclass(frozen=True)
-class Extreme(Unprepared):
-    """Which hypotheses of the first list are vertices of its hull; there is no loss."""
-
-    name: str = "extreme hypotheses"
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Count the rows, and those that their weights choose if the answer has weights."""
-        details: dict[str, object] = {"extreme": len(answer.details["rows"])}
-        if answer.weights is not None:
-            features, offsets = data.dense_features(), data.offsets
-            pairs = zip(answer.details["rows"], answer.weights, strict=True)
-            details["shown"] = sum(int(decode(features, offsets, weights)[0] == row) for row, weights in pairs)
-        return Judgement(details=details)
+def _judge(data: NBest, answer: Answer) -> Judgement:
+    """Count the hypotheses called extreme, and those that their weights choose if the answer has weights."""
+    rows, weights = answer.weights
+    details = {"extreme": len(rows)}
+    if weights is not None:
+        features, offsets = data.dense_features(), data.offsets
+        pairs = zip(rows, weights, strict=True)
+        details["shown"] = sum(int(decode(features, offsets, weights)[0] == row) for row, weights in pairs)
+    return Judgement(details=details)
 
 
-@dataclass(frozen=True)
-class QuickHull(Unlimited):
-    """The whole hull by Qhull, through scipy."""
-
-    name: str = "QuickHull"
-
-    def warm_up(self) -> None:
-        """Compute the hull of a square."""
-        ConvexHull([[0, 0], [0, 1], [1, 0], [1, 1]])
-
-    def solve(self, data: NBest, _objective: Extreme, _seed: int, _time_limit: float) -> Answer:
-        """Return the vertices of the hull; Qhull may give up for lack of precision."""
-        try:
-            hull = ConvexHull(data.dense_features())
-        except QhullError as error:
-            return Answer(None, "gave_up", None, {}, {"rows": [], "message": str(error).partition("\n")[0]})
-        return Answer(None, "finished", None, {"facets": len(hull.simplices)}, {"rows": sorted(hull.vertices.tolist())})
+EXTREME = Objective("extreme hypotheses", _judge)
+"""Which hypotheses of the first list are vertices of its hull; there is no loss."""
 
 
-@dataclass(frozen=True)
-class Programs(Unlimited):
-    """One linear program for each hypothesis."""
-
-    name: str = "linear programs"
-
-    def warm_up(self) -> None:
-        """Solve a square."""
-        self._extreme(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 4]))
-
-    def solve(self, data: NBest, _objective: Extreme, _seed: int, _time_limit: float) -> Answer:
-        """Return the hypotheses that some weights choose, and these weights."""
-        return self._extreme(data.dense_features(), data.offsets)
-
-    def _extreme(self, features: FloatArray, offsets: IntArray) -> Answer:
-        optimizer = LinOptimizer(features, offsets)
-        found = [(row, optimizer.solve((np.zeros(1, dtype=np.int64), np.array([row])))) for row in range(len(features))]
-        rows = [row for row, answer in found if answer.weights is not None]
-        weights = np.array([answer.weights for _, answer in found if answer.weights is not None])
-        return Answer(weights, "finished", None, {"lps": len(found)}, {"rows": rows})
+def _quick_hull(data: NBest, *_: object) -> Answer:
+    """Return the vertices of the whole hull by Qhull, through scipy; it may give up for lack of precision."""
+    try:
+        hull = ConvexHull(data.dense_features())
+    except QhullError as error:
+        return Answer(([], None), "gave_up", None, {}, {"message": str(error).partition("\n")[0]})
+    return Answer((sorted(hull.vertices.tolist()), None), "finished", None, {"facets": len(hull.simplices)})
 
 
-SOLVERS: tuple[Solver, ...] = (QuickHull(), Programs())
+def _programs(data: NBest, *_: object) -> Answer:
+    """Return the hypotheses that some weights choose, and these weights, by a linear program for each."""
+    optimizer, one = LinOptimizer(data.dense_features(), data.offsets), np.zeros(1, dtype=np.int64)
+    found = {row: optimizer.solve((one, np.array([row]))).weights for row in range(data.n_hypotheses)}
+    won = {row: weights for row, weights in found.items() if weights is not None}
+    return Answer(([*won], [*won.values()]), "finished", None, {"lps": len(found)})
+
+
+_SQUARE = NBest([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 4], [0] * 4)
+SOLVERS = (
+    Solver("QuickHull", _quick_hull, lambda: _quick_hull(_SQUARE)),
+    Solver("linear programs", _programs, lambda: _programs(_SQUARE)),
+)
 
 
 def lists(kind: str, n_features: int) -> Dataset:
@@ -98,11 +75,7 @@ def tasks() -> Iterator[Task]:
     """Yield both lists and both solvers with more and more features, up to the time limit."""
     for kind, widths in WIDTHS.items():
         for solver in SOLVERS:
-            last = None
-            for width in widths:
-                task = Task(lists(kind, width), Extreme(), solver, time_limit=TIME_LIMIT, easier=last)
-                last = task.key
-                yield task
+            yield from ladder(Task(lists(kind, one), EXTREME, solver, time_limit=TIME_LIMIT) for one in widths)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -144,8 +117,9 @@ def _cells(row: Row | None, counter: str | None) -> list[str]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(WIDTHS), sharey=True)
-    for axes, (kind, widths) in zip(panels, WIDTHS.items(), strict=True):
+    titles = [f"one list of {SIZE}, {kind}" for kind in WIDTHS]
+    drawn = panels(canvas, titles, "features", "seconds", 8, sharey=True)
+    for (kind, widths), axes in zip(WIDTHS.items(), drawn, strict=True):
         lines = {
             solver.name: [
                 (width, row.seconds)
@@ -155,10 +129,6 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
             for solver in SOLVERS
         }
         one_for_each(axes, lines, logarithmic="y", ordered=False)
-        axes.set_title(f"one list of {SIZE}, {kind}", fontsize=10)
-        axes.set_xlabel("features")
-        legend(axes, 8)
-    panels[0].set_ylabel("seconds")
 
 
 BENCHMARK = Benchmark(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited
-from benchmarks.lists import answer_of, warm_up
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
+from benchmarks.lists import answer_of, of_problem, solved, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
-from lpmert.errors import BoolArray
 from lpmert.formats.best_lists import n_best
 from lpmert.formats.lattices import load_lattices
 from lpmert.methods.auto import Auto
@@ -73,40 +72,32 @@ def _all(fillers: bool) -> Lattices:
     return found
 
 
-@cache
 def _speech(fillers: bool, lists: int, beam: float | None) -> Lattices:
     whole = _all(fillers)
     if beam is None:
-        return restricted(whole, lists)
+        return whole.restrict(slice(0, lists))
     weights = np.array([DECODER.get(name, 0.0) for name in whole.names])
     near_best = []
-    for place in range(whole.n_lists):
+    for place in range(lists):
         graph = whole.graph(place)
         through = graph.links().best_through(graph.features @ weights)
         near_best.append(through >= through.max() - beam)
-    return restricted(whole, lists, np.concatenate(near_best))
-
-
-def restricted(lattices: Lattices, lists: int, links: BoolArray | None = None) -> Lattices:
-    """Return the first lattices, with some of their links."""
-    end = int(lattices.offsets[lists])
-    chosen = np.arange(end) if links is None else np.flatnonzero(links[:end])
+    chosen = np.flatnonzero(np.concatenate(near_best))
     return Lattices(
-        lattices.features[chosen],
-        np.searchsorted(chosen, lattices.offsets[: lists + 1]),
-        lattices.sources[chosen],
-        lattices.targets[chosen],
-        lattices.words[chosen],
-        lattices.references[:lists],
-        vocabulary=lattices.vocabulary,
+        whole.features[chosen],
+        np.searchsorted(chosen, whole.offsets[: lists + 1]),
+        whole.sources[chosen],
+        whole.targets[chosen],
+        whole.words[chosen],
+        whole.references[:lists],
+        vocabulary=whole.vocabulary,
         starts=np.zeros(lists, dtype=np.int64),
-        ends=lattices.n_nodes[:lists] - 1,
-        names=lattices.names,
-        list_ids=lattices.list_ids[:lists],
+        ends=whole.n_nodes[:lists] - 1,
+        names=whole.names,
+        list_ids=whole.list_ids[:lists],
     )
 
 
-@cache
 def _generated(n_features: int) -> Lattices:
     n_lists, places, width = 40, 30, 6
     bits = np.random.PCG64(1)
@@ -137,115 +128,65 @@ def box(n_features: int) -> Region:
     return Region(fixed={"feature1": 1.0}, bounds=dict.fromkeys(names, (-1.0, 1.0)))
 
 
-@dataclass(frozen=True)
-class AllPaths:
-    """The word errors of the best paths of lattices, within a region; label: the region's name."""
+def all_paths(region: Region, label: str) -> Objective:
+    """Return the word errors of the best paths of lattices, within a region; label: the region's name."""
+    whole = of_problem(f"wer, {label}", lambda data: LatticeProblem(data, "wer", region))
 
-    region: Region
-    label: str
-
-    @property
-    def name(self) -> str:
-        """The metric and the region."""
-        return f"wer, {self.label}"
-
-    def prepare(self, data: Lattices) -> None:
-        """Count the paths."""
-        data.log10_paths  # noqa: B018
-
-    def problem(self, data: Lattices) -> LatticeProblem:
-        """Return the problem to solve."""
-        return LatticeProblem(data, "wer", self.region)
-
-    def judge(self, data: Lattices, answer: Answer) -> Judgement:
-        """Decode all paths with the weights, in exact arithmetic."""
-        if answer.weights is None:
-            return Judgement()
-        evaluation = self.problem(data).evaluate(answer.weights)
+    def judge(data: Lattices, answer: Answer) -> Judgement:
+        found = whole.judge(data, answer)
         sizes = {"links": data.n_links, "log10_paths": float(data.log10_paths.max())}
-        if not evaluation.inside:
-            return Judgement(details={**sizes, "outside": True})
-        return Judgement(evaluation.loss, evaluation.score, sizes)
+        return found._replace(details={**sizes, **found.details})
+
+    return replace(whole, judge=judge, prepare=lambda data: data.log10_paths)
 
 
-@dataclass(frozen=True)
-class OnPaths(Unlimited):
-    """A method on all paths."""
-
-    method: Method
-
-    @property
-    def name(self) -> str:
-        """The settings that differ from their defaults."""
-        return self.method.settings()
-
-    def warm_up(self) -> None:
-        """Solve toy lattices, so that nothing is loaded later."""
-        _warm_up(self.method)
-
-    def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
-        """Solve with the clock running."""
-        return answer_of(
-            lpmert.minimize(
-                data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
-            )
-        )
+def on_paths(method: Method) -> Solver:
+    """Return a method on all paths."""
+    return Solver(method.settings(), partial(solved, method), partial(_warm_up, method))
 
 
-@dataclass(frozen=True)
-class OnLists(Unlimited):
-    """The optimum of lists of the n best hypotheses, made with the recogniser's weights or with untuned ones."""
+def on_lists(n: int, region: Region, *, tuned: bool) -> Solver:
+    """Return the optimum of lists of the n best hypotheses, made with the recogniser's weights or with untuned ones."""
 
-    n: int
-    tuned: bool = True
-
-    @property
-    def name(self) -> str:
-        """The length of the lists, and their weights."""
-        return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
-
-    def warm_up(self) -> None:
-        """Solve toy lists, so that nothing is loaded later."""
-        warm_up(Auto())
-
-    def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
-        """Make the lists and solve them, with the clock running."""
+    def solve(data: Lattices, _: Objective, seed: int, time_limit: float) -> Answer:
         started = time.process_time()
-        lists = n_best(data, DECODER if self.tuned else UNTUNED, n=self.n)
+        lists = n_best(data, DECODER if tuned else UNTUNED, n=n)
         made = time.process_time() - started
-        result = lpmert.minimize(lists, region=objective.region, time_limit=time_limit, seed=seed)
+        result = lpmert.minimize(lists, region=region, time_limit=time_limit, seed=seed)
         answer = answer_of(result)
         details = {"list_loss": result.loss, "hypotheses": lists.n_hypotheses, "making": made}
         return replace(answer, status=f"lists: {answer.status}", lower_bound=None, details=details)
+
+    return Solver(f"{n} best" + ("" if tuned else ", untuned"), solve, lambda: warm_up(Auto()))
 
 
 @cache
 def _warm_up(method: Method) -> None:
     """Let a method solve toy lattices, once a process."""
     for n_features in (3, 4):
-        toy = restricted(_generated(n_features), 3)
+        toy = generated(n_features).load().restrict(slice(0, 3))
         lpmert.minimize(toy, metric="wer", method=method, region=box(n_features), time_limit=2.0)
 
 
 def tasks() -> Iterator[Task]:
     """Yield proofs of all lattices, then of fewer and smaller ones, then lists of the best paths."""
-    proof = OnPaths(Auto())
-    narrow, wide, more = AllPaths(NARROW, "narrow"), AllPaths(WIDE, "wide"), AllPaths(FILLERS, "narrow")
+    proof = on_paths(Auto())
+    narrow, wide, more = all_paths(NARROW, "narrow"), all_paths(WIDE, "wide"), all_paths(FILLERS, "narrow")
     task = partial(Task, time_limit=TIME_LIMIT)
     yield task(speech(), narrow, proof, optimum=OPTIMUM, proof=True)
     yield task(speech(), wide, proof)
     yield task(speech(fillers=True), more, proof)
     for method in (Och(restarts=0), Och(restarts=3)):
-        yield task(speech(), narrow, OnPaths(method), optimum=OPTIMUM)
+        yield task(speech(), narrow, on_paths(method), optimum=OPTIMUM)
     for lists in LISTS:
         yield task(speech(lists=lists), narrow, proof)
     for beam in BEAMS:
         yield task(speech(beam=beam), narrow, proof)
     for n_features in (2, 3, 4, 5):
-        yield task(generated(n_features), AllPaths(box(n_features), "box"), proof)
+        yield task(generated(n_features), all_paths(box(n_features), "box"), proof)
     for tuned in (True, False):
         for n in SIZES:
-            yield task(speech(), narrow, OnLists(n, tuned), optimum=OPTIMUM)
+            yield task(speech(), narrow, on_lists(n, NARROW, tuned=tuned), optimum=OPTIMUM)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
@@ -307,7 +248,7 @@ def _of_lists(rows: list[Row]) -> Iterator[Table]:
         for row in rows
         if " best" in row.solver
     ]
-    proofs = find(rows, dataset=_WHOLE[0], objective="wer, narrow", solver=OnPaths(Auto()).name)
+    proofs = find(rows, dataset=_WHOLE[0], objective="wer, narrow", solver=Auto().settings())
     if not body:
         return
     for row in proofs:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from statistics import fmean, median
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unlimited
-from benchmarks.lists import Loss, Solve, warm_up
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import by_method, loss, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.lines.line_search import LineSearch
@@ -20,75 +21,47 @@ from lpmert.model.nbest import NBest
 
 LINES = 100
 SEEDS = (0, 1, 2)
-GREEDY = Solve(Och(), "greedy coordinates, 20 starts")
-RUNS = (GREEDY, Solve(Och(directions="powell"), "Powell, 20 starts"))
+RUNS = (by_method(Och(), "greedy coordinates, 20 starts"), by_method(Och(directions="powell"), "Powell, 20 starts"))
 CASES = (
-    (datasets.asr(3), Loss()),
-    (datasets.libri(5), Loss()),
-    (datasets.csmt(), Loss()),
-    (datasets.swahili(), Loss()),
-    (datasets.swahili_bleu(), Loss("bleu")),
+    (datasets.asr(3), loss()),
+    (datasets.libri(5), loss()),
+    (datasets.csmt(), loss()),
+    (datasets.swahili(), loss()),
+    (datasets.swahili_bleu(), loss("bleu")),
 )
 
 
-@dataclass(frozen=True)
-class SingleSearches(Unlimited):
-    """Line searches from random weights, timed one by one: along a random line, or along every coordinate."""
-
-    coordinates: bool
-
-    @property
-    def name(self) -> str:
-        """What is searched."""
-        return "a coordinate" if self.coordinates else "any line"
-
-    def warm_up(self) -> None:
-        """Load line searches."""
-        warm_up(GREEDY.method)
-
-    def solve(self, data: NBest, objective: Loss, seed: int, _time_limit: float) -> Answer:
-        """Return the milliseconds of each search."""
-        problem = objective.problem(data).canonical
-        search = LineSearch(problem)
-        size = problem.n_features
-        weights, directions = np.random.default_rng(seed).normal(size=(2, LINES, size)) / search.spread
-        search.along(weights[0], directions[0])
-        search.best_coordinate(weights[0], np.arange(size))
-        times = []
-        for start, direction in zip(weights, directions, strict=True):
-            begin = time.perf_counter()
-            if self.coordinates:
-                search.best_coordinate(start, np.arange(size))
-            else:
-                search.along(start, direction)
-            times.append(1000 * (time.perf_counter() - begin) / (size if self.coordinates else 1))
-        sizes = {"lists": problem.n_lists, "hypotheses": len(problem.features), "features": size}
-        return Answer(None, "finished", None, sizes, {"milliseconds": np.round(times, 4).tolist()})
+def _single(coordinates: bool, data: NBest, objective: Objective, seed: int, _time_limit: float) -> Answer:
+    """Return the milliseconds of line searches from random weights: along a random line, or along every coordinate."""
+    problem = objective.problem(data).canonical
+    search = LineSearch(problem)
+    size = problem.n_features
+    weights, directions = np.random.default_rng(seed).normal(size=(2, LINES, size)) / search.spread
+    search.along(weights[0], directions[0])
+    search.best_coordinate(weights[0], np.arange(size))
+    times = []
+    for start, direction in zip(weights, directions, strict=True):
+        begin = time.perf_counter()
+        if coordinates:
+            search.best_coordinate(start, np.arange(size))
+        else:
+            search.along(start, direction)
+        times.append(1000 * (time.perf_counter() - begin) / (size if coordinates else 1))
+    sizes = {"lists": problem.n_lists, "hypotheses": len(problem.features), "features": size}
+    return Answer(None, "finished", None, sizes, {"milliseconds": np.round(times, 4).tolist()})
 
 
-@dataclass(frozen=True)
-class Times(Loss):
-    """The time of a single search; there are no weights to judge."""
-
-    @property
-    def name(self) -> str:
-        """What is timed."""
-        return f"time of a search, {super().name}"
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Judge nothing."""
-        del data, answer
-        return Judgement()
-
-
-SINGLE = (SingleSearches(coordinates=False), SingleSearches(coordinates=True))
+SINGLE = tuple(
+    Solver(name, partial(_single, name == "a coordinate"), lambda: warm_up(Och()))
+    for name in ("any line", "a coordinate")
+)
 
 
 def tasks() -> Iterator[Task]:
     """Yield single searches, then whole runs with several seeds."""
     for dataset, objective in CASES:
         for one in SINGLE:
-            yield Task(dataset, Times(objective.metric), one)
+            yield Task(dataset, replace(objective, name=f"time of a search, {objective.name}"), one)
         for run in RUNS:
             for seed in SEEDS:
                 yield Task(dataset, objective, run, seed)
@@ -109,7 +82,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
             found = find(mine, solver=run.name)
             if not found:
                 continue
-            values = [row.loss if objective.metric == "loss" else row.score for row in found]
+            values = [row.loss if objective.name == "loss" else row.score for row in found]
             searches = [row.counters["line_searches"] for row in found]
             spent = [row.seconds for row in found]
             runs.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.halves import Halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
-from benchmarks.plots import legend
+from benchmarks.halves import Halves, divided
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, number, seconds
+from benchmarks.tables import Figure, Table, number, seconds, table_of
 from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.runs import permutation_test
 from lpmert.errors import FloatArray
@@ -37,39 +36,28 @@ TIME_LIMIT = 300.0
 PAPER = {"baseline": 3.70, "msr": 2.95, "boosting": 3.06, "perceptron": 3.07}
 
 
-@dataclass(frozen=True)
-class Errors(Unprepared):
-    """Wrong characters of the training half, and those of the held-out half beside; weights [D] of sparse features."""
-
-    name: str = "character errors"
-
-    def judge(self, data: Halves, answer: Answer) -> Judgement:
-        """Decode both halves, the first hypothesis on ties."""
-        if answer.weights is None:
-            return Judgement()
-        own, other = (decoded_losses(one, answer.weights) for one in (data.train, data.test))
-        loss, details = float(own.sum()), {"held_out_loss": float(other.sum()), "held_out": other.astype(int).tolist()}
-        details |= {"nonzero": int(np.count_nonzero(answer.weights)), "characters": reference_characters()}
-        return Judgement(loss, loss, details)
+def _judge(data: Halves, answer: Answer) -> Judgement:
+    """Decode both halves with weights [D] of sparse features."""
+    own, other = (decoded_losses(one, answer.weights) for one in (data.train, data.test))
+    loss, details = float(own.sum()), {"held_out_loss": float(other.sum()), "held_out": other.astype(int).tolist()}
+    details |= {"nonzero": int(np.count_nonzero(answer.weights)), "characters": reference_characters()}
+    return Judgement(loss, loss, details)
 
 
-@dataclass(frozen=True)
-class Learn(Unlimited):
-    """A method that learns sparse weights. kind: the method; size: its place on the x axis of the figure."""
+ERRORS = Objective("character errors", _judge)
+"""Wrong characters of the training half, and those of the held-out half beside."""
 
-    name: str
-    kind: str
-    size: float | None
-    train: Callable[[NBest, int], Trained]
+Train = Callable[[NBest, int], Trained]
 
-    def warm_up(self) -> None:
-        """Learn from toy lists."""
-        self.train(toy_lists(), 0)
 
-    def solve(self, data: Halves, _objective: Errors, seed: int, _time_limit: float) -> Answer:
-        """Learn from the training half."""
-        trained = self.train(data.train, seed)
+def learner(name: str, train: Train) -> Solver:
+    """Return a method that learns sparse weights from lists and a seed, here from the training half."""
+
+    def solve(data: Halves, _: Objective, seed: int, _time_limit: float) -> Answer:
+        trained = train(data.train, seed)
         return Answer(trained.weights, "heuristic", None, dict(trained.counters))
+
+    return Solver(name, solve, lambda: train(toy_lists(), 0))
 
 
 def toy_lists() -> NBest:
@@ -97,35 +85,29 @@ def _baseline(nbest: NBest, _seed: int) -> Trained:
     return Trained(weights, loss, loss, {})
 
 
-def _msr(nbest: NBest, _seed: int, kept: int | None, alpha: float = 0.8) -> Trained:
-    return MinimumSampleRisk(kept=kept, alpha=alpha).train(nbest)
+def _msr(kept: int | None, alpha: float = 0.8) -> Train:
+    return lambda nbest, _: MinimumSampleRisk(kept=kept, alpha=alpha).train(nbest)
 
 
-def _perceptron(nbest: NBest, seed: int, passes: int) -> Trained:
-    return Perceptron(passes=passes).train(nbest, seed=seed)
+def _perceptron(passes: int) -> Train:
+    return lambda nbest, seed: Perceptron(passes=passes).train(nbest, seed=seed)
 
 
-def _boosting(nbest: NBest, _seed: int, rounds: int) -> Trained:
-    return Boosting(rounds=rounds).train(nbest)
+def _boosting(rounds: int) -> Train:
+    return lambda nbest, _: Boosting(rounds=rounds).train(nbest)
 
 
-BASELINE = Learn("baseline", "baseline", None, _baseline)
-SOLVERS = (
-    BASELINE,
-    *(Learn(f"msr, {kept or 'all'} features", "msr", kept, partial(_msr, kept=kept)) for kept in KEPT),
-    *(
-        Learn(
-            f"msr, {kept} features by effect alone",
-            "msr, effect alone",
-            kept,
-            partial(_msr, kept=kept, alpha=1.0),
-        )
-        for kept in KEPT[:-1]
-    ),
-    *(Learn(f"perceptron, {n} passes", "perceptron", n, partial(_perceptron, passes=n)) for n in PASSES),
-    *(Learn(f"boosting, {n} rounds", "boosting", n, partial(_boosting, rounds=n)) for n in ROUNDS),
-)
-MSR = next(one for one in SOLVERS if one.name == "msr, 300 features")
+KINDS: dict[str, dict[str, tuple[int | None, Train]]] = {
+    "baseline": {"baseline": (None, _baseline)},
+    "msr": {f"msr, {kept or 'all'} features": (kept, _msr(kept)) for kept in KEPT},
+    "msr, effect alone": {f"msr, {kept} features by effect alone": (kept, _msr(kept, 1.0)) for kept in KEPT[:-1]},
+    "perceptron": {f"perceptron, {n} passes": (n, _perceptron(n)) for n in PASSES},
+    "boosting": {f"boosting, {n} rounds": (n, _boosting(n)) for n in ROUNDS},
+}
+"""By kind and name, the place of a method on the x axis of the figure, and how it learns."""
+
+SOLVERS = tuple(learner(name, train) for own in KINDS.values() for name, (_, train) in own.items())
+MSR = "msr, 300 features"
 """The variant of MSR with the fewest held-out errors."""
 
 
@@ -147,7 +129,7 @@ def sparse_conversions() -> NBest:
     data = np.concatenate([score, np.ones(len(rows))])
     places = np.concatenate([np.arange(len(score)), rows]), np.concatenate([np.zeros(len(score), dtype=int), numbers])
     matrix = coo_array((data, places), shape=(len(score), len(columns) + 1)).tocsr()
-    return NBest(matrix, nbest.offsets, nbest.statistics, list_ids=nbest.list_ids)
+    return nbest.changed(features=matrix, names=None)
 
 
 @cache
@@ -156,112 +138,89 @@ def reference_characters() -> int:
     return sum(map(len, read_text(datasets.shared_path(FOLDER) / "refs.txt.gz").splitlines()))
 
 
-@cache
-def _fold(number: int) -> Halves:
-    whole = sparse_conversions()
-    order = np.arange(whole.n_lists)
-    return Halves(whole.restrict(order[order % FOLDS != number]), whole.restrict(order[order % FOLDS == number]))
-
-
 def fold(number: int) -> Dataset:
     """Return all folds but one to train on, and that fold held out."""
-    return Dataset(f"ime-kkc, fold {number}", partial(_fold, number), partial(datasets.missing, FOLDER))
+    whole = Dataset("ime-kkc, sparse", sparse_conversions, partial(datasets.missing, FOLDER))
+    return divided(whole, f"ime-kkc, fold {number}", np.s_[1 - number :: FOLDS], np.s_[number::FOLDS])
 
 
 def tasks() -> Iterator[Task]:
     """Yield both folds with every method."""
     for place in range(FOLDS):
         for solver in SOLVERS:
-            yield Task(fold(place), Errors(), solver, time_limit=TIME_LIMIT)
+            yield Task(fold(place), ERRORS, solver, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield errors of both folds together, and errors against the size of each method."""
-    base = _sums(rows, BASELINE)
+    base = _sums(rows, "baseline")
     body = []
-    for solver in SOLVERS:
-        sums = _sums(rows, solver)
+    for name in (solver.name for solver in SOLVERS):
+        sums = _sums(rows, name)
         if sums is None or base is None:
             continue
-        mine = find(rows, solver=solver.name)
+        mine = find(rows, solver=name)
         fall = f"{100 * (1 - sums[1] / base[1]):+.1f}%"
         nonzero = np.mean([row.details["nonzero"] for row in mine])
         time = np.mean([row.processor_seconds for row in mine])
         body.append(
-            [
-                solver.name,
-                number(nonzero),
-                number(sums[0]),
-                number(sums[1]),
-                f"{100 * sums[1] / mine[0].details['characters']:.2f}%",
-                fall,
-                _p_value(rows, solver, BASELINE),
-                _p_value(rows, solver, MSR),
-                seconds(float(time)),
-            ]
+            {
+                "method": name,
+                "weights": number(nonzero),
+                "training errors": number(sums[0]),
+                "held-out errors": number(sums[1]),
+                "error rate": f"{100 * sums[1] / mine[0].details['characters']:.2f}%",
+                "fewer than the baseline": fall,
+                "p": _p_value(rows, name, "baseline"),
+                f"p against {MSR}": _p_value(rows, name, MSR),
+                "CPU s": seconds(float(time)),
+            }
         )
-    headings = (
-        "method",
-        "weights",
-        "training errors",
-        "held-out errors",
-        "error rate",
-        "fewer than the baseline",
-        "p",
-        f"p against {MSR.name}",
-        "CPU s",
-    )
     note = (
         "Wrong characters, both folds added up; 700 lists of 20 conversions, counts of words and of pairs of words "
         "beside the converter's score. Each half has 350 lists to learn from, where the paper has 80,000. p: paired "
         f"permutation test of the held-out errors with {REPLICATIONS:,} replications, against the baseline and against "
         "MSR at its best; of so many methods, one in twenty is below .05 by chance."
     )
-    yield Table("Reranking with sparse features (Table 1, in kind)", headings, body, note)
-    paper = [[name, f"{rate:.2f}%"] for name, rate in PAPER.items()]
+    yield table_of("Reranking with sparse features (Table 1, in kind)", body, note)
+    paper = [[whose, f"{rate:.2f}%"] for whose, rate in PAPER.items()]
     note = "The paper's own character error rates, with 80,000 lists to train on and 860,000 features."
     yield Table("The paper's outcome", ("method", "errors"), paper, note)
     yield Figure("msr", "Errors against size", lambda canvas: _draw(canvas, rows), size=(9.5, 3.8))
 
 
-def _sums(rows: list[Row], solver: Learn) -> tuple[float, float] | None:
+def _sums(rows: list[Row], solver: str) -> tuple[float, float] | None:
     """Return the training and the held-out errors of all folds."""
-    mine = find(rows, solver=solver.name)
+    mine = find(rows, solver=solver)
     if len(mine) < FOLDS:
         return None
     return sum(row.loss or 0.0 for row in mine), sum(row.details["held_out_loss"] for row in mine)
 
 
-def _p_value(rows: list[Row], solver: Learn, other: Learn) -> str:
+def _p_value(rows: list[Row], solver: str, other: str) -> str:
     """Return the p value of the difference of two methods on the held-out lists of all folds."""
     lists = []
     for one in (solver, other):
-        mine = sorted(find(rows, solver=one.name), key=lambda row: row.dataset)
+        mine = sorted(find(rows, solver=one), key=lambda row: row.dataset)
         lists.append(np.array([errors for row in mine for errors in row.details.get("held_out", ())])[:, None])
-    if solver is other or not len(lists[0]) == len(lists[1]) > 0:
+    if solver == other or not len(lists[0]) == len(lists[1]) > 0:
         return "-"
     value = permutation_test(metric_by_name("loss"), lists[0], lists[1], replications=REPLICATIONS)
     return f"{value:.3f}"
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, 2)
-    kinds = list(dict.fromkeys(solver.kind for solver in SOLVERS if solver.size is not None))
-    for axes, side, title in zip(panels, (0, 1), ("training", "held out"), strict=True):
-        for place, kind in enumerate(kinds):
-            found = [(one.size, _sums(rows, one)) for one in SOLVERS if one.kind == kind and one.size is not None]
+    axis = "features kept, passes or rounds"
+    for side, axes in enumerate(panels(canvas, ("training", "held out"), axis, "wrong characters", 7)):
+        for place, (kind, own) in enumerate([*KINDS.items()][1:]):
+            found = [(size, _sums(rows, name)) for name, (size, _) in own.items() if size is not None]
             points = [(size, sums[side]) for size, sums in found if sums is not None]
             if points:
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=f"C{place}", label=kind)
-        base = _sums(rows, BASELINE)
+        base = _sums(rows, "baseline")
         if base is not None:
             axes.axhline(base[side], color="grey", linestyle="--", linewidth=1.0, label="baseline")
         axes.set_xscale("log")
-        axes.set_xlabel("features kept, passes or rounds")
-        axes.set_title(title, fontsize=10)
-        axes.grid(alpha=0.3)
-        legend(axes, 7)
-    panels[0].set_ylabel("wrong characters")
 
 
 BENCHMARK = Benchmark(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Task, Unlimited
-from benchmarks.lists import HasProblem, Loss, Solve, warm_up
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import by_method, loss, warm_up
 from benchmarks.rows import Row, find
-from benchmarks.suites.ablation import ALL_OFF, LENGTHS, PAPER, PAPER_COMBINATIONS, VARIANTS
+from benchmarks.suites.ablation import ALL_OFF, LENGTHS, VARIANTS
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.lp_mert.attainability import PublishedSearch
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
@@ -23,44 +23,44 @@ from lpmert.search.method import Incumbent
 N_FEATURES = 13
 SETS = ((0, 2), (2, 4), (4, 6), (0, 4), (4, 8), (8, 12), (0, 8), (24, 32))
 TIME_LIMIT = 600.0
+PAPER = {8: 639_960, 4: 134_454, 2: 49_969, 1: 1_059}
+"""Combinations that the paper tests, by length."""
+
+PAPER_COMBINATIONS = 1.33e20
 
 
-@dataclass(frozen=True)
-class WithoutStart(Unlimited):
-    """LP-MERT without first weights, or with an incumbent that costs more than any selection."""
+def _without_start(method: LpMert, data: NBest, objective: Objective, _seed: int, time_limit: float) -> Answer:
+    """Search by LP-MERT until the first combination is known, or for so many processor seconds.
 
-    method: LpMert
-    name: str
+    There are no first weights, or an incumbent that costs more than any selection.
+    """
+    began = time.process_time()
+    problem = objective.problem(data)
+    form = problem.canonical
+    search: PublishedSearch | LpMertSearch
+    if method.published:
+        search = PublishedSearch(form)
+    else:
+        worthless = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
+        search = LpMertSearch(method, form, worthless)
+    while not search.finished and time.process_time() - began < time_limit:
+        search.advance()
+    found = search.finished if method.published else search.incumbent.cost <= form.dearest
+    proved = "heuristic" if search.lower_bound is None else "optimal" if search.settled else "optimal_to_tolerance"
+    status = proved if search.finished else "time_limit"
+    bound = None if search.lower_bound is None else form.loss_of(search.lower_bound)
+    weights = problem.to_caller(search.incumbent.weights) if found else None
+    return Answer(weights, status, bound if found else None, dict(search.counters()))
 
-    def warm_up(self) -> None:
-        """Load what linear programs need."""
-        warm_up(self.method)
 
-    def solve(self, data: NBest, objective: HasProblem, _seed: int, time_limit: float) -> Answer:
-        """Search until the first combination is known, or for so many processor seconds."""
-        began = time.process_time()
-        problem = objective.problem(data)
-        form = problem.canonical
-        search: PublishedSearch | LpMertSearch
-        if self.method.published:
-            search = PublishedSearch(form)
-        else:
-            worthless = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
-            search = LpMertSearch(self.method, form, worthless)
-        while not search.finished and time.process_time() - began < time_limit:
-            search.advance()
-        found = search.finished if self.method.published else search.incumbent.cost <= form.dearest
-        proved = "heuristic" if search.lower_bound is None else "optimal" if search.settled else "optimal_to_tolerance"
-        status = proved if search.finished else "time_limit"
-        bound = None if search.lower_bound is None else form.loss_of(search.lower_bound)
-        weights = problem.to_caller(search.incumbent.weights) if found else None
-        return Answer(weights, status, bound if found else None, dict(search.counters()))
+def _solver(method: LpMert, name: str) -> Solver:
+    return Solver(name, partial(_without_start, method), partial(warm_up, method))
 
 
 SOLVERS = (
-    WithoutStart(LpMert(published=True), "as published"),
-    WithoutStart(VARIANTS[ALL_OFF], "strict, least norm"),
-    Solve(LpMert(), "lp-mert of this package"),
+    _solver(LpMert(published=True), "as published"),
+    _solver(VARIANTS[ALL_OFF], "strict, least norm"),
+    by_method(LpMert(), "lp-mert of this package"),
 )
 
 
@@ -69,7 +69,7 @@ def tasks() -> Iterator[Task]:
     for first, last in SETS:
         for solver in SOLVERS:
             data = datasets.swahili(slice(first, last), n_features=N_FEATURES)
-            yield Task(data, Loss(), solver, time_limit=TIME_LIMIT)
+            yield Task(data, loss(), solver, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

@@ -7,10 +7,11 @@ the plane.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.harness import Benchmark, Dataset, Objective, Task
+from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
@@ -24,45 +25,36 @@ from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.mip import Mip
 from lpmert.methods.sweep import Sweep
 from lpmert.model.region import Region
+from lpmert.search.method import Method
 
 TIME_LIMIT = 60.0
-LOSS, BLEU, F1 = Loss(), Loss("bleu"), Loss("f1")
-POSITIVE = Loss(region=Region(nonnegative=True), label="no weight below 0")
+LOSS, BLEU, F1 = loss(), loss("bleu"), loss("f1")
+POSITIVE = loss(region=Region(nonnegative=True), label="no weight below 0")
 RECOGNISER = {"am": 1.0, "lm": 9.5, "words": -0.6296}
-NEAR = Loss(region=Region(cosine=0.999, around=RECOGNISER), label="cosine 0.999")
+NEAR = loss(region=Region(cosine=0.999, around=RECOGNISER), label="cosine 0.999")
 
-CASES: tuple[tuple[Dataset, Loss, float, tuple[Solve, ...]], ...] = (
-    (datasets.asr(2), LOSS, 979, (Solve(Sweep()), Solve(Cells()), Solve(Choices()))),
-    (datasets.asr(3), LOSS, 912, (Solve(Auto()), Solve(Cells()), Solve(Choices()), Solve(Och()))),
-    (datasets.asr(3), POSITIVE, 976, (Solve(Auto()), Solve(Choices()))),
-    (datasets.asr(3), NEAR, 969, (Solve(Cells()), Solve(Choices()))),
-    (datasets.asr(5, slice(0, 12)), LOSS, 31, (Solve(Auto()), Solve(LpMert()), Solve(Och()), Solve(Beam()))),
-    (datasets.generated(2000, 30, 2), LOSS, 4362, (Solve(Sweep()), Solve(Cells()))),
-    (datasets.generated(300, 20, 3), LOSS, 734, (Solve(Auto()), Solve(Choices()))),
-    (datasets.generated(8, 30, 8), LOSS, 13, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Beam()))),
-    (
-        datasets.generated(6, 6, 4),
-        LOSS,
-        15,
-        (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Mip()), Solve(Exhaustive()), Solve(Groups())),
-    ),
-    (datasets.generated(100, 2, 5), LOSS, 343, (Solve(Auto()), Solve(Cells()), Solve(Mip()), Solve(Och()))),
-    (datasets.generated_counts(12, 10, 2), BLEU, 0.0902684853558314, (Solve(Auto()), Solve(Cells()), Solve(Choices()))),
-    (
-        datasets.f1_counts(12, 10, 2),
-        F1,
-        2 / 7,
-        (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Exhaustive())),
-    ),
+CASES: tuple[tuple[Dataset, Objective, float, tuple[Method, ...]], ...] = (
+    (datasets.asr(2), LOSS, 979, (Sweep(), Cells(), Choices())),
+    (datasets.asr(3), LOSS, 912, (Auto(), Cells(), Choices(), Och())),
+    (datasets.asr(3), POSITIVE, 976, (Auto(), Choices())),
+    (datasets.asr(3), NEAR, 969, (Cells(), Choices())),
+    (datasets.asr(5, slice(0, 12)), LOSS, 31, (Auto(), LpMert(), Och(), Beam())),
+    (datasets.generated(2000, 30, 2), LOSS, 4362, (Sweep(), Cells())),
+    (datasets.generated(300, 20, 3), LOSS, 734, (Auto(), Choices())),
+    (datasets.generated(8, 30, 8), LOSS, 13, (Cells(), Choices(), LpMert(), Beam())),
+    (datasets.generated(6, 6, 4), LOSS, 15, (Cells(), Choices(), LpMert(), Mip(), Exhaustive(), Groups())),
+    (datasets.generated(100, 2, 5), LOSS, 343, (Auto(), Cells(), Mip(), Och())),
+    (datasets.generated_counts(12, 10, 2), BLEU, 0.0902684853558314, (Auto(), Cells(), Choices())),
+    (datasets.f1_counts(12, 10, 2), F1, 2 / 7, (Cells(), Choices(), LpMert(), Exhaustive())),
 )
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every case with each of its solvers."""
-    for dataset, objective, optimum, solvers in CASES:
-        for solver in solvers:
-            proof = solver.method.proves
-            yield Task(dataset, objective, solver, time_limit=TIME_LIMIT, optimum=optimum, proof=proof)
+    """Yield every case with each of its methods."""
+    for dataset, objective, optimum, methods in CASES:
+        for one in methods:
+            settings: dict[str, Any] = {"time_limit": TIME_LIMIT, "optimum": optimum, "proof": one.proves}
+            yield Task(dataset, objective, by_method(one), **settings)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

@@ -6,7 +6,7 @@ Held-out losses, learning curves, and the surface of the loss with and without s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.halves import Halves, HeldOut, halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
-from benchmarks.lists import Loss, Solve
+from benchmarks.halves import Halves, halves, held_out
+from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
+from benchmarks.lists import by_method, loss, solved, warm_up
 from benchmarks.parses import LONGEST, SHORTEST, TREES, treebank
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
@@ -31,17 +31,19 @@ from lpmert.methods.heuristic.risk import Annealing
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
+from lpmert.search.method import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 TIME_LIMIT = 30.0
-LIKELIHOOD = Solve(Likelihood(), "likelihood")
-LINES = Solve(Och(directions="powell", restarts=20), "line search")
-ANNEALING = Solve(Annealing(), "annealing")
-STOPPED = Solve(Annealing(held_out=0.2), "annealing, step chosen on a fifth")
-EXACT = Solve(Auto(), "auto")
-SOLVERS = (LIKELIHOOD, LINES, ANNEALING, STOPPED, EXACT)
+METHODS: dict[str, Method] = {
+    "likelihood": Likelihood(),
+    "line search": Och(directions="powell", restarts=20),
+    "annealing": Annealing(),
+    "annealing, step chosen on a fifth": Annealing(held_out=0.2),
+    "auto": Auto(),
+}
 WHOLE = (
     (datasets.asr(3), "loss"),
     (datasets.asr(5), "loss"),
@@ -67,74 +69,38 @@ PAPER = {
     "Bulgarian, dependency accuracy": (47.23, 54.72, 54.66),
     "Dutch, dependency accuracy": (36.78, 36.78, 36.71),
 }
-_OUTCOMES = (LIKELIHOOD, LINES, ANNEALING)
+_OUTCOMES = ("likelihood", "line search", "annealing")
 """The methods in the table of the paper."""
 
 
-@dataclass(frozen=True)
-class Shape(Unprepared):
-    """The shape of the loss; there are no weights to judge."""
-
-    name: str
-
-    def judge(self, data: NBest, answer: Answer) -> Judgement:
-        """Judge nothing."""
-        del data, answer
-        return Judgement()
+def _equal(data: Halves, *_: object) -> Answer:
+    """Return ones [D]; oracle: the least error rate of any selection from the held-out lists."""
+    errors, words = data.test.statistics.T
+    starts = data.test.offsets[:-1]
+    oracle = np.minimum.reduceat(errors, starts).sum() / words[starts].sum()
+    return Answer(np.ones(data.train.n_features), "finished", details={"oracle": float(oracle)})
 
 
-@dataclass(frozen=True)
-class Equal(Unlimited):
-    """Equal weights for all features, and the least error rate of any selection from the held-out lists."""
-
-    name: str = "equal weights"
-
-    def solve(self, data: Halves, _objective: HeldOut, _seed: int, _time_limit: float) -> Answer:
-        """Return ones [D]; oracle: the rate."""
-        errors, words = data.test.statistics.T
-        starts = data.test.offsets[:-1]
-        oracle = np.minimum.reduceat(errors, starts).sum() / words[starts].sum()
-        return Answer(np.ones(data.train.n_features), "finished", details={"oracle": float(oracle)})
+EQUAL = "equal weights"
 
 
-EQUAL = Equal()
+def _surface(data: NBest, *_: object) -> Answer:
+    """Return losses [points, 1 + gammas], rounded to tenths, on a grid of two weights; the recogniser's first is 1."""
+    points = [np.array([1.0, lm, words]) for lm, words in product(LM, WORDS)]
+    problem = Problem(data)
+    losses = [[problem.evaluate(one).loss, *(expected_loss(data, g * one) for g in SURFACE_GAMMAS)] for one in points]
+    return Answer(None, "finished", None, {}, {"losses": np.round(losses, 1).tolist()})
 
 
-@dataclass(frozen=True)
-class Surface(Unlimited):
-    """The loss and the expected loss on a grid of two weights of the recogniser; its first weight is 1."""
-
-    name: str = "grid"
-
-    def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
-        """Return losses [points, 1 + gammas], rounded to tenths."""
-        points = [np.array([1.0, lm, words]) for lm, words in product(LM, WORDS)]
-        problem = Problem(data)
-        losses = [
-            [problem.evaluate(one).loss, *(expected_loss(data, g * one) for g in SURFACE_GAMMAS)] for one in points
-        ]
-        return Answer(None, "finished", None, {}, {"losses": np.round(losses, 1).tolist()})
-
-
-@dataclass(frozen=True)
-class Sharpness(Unlimited):
-    """The expected loss by gamma at the weights of three methods, scaled to length 1, and the loss itself."""
-
-    name: str = "weights of three methods"
-
-    def warm_up(self) -> None:
-        """Load what annealing needs."""
-        ANNEALING.warm_up()
-
-    def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
-        """Return the expected losses [gammas] and the loss, for weights of three methods."""
-        found = {}
-        for solver in (LIKELIHOOD, LINES, ANNEALING):
-            weights = solve(solver.method, Problem(data)).weights
-            weights = weights / np.linalg.norm(weights)
-            expected = [expected_loss(data, gamma * weights) for gamma in GAMMAS]
-            found[solver.name] = {"expected": expected, "loss": decoded_loss(data, weights)}
-        return Answer(None, "finished", None, {}, {"curves": found})
+def _sharpness(data: NBest, *_: object) -> Answer:
+    """Return the expected losses [gammas] and the loss, for weights of three methods, scaled to length 1."""
+    found = {}
+    for name in _OUTCOMES:
+        weights = solve(METHODS[name], Problem(data)).weights
+        weights = weights / np.linalg.norm(weights)
+        expected = [expected_loss(data, gamma * weights) for gamma in GAMMAS]
+        found[name] = {"expected": expected, "loss": decoded_loss(data, weights)}
+    return Answer(None, "finished", None, {}, {"curves": found})
 
 
 def decoded_loss(nbest: NBest, weights: FloatArray) -> float:
@@ -151,66 +117,44 @@ def expected_loss(nbest: NBest, weights: FloatArray) -> float:
     return float(shares @ nbest.statistics[:, 0])
 
 
-@dataclass(frozen=True)
-class Against(Unlimited):
-    """The p value of the difference of annealing and another method on the held-out half."""
+def _against(other: str, metric: str) -> Solver:
+    """Return the p value of the difference of annealing and another method on the held-out half."""
 
-    other: Solve
-
-    @property
-    def name(self) -> str:
-        """The two methods."""
-        return f"{ANNEALING.name} against {self.other.name}"
-
-    def warm_up(self) -> None:
-        """Load both."""
-        ANNEALING.warm_up()
-        self.other.warm_up()
-
-    def solve(self, data: Halves, objective: Shape, seed: int, _time_limit: float) -> Answer:
-        """Train both, decode the held-out half, and permute."""
-        metric = objective.name.partition(" ")[0]
+    def permute(data: Halves, _: Objective, seed: int, _time_limit: float) -> Answer:
         train, test = Problem(data.train, metric), Problem(data.test, metric)
         chosen = []
-        for solver in (ANNEALING, self.other):
-            selection = test.evaluate(solve(solver.method, train, seed=seed).weights).selection
+        for name in ("annealing", other):
+            selection = test.evaluate(solve(METHODS[name], train, seed=seed).weights).selection
             chosen.append(data.test.statistics[data.test.rows_of(selection)])
         value = permutation_test(test.metric, chosen[0], chosen[1], replications=REPLICATIONS, seed=seed)
         return Answer(None, "finished", None, {}, {"p": value})
 
+    return Solver(
+        f"annealing against {other}", permute, lambda: [warm_up(METHODS[one]) for one in ("annealing", other)]
+    )
 
-SIGNIFICANCE = (Against(LIKELIHOOD), Against(LINES))
+
+OTHERS = ("likelihood", "line search")
 
 
-@dataclass(frozen=True)
-class Linearised(Unlimited):
-    """A method that minimises -log BLEU, linearised at the sums of likelihood's weights, which is a sum of losses.
+def _linearised(name: str) -> Solver:
+    """Return a method that minimises -log BLEU, linearised at the sums of likelihood's weights, a sum of losses.
 
     It is multiplied by the number of lists, so that temperatures mean the same. After Tromble, Kumar, Och and Macherey,
     EMNLP 2008, with actual matches and lengths in the place of two constants.
     """
 
-    of: Solve
-
-    @property
-    def name(self) -> str:
-        """The method."""
-        return f"{self.of.name}, BLEU linearised"
-
-    def warm_up(self) -> None:
-        """Load both methods."""
-        LIKELIHOOD.warm_up()
-        self.of.warm_up()
-
-    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Find likelihood's weights, and then the method's on the losses linearised there."""
+    def linear(data: Halves, objective: Objective, seed: int, time_limit: float) -> Answer:
         problem = objective.problem(data)
-        found = problem.evaluate(solve(LIKELIHOOD.method, problem, seed=seed).weights)
+        found = problem.evaluate(solve(METHODS["likelihood"], problem, seed=seed).weights)
         chosen = data.train.statistics[data.train.rows_of(found.selection)].sum(axis=0)
         losses = -data.train.n_lists * (data.train.statistics @ log_bleu_slopes(chosen))
         lists = data.train.changed(statistics=losses[:, None], statistic_names=None)
-        answer = self.of.solve(lists, Loss(), seed, time_limit)
+        answer = solved(METHODS[name], lists, loss(), seed, time_limit)
         return replace(answer, status="heuristic", lower_bound=None)  # its bound is not about BLEU itself
+
+    both = ("likelihood", name)
+    return Solver(f"{name}, BLEU linearised", linear, lambda: [warm_up(METHODS[one]) for one in both])
 
 
 def log_bleu_slopes(sums: FloatArray) -> FloatArray:
@@ -224,43 +168,40 @@ def log_bleu_slopes(sums: FloatArray) -> FloatArray:
     return slopes
 
 
-LINEARISED = (Linearised(ANNEALING), Linearised(EXACT))
-
-
-def half(dataset: Dataset, n_train: int | None = None) -> Dataset:
-    """Return a dataset in halves."""
-    return halves(dataset.name, dataset.load, dataset.skip, n_train)
+LINEARISED = tuple(map(_linearised, ("annealing", "auto")))
 
 
 def tasks() -> Iterator[Task]:
     """Yield all halves with all methods, then the learning curve, then the shapes."""
+    solvers = [by_method(method, name) for name, method in METHODS.items()]
     for dataset, _ in PARSES:
-        yield Task(half(dataset), HeldOut("wer"), EQUAL)
+        yield Task(halves(dataset), held_out("wer"), Solver(EQUAL, _equal))
     for dataset, metric in (*WHOLE, *PARSES):
-        for solver in SOLVERS:
-            yield Task(half(dataset), HeldOut(metric), solver, time_limit=TIME_LIMIT)
-        for test in SIGNIFICANCE:
-            yield Task(half(dataset), Shape(f"{metric} significance"), test)
+        for solver in solvers:
+            yield Task(halves(dataset), held_out(metric), solver, time_limit=TIME_LIMIT)
+        for other in OTHERS:
+            yield Task(halves(dataset), Objective(f"{metric} significance"), _against(other, metric))
     for linearised in LINEARISED:
-        yield Task(half(datasets.swahili_bleu()), HeldOut("bleu"), linearised, time_limit=TIME_LIMIT)
+        yield Task(halves(datasets.swahili_bleu()), held_out("bleu"), linearised, time_limit=TIME_LIMIT)
     for n_train in CURVE:
-        for solver in SOLVERS:
-            yield Task(half(datasets.csmt(), n_train), HeldOut(), solver, time_limit=TIME_LIMIT)
-    yield Task(datasets.asr(3), Shape("surface"), Surface())
-    yield Task(datasets.csmt(), Shape("sharpness"), Sharpness())
+        for solver in solvers:
+            yield Task(halves(datasets.csmt(), n_train), held_out(), solver, time_limit=TIME_LIMIT)
+    yield Task(datasets.asr(3), Objective("surface"), Solver("grid", _surface))
+    warmed = partial(warm_up, METHODS["annealing"])
+    yield Task(datasets.csmt(), Objective("sharpness"), Solver("weights of three methods", _sharpness, warmed))
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield losses of both halves, the paper's outcome, learning curves, and the shapes."""
     body = []
     for dataset, metric in (*WHOLE, *PARSES):
-        for solver in (EQUAL, *SOLVERS, *LINEARISED):
-            for row in find(rows, dataset=half(dataset).name, solver=solver.name, objective=HeldOut(metric).name):
+        for name in (EQUAL, *METHODS, *(one.name for one in LINEARISED)):
+            for row in find(rows, dataset=halves(dataset).name, solver=name, objective=metric):
                 body.append(
                     [
                         dataset.name,
                         UNITS[metric],
-                        solver.name,
+                        name,
                         row.status.replace("_", " "),
                         *(_figure(metric, value) for value in (row.score, row.details["held_out_score"])),
                         seconds(row.seconds),
@@ -276,30 +217,28 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     )
     headings = ("lists", "unit", "method", "status", "training half", "held-out half", "seconds")
     yield Table("Training and held-out figures", headings, body, note, left=4)
-    body = []
+    body, tests = [], [f"annealing against {other}" for other in OTHERS]
     for dataset, metric in (*WHOLE, *PARSES):
-        tests = [find(rows, dataset=half(dataset).name, solver=test.name) for test in SIGNIFICANCE]
-        if all(tests):
-            body.append([dataset.name, UNITS[metric], *(f"{one[0].details['p']:.3f}" for one in tests)])
+        found = [find(rows, dataset=halves(dataset).name, solver=name) for name in tests]
+        if all(found):
+            body.append([dataset.name, UNITS[metric], *(f"{one[0].details['p']:.3f}" for one in found)])
     note = f"p of the difference in held-out figures, paired permutation test with {REPLICATIONS:,} replications."
-    yield Table(
-        "Are the differences chance?", ("lists", "unit", *(test.name for test in SIGNIFICANCE)), body, note, left=2
-    )
-    body = [["the paper", name, "-", *(f"{value:.2f}" for value in values), "-", "-"] for name, values in PAPER.items()]
+    yield Table("Are the differences chance?", ("lists", "unit", *tests), body, note, left=2)
+    body = [["the paper", task, "-", *(f"{value:.2f}" for value in values), "-", "-"] for task, values in PAPER.items()]
+    names = [EQUAL, *_OUTCOMES, "auto"]
     for dataset, metric in PARSES:
-        found = {row.solver: row.details for row in find(rows, dataset=half(dataset).name, objective=metric)}
-        if EQUAL.name in found:
-            rates = [found.get(solver.name, {}).get("held_out_score") for solver in (EQUAL, *_OUTCOMES, EXACT)]
-            rates.append(found[EQUAL.name]["oracle"])
+        details = {row.solver: row.details for row in find(rows, dataset=halves(dataset).name, objective=metric)}
+        if EQUAL in details:
+            rates = [details.get(name, {}).get("held_out_score") for name in names]
+            rates.append(details[EQUAL]["oracle"])
             body.append(["here", f"{dataset.name}, dependency accuracy", *(_figure(metric, rate) for rate in rates)])
     note = (
         "Higher is better. The paper: Smith and Eisner's own test figures, on their lists and parsers; labelled arcs. "
         "Here: the held-out figures above, of unlabelled arcs, in other treebanks of the paper's languages and of "
         "English. Oracle: the best tree of each held-out list."
     )
-    names = [solver.name for solver in (EQUAL, *_OUTCOMES, EXACT)]
     yield Table("The paper's outcome", ("whose", "task", *names, "oracle"), body, note, left=2)
-    if any(find(rows, dataset=half(datasets.csmt(), n).name) for n in CURVE):
+    if any(find(rows, dataset=halves(datasets.csmt(), n).name) for n in CURVE):
         note = (
             "Speller: errors of the training lists (each a mean) and of the 507 held-out lists. auto's weights are the "
             f"best of {TIME_LIMIT:g} seconds, not all proved."
@@ -311,10 +250,10 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
             "acoustic score being 1: the loss itself, and the expected loss as gamma falls. The cross is the least of "
             "the grid."
         )
-        yield Figure("risk-surface", "Loss by two weights", partial(_surface, row=row), note, size=(10.0, 3.2))
+        yield Figure("risk-surface", "Loss by two weights", partial(_draw_surface, row=row), note, size=(10.0, 3.2))
     for row in find(rows, objective="sharpness"):
         note = "Speller; weights of length 1 times gamma. Dashed: the loss of decoding with the same weights."
-        yield Figure("risk-gamma", "Expected loss by gamma", partial(_sharpness, row=row), note)
+        yield Figure("risk-gamma", "Expected loss by gamma", partial(_draw_sharpness, row=row), note)
 
 
 def _figure(metric: str, score: float | None) -> str:
@@ -328,15 +267,15 @@ def _curves(canvas: Canvas, rows: list[Row]) -> None:
     panels = canvas.subplots(1, 2)
     for axes, what in zip(panels, ("training", "held out"), strict=True):
         lines = {}
-        for solver in SOLVERS:
+        for name in METHODS:
             points = []
             for n_train in CURVE:
-                for row in find(rows, dataset=half(datasets.csmt(), n_train).name, solver=solver.name):
+                for row in find(rows, dataset=halves(datasets.csmt(), n_train).name, solver=name):
                     own = None if row.loss is None else row.loss / n_train
                     value = own if what == "training" else row.details["held_out_loss"]
                     if value is not None:
                         points.append((float(n_train), float(value)))
-            lines[solver.name] = points
+            lines[name] = points
         one_for_each(axes, lines, logarithmic="x", ordered=False)
         axes.set_xlabel("lists to train on")
         axes.set_title(what, fontsize=10)
@@ -345,7 +284,7 @@ def _curves(canvas: Canvas, rows: list[Row]) -> None:
     panels[1].set_ylabel("errors")
 
 
-def _surface(canvas: Canvas, row: Row) -> None:
+def _draw_surface(canvas: Canvas, row: Row) -> None:
     losses = np.array(row.details["losses"], dtype=np.float64).reshape(len(LM), len(WORDS), -1)
     panels = canvas.subplots(1, losses.shape[2], sharey=True)
     titles = ["errors", *(f"expected, gamma = {gamma:g}" for gamma in reversed(SURFACE_GAMMAS))]
@@ -362,7 +301,7 @@ def _surface(canvas: Canvas, row: Row) -> None:
     panels[0].set_ylabel("weight of the language model", fontsize=8)
 
 
-def _sharpness(canvas: Canvas, row: Row) -> None:
+def _draw_sharpness(canvas: Canvas, row: Row) -> None:
     axes = canvas.subplots()
     for place, (name, curve) in enumerate(row.details["curves"].items()):
         axes.plot(GAMMAS, curve["expected"], marker="o", markersize=3, color=f"C{place}", label=name)

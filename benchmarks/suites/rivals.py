@@ -12,10 +12,10 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss, Solve
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
+from benchmarks.lists import by_method, loss, solved
 from benchmarks.rows import Row, find
-from benchmarks.tables import Table, number, seconds
+from benchmarks.tables import Table, number, seconds, table_of
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.derivative_free import EVALUATIONS, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och
@@ -48,64 +48,48 @@ CASES = (
 SEEDS = (0, 1, 2)
 TIME_LIMIT = 180.0
 MOST_ROWS = 300_000
-EXACT = Solve(Auto(), "auto")
-GRID = Solve(Grid(), "grid")
+EXACT = by_method(Auto(), "auto")
+GRID = by_method(Grid(), "grid")
 
 
-@dataclass(frozen=True)
-class EitherSign(Solve):
-    """Two grids: the weight of the first feature is 1 in one of them and -1 in the other."""
-
-    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Return the better answer of both, with the sums of their times and evaluations."""
-        answers = [
-            Solve(Grid(negative=negative)).solve(data, objective, seed, time_limit) for negative in (False, True)
-        ]
-        judge = Loss()
-        best = min(answers, key=lambda answer: judge.judge(data, answer).loss or 0.0)
-        evaluations = sum(answer.counters["evaluations"] for answer in answers)
-        search = sum(answer.details["parts"]["search"] for answer in answers)
-        return replace(
-            best, counters={**best.counters, "evaluations": evaluations}, details={"parts": {"search": search}}
-        )
+def _either_sign(data: NBest, objective: Objective, seed: int, time_limit: float) -> Answer:
+    """Return the better answer of two grids, in which the first weight is 1 or -1, with the sums of their costs."""
+    answers = [solved(Grid(negative=negative), data, objective, seed, time_limit) for negative in (False, True)]
+    best = min(answers, key=lambda answer: objective.judge(data, answer).loss or 0.0)
+    evaluations = sum(answer.counters["evaluations"] for answer in answers)
+    search = sum(answer.details["parts"]["search"] for answer in answers)
+    return replace(best, counters={**best.counters, "evaluations": evaluations}, details={"parts": {"search": search}})
 
 
-GRIDS = EitherSign(Grid(), "two grids")
+GRIDS = replace(GRID, name="two grids", solve=_either_sign)
 
 
-@dataclass(frozen=True)
-class Program(Solve):
-    """The mixed-integer program, unless it has too many constraints."""
-
-    def skip(self, data: NBest, objective: HasProblem) -> str | None:
-        """Return the number of constraints if they are too many."""
-        del objective
-        sizes = np.diff(data.offsets)
-        rows = int((sizes * (sizes - 1)).sum())
-        return f"{rows:,} constraints, more than {MOST_ROWS:,}" if rows > MOST_ROWS else None
+def _too_many_rows(data: NBest, _: Objective) -> str | None:
+    sizes = np.diff(data.offsets)
+    rows = int((sizes * (sizes - 1)).sum())
+    return f"{rows:,} constraints, more than {MOST_ROWS:,}" if rows > MOST_ROWS else None
 
 
 _UNSEEDED = 3
 """The first three solvers draw no random numbers."""
 
-MIP = Program(Mip(), "mixed-integer program (HiGHS)")
+MIP = replace(by_method(Mip(), "mixed-integer program (HiGHS)"), skip=_too_many_rows)
 TRIALS = EVALUATIONS
 """Trials of Optuna; each takes thousands of times as long as an evaluation of the grid."""
 
 
-def _solvers(case: Case) -> tuple[Solve, ...]:
+def _solvers(case: Case) -> tuple[Solver, ...]:
     """Return the solvers; random search gets as many evaluations as the grid."""
     draws = case.points * (2 if case.either_sign else 1)
-    return EXACT, MIP, GRIDS if case.either_sign else GRID, *_seeded(draws)
-
-
-def _seeded(draws: int) -> tuple[Solve, ...]:
     return (
-        Solve(Tpe(trials=TRIALS), f"Optuna, {TRIALS} trials"),
-        Solve(RandomSearch(draws=draws), f"random, {draws}"),
-        Solve(NelderMead(), "Nelder-Mead"),
-        Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts"),
-        Solve(Och(directions="powell", restarts=100), "Powell, 100 restarts"),
+        EXACT,
+        MIP,
+        GRIDS if case.either_sign else GRID,
+        by_method(Tpe(trials=TRIALS), f"Optuna, {TRIALS} trials"),
+        by_method(RandomSearch(draws=draws), f"random, {draws}"),
+        by_method(NelderMead(), "Nelder-Mead"),
+        by_method(Och(directions="powell", restarts=20), "Powell, 20 restarts"),
+        by_method(Och(directions="powell", restarts=100), "Powell, 100 restarts"),
     )
 
 
@@ -114,7 +98,7 @@ def tasks() -> Iterator[Task]:
     for case in CASES:
         for place, solver in enumerate(_solvers(case)):
             for seed in SEEDS if place >= _UNSEEDED else SEEDS[:1]:
-                yield Task(case.dataset, Loss(), solver, seed, TIME_LIMIT, case.optimum)
+                yield Task(case.dataset, loss(), solver, seed, TIME_LIMIT, case.optimum)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
@@ -128,31 +112,22 @@ def render(rows: list[Row]) -> Iterator[Table]:
             continue
         unit = grid.details["parts"]["search"] / grid.counters["evaluations"]
         proof = f"{exact.seconds / unit:,.0f}" if exact.proved else f">{exact.seconds / unit:,.0f}"
+        gap = f"{number(exact.lower_bound, 7)}..{number(exact.loss, 7)}"
+        optimum = number(exact.loss, 7) if exact.proved else gap
         body.append(
-            [
-                dataset.name,
-                f"{exact.counters['lists']:,}",
-                f"{exact.counters['features']}",
-                number(exact.loss, 7) if exact.proved else f"{number(exact.lower_bound, 7)}..{number(exact.loss, 7)}",
-                seconds(exact.seconds),
-                f"{1000 * unit:.3g}",
-                proof,
-                f"{grid.counters['evaluations']:,}",
-                _above(grid, _least(mine)),
-            ]
+            {
+                "lists": dataset.name,
+                "S": f"{exact.counters['lists']:,}",
+                "D": f"{exact.counters['features']}",
+                "optimum": optimum,
+                "seconds to the proof": seconds(exact.seconds),
+                "ms an evaluation": f"{1000 * unit:.3g}",
+                "proof, in evaluations": proof,
+                "evaluations of the grid": f"{grid.counters['evaluations']:,}",
+                "grid above the best known": _above(grid, _least(mine)),
+            }
         )
         tables.append(_table(case, mine, unit))
-    headings = (
-        "lists",
-        "S",
-        "D",
-        "optimum",
-        "seconds to the proof",
-        "ms an evaluation",
-        "proof, in evaluations",
-        "evaluations of the grid",
-        "grid above the best known",
-    )
     note = (
         "An evaluation decodes all lists once, with the package's own core, and adds up the losses. The grid has 24 "
         "points for each of two features beside the reference, 4 for each of four, 2 for each of more; in generated "
@@ -160,7 +135,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
         f"(not tried beyond {MOST_ROWS:,} rows) has one row for each ordered pair of hypotheses of a list: with one "
         "maximum a list instead there would be fewer, but no margin to ask for, and weights of 0 would satisfy all."
     )
-    yield Table("A proof in units of grid evaluations", headings, body, note)
+    yield table_of("A proof in units of grid evaluations", body, note)
     yield from tables
 
 
@@ -173,28 +148,18 @@ def _table(case: Case, rows: list[Row], unit: float) -> Table:
             continue
         time = fmean(row.seconds for row in found)
         body.append(
-            [
-                solver.name,
-                ", ".join(sorted({row.status.replace("_", " ") for row in found})),
-                " / ".join(number(row.loss, 7) for row in found),
-                " / ".join(_above(row, best) for row in found),
-                number(found[0].lower_bound, 7),
-                seconds(time),
-                f"{time / unit:,.0f}",
-                f"{sum(row.proved for row in found)} of {len(found)}",
-            ]
+            {
+                "solver": solver.name,
+                "status": ", ".join(sorted({row.status.replace("_", " ") for row in found})),
+                "loss": " / ".join(number(row.loss, 7) for row in found),
+                "above the best known": " / ".join(_above(row, best) for row in found),
+                "bound": number(found[0].lower_bound, 7),
+                "seconds": seconds(time),
+                "in evaluations": f"{time / unit:,.0f}",
+                "proved": f"{sum(row.proved for row in found)} of {len(found)}",
+            }
         )
-    headings = (
-        "solver",
-        "status",
-        "loss",
-        "above the best known",
-        "bound",
-        "seconds",
-        "in evaluations",
-        "proved",
-    )
-    return Table(f"{case.dataset.name}: what each solver reaches", headings, body, left=2)
+    return table_of(f"{case.dataset.name}: what each solver reaches", body, left=2)
 
 
 def _least(rows: list[Row]) -> float:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks import datasets, scaling
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
-from benchmarks.lists import HasProblem, Loss
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
+from benchmarks.lists import loss, warm_up
+from benchmarks.machine import cores
 from benchmarks.rows import Row
 from benchmarks.scaling import FORMATS, WORKERS, Kind
-from benchmarks.stages import File, Reader, Staged
-from benchmarks.suites.growth import Threads
+from benchmarks.stages import STAGED, a_file, reader
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
@@ -60,18 +59,16 @@ def real(size: int) -> Dataset:
     if times <= 1:
         return datasets.libri(D, None if times == 1 else size // N)
     whole = datasets.libri(D)
-    return Dataset(f"{whole.name} x {times}", partial(_repeated, times), whole.skip)
+    return whole.then(f"{whole.name} x {times}", partial(_repeated, times))
 
 
-@cache
-def _repeated(times: int) -> NBest:
-    whole = datasets.libri(D).load()
-    sizes = np.tile(np.diff(whole.offsets), times)
-    return NBest(
-        np.tile(whole.dense_features(), (times, 1)),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.tile(whole.statistics, (times, 1)),
-        whole.names,
+def _repeated(times: int, whole: NBest) -> NBest:
+    return whole.changed(
+        features=np.tile(whole.dense_features(), (times, 1)),
+        offsets=np.concatenate([[0], np.cumsum(np.tile(np.diff(whole.offsets), times))]),
+        statistics=np.tile(whole.statistics, (times, 1)),
+        list_ids=None,
+        texts=None,
     )
 
 
@@ -79,19 +76,19 @@ SYNTHETIC = Kind("generated", (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_00
 REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000), real)
 
 
-@dataclass(frozen=True)
-class Workers(Threads):
-    """A search by several threads, timed without starting them."""
+def _workers(method: Method, label: str, jobs: int) -> Solver:
+    """Return a search by several threads, timed without starting them; other seeds repeat the same search."""
 
-    def solve(self, data: NBest, objective: HasProblem, seed: int, time_limit: float) -> Answer:
-        """Solve; other seeds repeat the same search."""
-        del seed
-        with using_workers("threads", self.jobs):
+    def search(data: NBest, objective: Objective, _seed: int, time_limit: float) -> Answer:
+        with using_workers("threads", jobs):
             begin = time.perf_counter()
-            result = solve(self.method, objective.problem(data), Limits(time_limit=time_limit))
+            result = solve(method, objective.problem(data), Limits(time_limit=time_limit))
             seconds = time.perf_counter() - begin
         status, counters = result.status.name.lower(), dict(result.counters)
         return Answer(result.weights, status, result.lower_bound, counters, {"seconds": seconds})
+
+    few = f"{jobs} threads on {cores()} cores" if jobs > cores() else None
+    return Solver(label, search, partial(warm_up, method), lambda *_: few)
 
 
 def tasks() -> Iterator[Task]:
@@ -107,16 +104,16 @@ def tasks() -> Iterator[Task]:
             optimum = OPTIMUM * times if kind is REAL and times else None
             for format in formats:
                 if size <= MOST_ROWS[format]:
-                    task = Task(dataset, File(format), Reader(), time_limit=TIME_LIMIT, easier=last.get(format))
+                    task = Task(dataset, a_file(format), reader(format), time_limit=TIME_LIMIT, easier=last.get(format))
                     last[format] = task.key
                     yield task
-            staged = Task(dataset, Loss(), Staged(), time_limit=TIME_LIMIT, optimum=optimum, easier=last.get("proof"))
+            staged = Task(dataset, loss(), STAGED, time_limit=TIME_LIMIT, optimum=optimum, easier=last.get("proof"))
             last["proof"] = staged.key
             yield staged
     for dataset, method in LONG:
         for jobs, label in enumerate(WORKERS, 1):
             for again in range(ROUNDS):
-                yield Task(dataset, Loss(), Workers(method, label, jobs), again, time_limit=TIME_LIMIT)
+                yield Task(dataset, loss(), _workers(method, label, jobs), again, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
-from benchmarks.plots import legend, one_for_each
+from benchmarks.harness import Benchmark, Dataset, Task, ladder
+from benchmarks.lists import by_method, loss
+from benchmarks.plots import one_for_each, panels
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, AS_PUBLISHED, VARIANTS
 from benchmarks.tables import Figure, Table, seconds
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 WIDTHS = (2, 4, 6, 8, 10, 12, 14)
 SIZES = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 500)
-PUBLISHED = Solve(VARIANTS[AS_PUBLISHED], "lp-mert as published")
-STRICT = Solve(VARIANTS[ALL_OFF], "lp-mert, strict, nothing saved")
-SOLVERS = (PUBLISHED, STRICT, Solve(LpMert(), "lp-mert"), Solve(Auto(), "auto"))
+SOLVERS = (
+    by_method(VARIANTS[AS_PUBLISHED], "lp-mert as published"),
+    by_method(VARIANTS[ALL_OFF], "lp-mert, strict, nothing saved"),
+    by_method(LpMert(), "lp-mert"),
+    by_method(Auto(), "auto"),
+)
 TIME_LIMIT = 30.0
 
 
@@ -35,11 +38,7 @@ def tasks() -> Iterator[Task]:
     """Yield more and more lists for every number of features, up to the time limit."""
     for solver in SOLVERS:
         for width in WIDTHS:
-            last = None
-            for size in SIZES:
-                task = Task(lists(size, width), Loss(), solver, time_limit=TIME_LIMIT, easier=last)
-                last = task.key
-                yield task
+            yield from ladder(Task(lists(size, width), loss(), solver, time_limit=TIME_LIMIT) for size in SIZES)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -70,22 +69,19 @@ def _cell(found: list[Row]) -> str:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(SOLVERS), sharey=True, sharex=True)
-    for axes, solver in zip(panels, SOLVERS, strict=True):
+    titles = [solver.name for solver in SOLVERS]
+    drawn = panels(canvas, titles, "lists", "seconds to the proof", 7, legends=0, sharey=True, sharex=True)
+    for name, axes in zip(titles, drawn, strict=True):
         lines = {
             f"D = {width}": [
                 (size, row.seconds)
                 for size in SIZES
-                for row in find(rows, solver=solver.name, dataset=lists(size, width).name)
+                for row in find(rows, solver=name, dataset=lists(size, width).name)
                 if not row.cut_short
             ]
             for width in WIDTHS
         }
         one_for_each(axes, lines)
-        axes.set_title(solver.name, fontsize=10)
-        axes.set_xlabel("lists")
-    panels[0].set_ylabel("seconds to the proof")
-    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(

@@ -6,15 +6,14 @@ Tuning is the whole loop with a simulated decoder; its best iteration counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
-from benchmarks.plots import legend
+from benchmarks.harness import Answer, Benchmark, Judgement, Objective, Task
+from benchmarks.plots import panels
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, SMALL, Loop, Sentences, translations
+from benchmarks.simulated import SIZE, SMALL, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
 from lpmert import Looped
 from lpmert.errors import FloatArray
@@ -43,18 +42,10 @@ METHODS = {
 }
 
 
-@dataclass(frozen=True)
-class Decodes(Unprepared):
-    """Corpus BLEU of the decoder's output for the sentences tuned on, and of two test sets beside."""
-
-    name: str = "bleu"
-
-    def judge(self, data: Sentences, answer: Answer) -> Judgement:
-        """Decode the sentences tuned on and the test sets."""
-        if answer.weights is None:
-            return Judgement()
-        own, *others = (Problem(one, "bleu").evaluate(answer.weights) for one in (data.train, *data.tests))
-        return Judgement(own.loss, own.score, {"test_scores": [other.score for other in others]})
+def _judge(data: Sentences, answer: Answer) -> Judgement:
+    """Return corpus BLEU of the decoder's output for the sentences tuned on, and of two test sets beside."""
+    own, *others = (Problem(one, "bleu").evaluate(answer.weights) for one in (data.train, *data.tests))
+    return Judgement(own.loss, own.score, {"test_scores": [other.score for other in others]})
 
 
 def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
@@ -69,7 +60,8 @@ def tasks() -> Iterator[Task]:
     for dataset in MODELS.values():
         for name, method in METHODS.items():
             for seed in SEEDS:
-                yield Task(dataset, Decodes(), Loop(name, method, ITERATIONS, summary), seed, TIME_LIMIT)
+                solver = loop(name, method, ITERATIONS, summary)
+                yield Task(dataset, Objective("bleu", _judge), solver, seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -149,19 +141,15 @@ def best_of(first: FloatArray, test: FloatArray) -> list[tuple[float, float]]:
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:
-    panels = canvas.subplots(1, len(MODELS))
-    for axes, (model, dataset) in zip(panels, MODELS.items(), strict=True):
+    titles = [f"{model} model" for model in MODELS]
+    drawn = panels(canvas, titles, "BLEU of the sentences tuned on", "test BLEU", 7, legends=0)
+    for dataset, axes in zip(MODELS.values(), drawn, strict=True):
         for place, name in enumerate(METHODS):
             mine = find(rows, dataset=dataset.name, solver=name)
             if mine:
                 tuned, *tests = _scores(mine)
-                shape = {"marker": _MARKERS[place], "color": f"C{place}", "fillstyle": "none"}
+                shape: dict[str, Any] = {"marker": _MARKERS[place], "color": f"C{place}", "fillstyle": "none"}
                 axes.plot(tuned, np.mean(tests, axis=0), linestyle="", label=name, **shape)
-        axes.set_title(f"{model} model", fontsize=10)
-        axes.set_xlabel("BLEU of the sentences tuned on")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("test BLEU")
-    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(

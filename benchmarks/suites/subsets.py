@@ -5,24 +5,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective, Solver, Task
 from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table, seconds
+from benchmarks.tables import Figure, Table, seconds, table_of
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.result import Limits
 from lpmert.search.driver import solve
+from lpmert.search.method import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -37,37 +37,20 @@ PAPER_MISSES = {1: "15%", 4: "90%"}
 PAPER_LARGEST = {2: 23.3, 4: 19.7, 8: 13.1}
 
 
-@dataclass(frozen=True)
-class SumOfSets(Unprepared):
-    """The sum of the losses of n small sets of lists, each decoded with its own weights [n, D]."""
-
-    name: str = "loss of each set"
-
-    def judge(self, data: Sequence[NBest], answer: Answer) -> Judgement:
-        """Decode every set with its weights."""
-        if answer.weights is None:
-            return Judgement()
-        losses = [Problem(one).evaluate(row).loss for one, row in zip(data, answer.weights, strict=True)]
-        return Judgement(sum(losses), None, {"losses": losses})
+def _judge(data: Sequence[NBest], answer: Answer) -> Judgement:
+    """Return the sum of the losses of n small sets of lists, each decoded with its own weights [n, D]."""
+    losses = [Problem(one).evaluate(row).loss for one, row in zip(data, answer.weights, strict=True)]
+    return Judgement(sum(losses), None, {"losses": losses})
 
 
-@dataclass(frozen=True)
-class Each(Unlimited):
-    """A method applied to each set, one after the other."""
+def each(method: Method, name: str) -> Solver:
+    """Return a method applied to each set, one after the other, within `SECONDS_EACH`."""
 
-    method: Any
-    name: str
-
-    def warm_up(self) -> None:
-        """Solve toy lists."""
-        warm_up(self.method)
-
-    def solve(self, data: Sequence[NBest], _objective: SumOfSets, seed: int, _time_limit: float) -> Answer:
-        """Solve every set within `SECONDS_EACH`."""
+    def solve_each(data: Sequence[NBest], _: Objective, seed: int, _time_limit: float) -> Answer:
         weights, bound, states = [], 0.0, []
         for one in data:
             started = time.perf_counter()
-            result = solve(self.method, Problem(one), Limits(time_limit=SECONDS_EACH), seed=seed, started=started)
+            result = solve(method, Problem(one), Limits(time_limit=SECONDS_EACH), seed=seed, started=started)
             weights.append(result.weights)
             bound += result.lower_bound or 0.0
             states.append(result.status.name.lower())
@@ -75,23 +58,21 @@ class Each(Unlimited):
         proved = [state == "optimal" for state in states]
         return Answer(np.array(weights), status, bound or None, Counter(states), {"proved": proved})
 
+    return Solver(name, solve_each, partial(warm_up, method))
 
-EXACT = Each(Auto(), "exact")
-LINES = Each(Och(directions="powell", restarts=20), "Powell, 20 restarts")
-GREEDY = Each(Och(restarts=20), "greedy coordinates, 20 restarts")
+
+EXACT = each(Auto(), "exact")
+LINES = each(Och(directions="powell", restarts=20), "Powell, 20 restarts")
+GREEDY = each(Och(restarts=20), "greedy coordinates, 20 restarts")
 SOLVERS = (EXACT, LINES, GREEDY)
 
 
 def sets(run: int, size: int, first: int) -> Dataset:
     """Return the overlapping sets of `size` lists that begin at the `CHUNK` lists from `first` on."""
     last = min(first + CHUNK, N_LISTS - size + 1)
-    whole = datasets.swahili(run=run)
-    return Dataset(f"run{run}, sets of {size}, {first}:{last}", partial(_load, whole, size, first, last), whole.skip)
-
-
-def _load(whole: Dataset, size: int, first: int, last: int) -> list[NBest]:
-    nbest: NBest = whole.load()
-    return [nbest.restrict(slice(begin, begin + size)) for begin in range(first, last)]
+    parts = [slice(begin, begin + size) for begin in range(first, last)]
+    name = f"run{run}, sets of {size}, {first}:{last}"
+    return datasets.swahili(run=run).then(name, lambda lists: [lists.restrict(part) for part in parts])
 
 
 def chunks(size: int) -> Iterator[Dataset]:
@@ -106,7 +87,7 @@ def tasks() -> Iterator[Task]:
     for size in SIZES:
         for chunk in chunks(size):
             for solver in SOLVERS:
-                yield Task(chunk, SumOfSets(), solver, time_limit=CHUNK * SECONDS_EACH)
+                yield Task(chunk, Objective("loss of each set", _judge), solver, time_limit=CHUNK * SECONDS_EACH)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -120,44 +101,33 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
             gaps, unproved = found
             exact, heuristic = (_seconds_each(rows, size, one) for one in (EXACT, solver))
             body.append(
-                [
-                    str(size),
-                    solver.name,
-                    f"{len(gaps):,}",
-                    str(unproved),
-                    f"{100 * np.mean(gaps > TOLERANCE):.1f}%",
-                    PAPER_MISSES.get(size, "-") if solver is LINES else "-",
-                    f"{gaps.mean():.2f}",
-                    f"{gaps.max():.1f}",
-                    f"{PAPER_LARGEST[size]:.1f}" if size in PAPER_LARGEST and solver is LINES else "-",
-                    seconds(exact),
-                    seconds(heuristic),
-                ]
+                {
+                    "S": str(size),
+                    "line search": solver.name,
+                    "sets": f"{len(gaps):,}",
+                    "unproved": str(unproved),
+                    "misses": f"{100 * np.mean(gaps > TOLERANCE):.1f}%",
+                    "paper: misses": PAPER_MISSES.get(size, "-") if solver is LINES else "-",
+                    "mean difference": f"{gaps.mean():.2f}",
+                    "largest": f"{gaps.max():.1f}",
+                    "paper: largest": f"{PAPER_LARGEST[size]:.1f}"
+                    if size in PAPER_LARGEST and solver is LINES
+                    else "-",
+                    "seconds a set, exact": seconds(exact),
+                    "seconds a set, line search": seconds(heuristic),
+                }
             )
-    headings = (
-        "S",
-        "line search",
-        "sets",
-        "unproved",
-        "misses",
-        "paper: misses",
-        "mean difference",
-        "largest",
-        "paper: largest",
-        "seconds a set, exact",
-        "line search",
-    )
     note = (
         "Sets of S neighbouring lists, Swahili translation, 14 features; differences in points of mean sentence "
         "BLEU+1, 0 to 100. The sets are of 500 sentences in the lists of two runs of one tuning. Sets without a proof "
         "are left out. The paper's columns are its own, on other lists, and against Powell's method with restarts."
     )
-    yield Table("Line searches against the proved optimum of small sets", headings, body, note, left=2)
+    yield table_of("Line searches against the proved optimum of small sets", body, note, left=2)
     note = "Sets are sorted by the difference; the line of S ends where line searches find the optimum."
     yield Figure("subsets", "Differences to the proved optimum", lambda canvas: _draw(canvas, rows), note)
 
 
-def differences(rows: list[Row], size: int, solver: Each) -> tuple[Any, int] | None:
+def differences(rows: list[Row], size: int, solver: Solver) -> tuple[Any, int] | None:
     """Return by how many points a solver misses the optimum of each set, and the number of sets without a proof."""
     gaps: list[float] = []
     unproved = 0
@@ -174,7 +144,7 @@ def differences(rows: list[Row], size: int, solver: Each) -> tuple[Any, int] | N
     return (np.array(gaps), unproved) if gaps else None
 
 
-def _seconds_each(rows: list[Row], size: int, solver: Each) -> float:
+def _seconds_each(rows: list[Row], size: int, solver: Solver) -> float:
     mine = [row for chunk in chunks(size) for row in find(rows, dataset=chunk.name, solver=solver.name)]
     return sum(row.seconds for row in mine) / sum(len(row.details["losses"]) for row in mine)
 

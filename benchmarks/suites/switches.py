@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.lists import by_method, loss
 from benchmarks.plots import bars, legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
@@ -119,8 +119,8 @@ def tasks() -> Iterator[Task]:
         for dataset, optimum in cases:
             for seed in seeds:
                 for label, method in variants.items():
-                    solver = Solve(method, _label(name, label))
-                    yield Task(dataset, Loss(metric), solver, seed, TIME_LIMIT, optimum)
+                    solver = by_method(method, _label(name, label))
+                    yield Task(dataset, loss(metric), solver, seed, TIME_LIMIT, optimum)
 
 
 def _label(name: str, variant: str) -> str:
@@ -138,9 +138,9 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                     continue
                 cut = any(row.cut_short for row in found)
                 mark = ">" if cut else ""
-                loss = min(row.loss for row in found if row.loss is not None)
+                least = min(row.loss for row in found if row.loss is not None)
                 bound = max((row.lower_bound for row in found if row.lower_bound is not None), default=None)
-                reached = [f"({number(loss, 7)})" if cut else number(loss, 7), number(bound, 7) if cut else ""]
+                reached = [f"({number(least, 7)})" if cut else number(least, 7), number(bound, 7) if cut else ""]
                 counts = [
                     f"{mark}{median(row.counters.get(what, 0) for row in found):,.0f}" for what in ("nodes", "lps")
                 ]

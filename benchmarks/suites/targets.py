@@ -8,12 +8,12 @@ from statistics import median
 
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 
-SOLVER = Solve(Auto(), "auto")
+SOLVER = by_method(Auto(), "auto")
 """The default method."""
 
 TIME_LIMIT = 60.0
@@ -44,7 +44,7 @@ class Target:
     def met(self, rows: list[Row]) -> bool:
         """Whether these rows meet the target; seconds are wall-clock or processor seconds, whichever are more."""
         if self.gap is not None:
-            return all(row.gap_rel is not None and row.gap_rel < self.gap for row in rows)
+            return all(row.gap is not None and row.gap < self.gap for row in rows)
         spent = max(median(row.seconds for row in rows), median(row.processor_seconds for row in rows))
         return all(row.proved for row in rows) and (self.seconds is None or spent <= self.seconds)
 
@@ -71,7 +71,7 @@ def tasks() -> Iterator[Task]:
     for target in TARGETS:
         for seed in range(target.rounds):
             limit = TIME_LIMIT if target.seconds is None else max(TIME_LIMIT, 2 * target.seconds)
-            yield Task(target.dataset, Loss(target.metric), SOLVER, seed, limit, target.optimum)
+            yield Task(target.dataset, loss(target.metric), SOLVER, seed, limit, target.optimum)
 
 
 def table(rows: list[Row]) -> Table:
@@ -79,12 +79,12 @@ def table(rows: list[Row]) -> Table:
     body = []
     for target in TARGETS:
         name = target.dataset.name
-        found = find(rows, dataset=name, objective=Loss(target.metric).name, solver=SOLVER.name)
+        found = find(rows, dataset=name, objective=target.metric, solver=SOLVER.name)
         if not found:
             continue
         losses = [row.loss for row in found if row.loss is not None]
         bounds = [row.lower_bound for row in found if row.lower_bound is not None]
-        gaps = [row.gap_rel for row in found if row.gap_rel is not None]
+        gaps = [row.gap for row in found if row.gap is not None]
         times = (median(row.processor_seconds for row in found), median(row.seconds for row in found))
         body.append(
             [

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, partial
 from math import inf
 from statistics import fmean
 
 import numpy as np
 
-from benchmarks.halves import Halves, HeldOut
-from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
-from benchmarks.lists import Solve
+from benchmarks.halves import Halves, divided, held_out
+from benchmarks.harness import Answer, Benchmark, Dataset, Objective, Solver, Task
+from benchmarks.lists import by_method
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
@@ -31,46 +29,37 @@ TIME_LIMIT = 3.0
 BASELINE = "Och, 20 starts"
 
 
-@dataclass(frozen=True)
-class Averaging(Unlimited):
-    """The average of weights, started from those of line searches; temperature, within: see `average_weights`."""
+def averaging(name: str, temperature: float = TEMPERATURE, within: float = inf) -> Solver:
+    """Return the average of weights, started from those of line searches, without a time limit.
 
-    name: str = "averaged"
-    temperature: float = TEMPERATURE
-    within: float = inf
+    temperature, within: see `average_weights`.
+    """
 
-    def warm_up(self) -> None:
-        """Average on toy lists, so that nothing is loaded later."""
-        rng = np.random.default_rng(0)
-        toy = NBest(rng.normal(size=(40, 3)), np.arange(0, 41, 4), rng.integers(0, 5, 40))
-        self.solve(Halves(toy, toy), HeldOut(), 0, TIME_LIMIT)
-
-    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
-        """Search lines and average; there is no time limit."""
-        del time_limit
+    def average(data: Halves, objective: Objective, seed: int, _time_limit: float) -> Answer:
         problem: Problem = objective.problem(data)
         start = problem.to_canonical(CallerWeights(solve(Och(), problem, seed=seed).weights))
-        average = average_weights(problem, start, temperature=self.temperature, within=self.within, seed=seed)
-        details = {"agreement": average.agreement}
-        return Answer(problem.to_caller(average.weights), "heuristic", None, {"steps": average.steps}, details)
+        found = average_weights(problem, start, temperature=temperature, within=within, seed=seed)
+        weights, details = problem.to_caller(found.weights), {"agreement": found.agreement}
+        return Answer(weights, "heuristic", None, {"steps": found.steps}, details)
+
+    def average_toy_lists() -> None:
+        rng = np.random.default_rng(0)
+        toy = NBest(rng.normal(size=(40, 3)), np.arange(0, 41, 4), rng.integers(0, 5, 40))
+        average(Halves(toy, toy), held_out(), 0, TIME_LIMIT)
+
+    return Solver(name, average, average_toy_lists)
 
 
-AVERAGED = Averaging()
-OPTIMUM = Solve(Auto(), "optimum or best known")
-OTHERS = (Averaging("averaged, T = 10 u", temperature=10.0), Averaging("averaged, E* + 3 u (D - 1)", inf, 3.0))
-SOLVERS = (Solve(Och(), BASELINE), OPTIMUM, Solve(Grid(), "grid, 576 points"), AVERAGED, *OTHERS)
+AVERAGED = averaging("averaged")
+OPTIMUM = by_method(Auto(), "optimum or best known")
+OTHERS = (averaging("averaged, T = 10 u", 10.0), averaging("averaged, E* + 3 u (D - 1)", inf, 3.0))
+SOLVERS = (by_method(Och(), BASELINE), OPTIMUM, by_method(Grid(), "grid, 576 points"), AVERAGED, *OTHERS)
 
 
 def split(source: Source, number: int) -> Dataset:
     """Return the lists of a source, split at random into lists to train on and held-out lists."""
-    return Dataset(f"{source.name}, split {number}", partial(_split, source, number), source.skip)
-
-
-@cache
-def _split(source: Source, number: int) -> Halves:
-    nbest = source.load()
-    order = np.random.default_rng(number).permutation(nbest.n_lists)
-    return Halves(nbest.restrict(order[: source.n_train]), nbest.restrict(order[source.n_train :]))
+    order = np.random.default_rng(number).permutation(source.n_lists)
+    return divided(source, f"{source.name}, split {number}", order[: source.n_train], order[source.n_train :])
 
 
 def tasks() -> Iterator[Task]:
@@ -78,7 +67,7 @@ def tasks() -> Iterator[Task]:
     for source in SOURCES:
         for number in range(SPLITS):
             for solver in SOLVERS:
-                yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
+                yield Task(split(source, number), held_out(), solver, seed=number, time_limit=TIME_LIMIT)
 
 
 def differences(rows: list[Row], source: Source, solver: str, baseline: str = BASELINE) -> list[float]:
@@ -94,6 +83,18 @@ def differences(rows: list[Row], source: Source, solver: str, baseline: str = BA
     return [100.0 * (own - base) / mean for base, own in losses] if mean > 0.0 else []
 
 
+def of_source(rows: list[Row], source: Source) -> list[Row]:
+    """Return the rows of the splits of a source."""
+    return [row for row in rows if row.dataset.startswith(f"{source.name}, split")]
+
+
+def spread(found: list[float], source: Source) -> tuple[float, float, str]:
+    """Return the mean of differences, half the 95 % interval, and how many are below 0 and above."""
+    share = (source.n_lists - source.n_train) / source.n_train
+    reach = corrected_reach(np.array(found), share) if len(found) > 1 else inf
+    return fmean(found), reach, f"{sum(one < 0 for one in found)}/{sum(one > 0 for one in found)}"
+
+
 def render(rows: list[Row]) -> Iterator[Table]:
     """Yield the differences to the baseline by source, and processor seconds."""
     names = [solver.name for solver in SOLVERS[1:]]
@@ -101,29 +102,27 @@ def render(rows: list[Row]) -> Iterator[Table]:
     better: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in names}
     lines = []
     for source in SOURCES:
-        base = find(rows, solver=BASELINE)
-        if not any(row.dataset.startswith(f"{source.name}, split") for row in base):
+        if not of_source(find(rows, solver=BASELINE), source):
             continue
-        aside = source.n_lists - source.n_train
         cells = []
         for name in names:
             found = differences(rows, source, name)
             if not found:
                 cells.append("-")
                 continue
-            width = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else inf
-            mean = fmean(found)
+            mean, width, counts = spread(found, source)
             means[name].append(mean)
             for place, holds in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
                 better[name][place] += holds
-            wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
-            cells.append(f"{mean:+.2f} ± {width:.2f} ({wins}/{losses})")
-        lines.append([source.name, f"{source.n_train} / {aside}", str(source.n_features), *cells])
+            cells.append(f"{mean:+.2f} ± {width:.2f} ({counts})")
+        lines.append(
+            [source.name, f"{source.n_train} / {source.n_lists - source.n_train}", str(source.n_features), *cells]
+        )
     if not lines:
         return
     total = [f"{fmean(means[name]):+.2f}" if means[name] else "-" for name in names]
-    counts = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
-    lines += [["mean", "", "", *total], ["better / worse", "", "", *counts]]
+    clear = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
+    lines += [["mean", "", "", *total], ["better / worse", "", "", *clear]]
     yield Table(
         f"Held-out loss beside {BASELINE}, in percent",
         ["lists", "fitted to / held out", "D", *names],
@@ -139,7 +138,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
 def _seconds(rows: list[Row], names: list[str]) -> Table:
     lines = []
     for source in SOURCES:
-        own = [row for row in rows if row.dataset.startswith(f"{source.name}, split")]
+        own = of_source(rows, source)
         if own:
             spent = [[row.processor_seconds for row in find(own, solver=name)] for name in (BASELINE, *names)]
             agreed = [row.details.get("agreement") for row in find(own, solver=AVERAGED.name)]

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
+from benchmarks.harness import Answer, Benchmark, Judgement, Objective, Task
 from benchmarks.rows import Row, find
-from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Loop, Sentences, of_single_sentences
+from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Sentences, loop, of_single_sentences
 from benchmarks.tables import Table, seconds
 from lpmert import Limits, Looped, Region
 from lpmert.errors import FloatArray
@@ -90,19 +90,11 @@ def fits(method: Method, size: int) -> bool:
     return not isinstance(method, LpMert if size > EXACT else Near)
 
 
-@dataclass(frozen=True)
-class Sums(Unprepared):
-    """The sum of 1 - sentence BLEU+1 of the decoder's output, and corpus BLEU of the test sentences beside."""
-
-    name: str = "1 - sentence BLEU+1"
-
-    def judge(self, data: Sentences, answer: Answer) -> Judgement:
-        """Decode the sentences tuned on, and both test sets together."""
-        if answer.weights is None:
-            return Judgement()
-        own = Problem(data.train, "loss").evaluate(answer.weights)
-        test = Problem(data.tests[0].merge(data.tests[1]), "bleu").evaluate(answer.weights)
-        return Judgement(own.loss, own.score, {"test_score": test.score})
+def _judge(data: Sentences, answer: Answer) -> Judgement:
+    """Return the sum of 1 - sentence BLEU+1 of the decoder's output, and corpus BLEU of both test sets together."""
+    own = Problem(data.train, "loss").evaluate(answer.weights)
+    test = Problem(data.tests[0].merge(data.tests[1]), "bleu").evaluate(answer.weights)
+    return Judgement(own.loss, own.score, {"test_score": test.score})
 
 
 def summary(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
@@ -120,8 +112,8 @@ def tasks() -> Iterator[Task]:
             for name, method in METHODS.items():
                 if fits(method, size):
                     limit = None if isinstance(method, Near) else SEARCH_SECONDS  # `Near` has its own limit
-                    solver = Loop(name, method, ITERATIONS, summary, "loss", limit)
-                    yield Task(data, Sums(), solver, 0, TIME_LIMIT)
+                    solver = loop(name, method, ITERATIONS, summary, "loss", limit)
+                    yield Task(data, Objective("1 - sentence BLEU+1", _judge), solver, 0, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

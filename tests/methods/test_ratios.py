@@ -220,7 +220,7 @@ def best_of_each(nbest: NBest) -> float:
 @needs_shared
 @pytest.mark.slow
 def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> None:
-    nbest = datasets.swahili_counts()
+    nbest = datasets.swahili_counts().load()
     result = lpmert.minimize(nbest, metric="bleu", time_limit=60)
     assert best_of_each(nbest) < result.lower_bound < result.loss
 

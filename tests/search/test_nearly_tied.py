@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +127,7 @@ def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, 
     with long_searches(1):
         results = [
             lpmert.minimize(lists.nbest, method=method, jobs=2),
-            in_pieces(lists.nbest, path, 3, method=method)[0],
+            in_pieces(partial(lpmert.minimize, lists.nbest, method=method), path, 3)[0],
         ]
     for result in results:
         assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
