@@ -227,7 +227,8 @@ STEPS = [Fraction(1), Fraction(-1), Fraction(1, 1 << 60), Fraction(-1, 1 << 60)]
 
 CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
     SUMS: {
-        **{f"{key} {float(step):+g}": shift(step, key) for key in ("loss", "bound") for step in STEPS},
+        **{f"loss {float(step):+g}": shift(step, "loss") for step in STEPS},
+        **{f"bound {float(step):+g}": shift(step, "bound") for step in STEPS if step > 0},
         **{f"loss and bound {step:+d}": shift(Fraction(step), "loss", "bound") for step in (1, -1)},
         "metric": put("metric", to="metric:zero-one|columns:1"),
         "ties best": put("ties", to="best"),
@@ -394,6 +395,14 @@ class TestRefuses:
                 changed = layout(found)
                 assert changed != text
                 assert_refused(path, nbest, r"certificate\.json:[0-9]+: \w", content=changed)
+
+    def test_a_lower_bound_is_as_true(self, path: Path) -> None:
+        nbest, found = base("few boxes")[0], document("few boxes")
+        loss = Fraction(found["bound"])
+        path.write_text(layout({**found, "bound": str(loss - Fraction(1, 7))}))
+        held = verify(path, nbest)
+        assert (held.loss, held.bound, held.proved) == (loss, loss - Fraction(1, 7), False)
+        assert "is at most 0.1428571429 above the least" in str(held)
 
     @pytest.mark.parametrize("change", [lambda entry: (0, (entry[0] + 1) % 14), lambda entry: (2, entry[2] << 80)])
     def test_a_changed_core_proves_no_more(self, path: Path, change: Callable[[list[int]], tuple[int, int]]) -> None:

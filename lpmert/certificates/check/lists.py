@@ -60,11 +60,11 @@ class Claim:
 
     values: the K integers that each hypothesis adds to the sums. stated: whether the certificate states sums whose loss
     is the bound. several: whether the loss depends on several sums; otherwise there is one, and a proof shows that it
-    is at least `goal`. met: with several sums, whether the best corner of some part has exactly the bound as its loss.
+    is at least `goal`.
     """
 
     values: Values
-    stated = several = met = False
+    stated = several = False
     goal = Fraction(0)
 
     def __init__(self, losses: FloatArray) -> None:
@@ -88,10 +88,6 @@ class Claim:
         if sums:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.goal = bound / self.unit
-
-    def is_tight(self, least: float) -> bool:
-        """Whether a tree that shows that the sum is at least `least` proves exactly the bound, and no more."""
-        return least == self.goal
 
     def closes(self, low: Sums, high: Sums) -> bool:
         """Whether no sums from `low` to `high` undercut the bound, since the best corner does not."""

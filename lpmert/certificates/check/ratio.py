@@ -58,21 +58,9 @@ class RatioClaim(Claim):
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
 
-    def is_tight(self, least: float) -> bool:
-        """Whether a tree that shows this least sum, or least excess of several sums, proves exactly the bound.
-
-        A loss of 1 may be the bound although no sum is the goal: BLEU and chrF lose no more, and a denominator of 0
-        loses 1.
-        """
-        if self.ratio.fraction is None:
-            return self.met or least == 0 or self.loss(self.sums) == 1
-        return super().is_tight(least) or self.ratio.fraction.below @ self.sums == 0
-
     def closes(self, low: Sums, high: Sums) -> bool:
         best = self.ratio.best(low, high)
-        sign = -1 if best is None else self.compared(best)
-        self.met = self.met or sign == 0
-        return sign >= 0
+        return best is not None and self.compared(best) >= 0
 
     def price(self, low: Sums, high: Sums, at: Sums) -> Price:
         return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
