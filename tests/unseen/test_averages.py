@@ -224,7 +224,7 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
 
 
 def test_the_average_is_the_same_for_all_workers(monkeypatch, cluster):
-    monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
+    monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
