@@ -96,12 +96,19 @@ class _Chain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Sphere:
-    """The sphere on which chains walk. features [m, d]: of the canonical form, in whitened coordinates."""
+    """The sphere on which chains walk, and what they share. features [m, d]: of the form, in whitened coordinates.
+
+    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
+    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
+    looks at the clock, for which random numbers are drawn at once.
+    """
 
     features: FloatArray
     offsets: IntArray
     loss: LossInCore
     where: core.SphereRegion
+    piece: int
+    law: tuple[float, float] = (inf, inf)
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
@@ -110,19 +117,6 @@ class _Sphere:
         return self._searches.get(
             lambda: core.line_search(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
-
-
-class _Context(NamedTuple):
-    """What all chains share.
-
-    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
-    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
-    looks at the clock, for which random numbers are drawn at once.
-    """
-
-    sphere: _Sphere
-    law: tuple[float, float]
-    piece: int
 
 
 def average_weights(
@@ -158,8 +152,8 @@ def average_weights(
     most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / level_unit
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
-    context = _Context(sphere, (temperature / level_unit, most), max(1, _PIECE // len(form.features)))
-    shared, begin = workers.share(context), first / np.linalg.norm(first)
+    shared = workers.share(replace(sphere, law=(temperature / level_unit, most)))
+    begin = first / np.linalg.norm(first)
     states = [
         _Chain(begin, np.zeros(len(begin)), np.zeros(1), np.random.default_rng([seed, number]))
         for number in range(chains)
@@ -182,7 +176,7 @@ def average_weights(
     if not means:
         return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped during burn-in
     mean = np.mean(means, axis=0)
-    answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
+    answer = CanonicalWeights(basis @ mean) if mean.any() else start
     sample = [CanonicalWeights(basis @ state) for own in paths if own for state in _spaced(np.concatenate(own))]
     agreement = _agreement(means) if len(means) > 1 else None
     return Average(answer, unit, temperature, agreement, chains, taken, complete, tuple(sample))
@@ -217,18 +211,18 @@ def switched(
     return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
-def _walked(context: _Context, before: _Chain, burn_in: int, steps: int) -> tuple[_Chain, FloatArray, int]:
+def _walked(sphere: _Sphere, before: _Chain, burn_in: int, steps: int) -> tuple[_Chain, FloatArray, int]:
     """Walk a chain for steps that do not count and then for others that do, or for fewer if time runs out.
 
     Return its new state, the path [n, d] of the steps that count, and the number of all steps.
     """
-    sphere, chain, taken = context.sphere, deepcopy(before), 0
+    chain, taken = deepcopy(before), 0
     for count, counted in ((burn_in, False), (steps, True)):
         path, done = np.empty((count, len(chain.weights))), 0
         while done < count and not out_of_time():
-            part = path[done : done + context.piece]
+            part = path[done : done + sphere.piece]
             directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
-            core.walk(sphere.search, sphere.where, context.law, chain[:3], directions, draws, counted, part)
+            core.walk(sphere.search, sphere.where, sphere.law, chain[:3], directions, draws, counted, part)
             done += len(part)
         taken += done
     return chain, path[:done], taken
@@ -261,7 +255,7 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
-    return _Sphere(features, form.offsets, loss_of_form(form), where)
+    return _Sphere(features, form.offsets, loss_of_form(form), where, max(1, _PIECE // len(features)))
 
 
 def _whitening(problem: Problem) -> FloatArray:
@@ -269,11 +263,6 @@ def _whitening(problem: Problem) -> FloatArray:
     correlation, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
     values, vectors = np.linalg.eigh(correlation)
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
-
-
-def _scaled(weights: FloatArray) -> FloatArray:
-    """Scale weights [d] by a power of two so that the largest entry is about 1."""
-    return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1])))
 
 
 DRAWN = 50

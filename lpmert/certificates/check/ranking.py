@@ -144,21 +144,14 @@ class Measure:
 
     def reached(self, weights: dict[str, float]) -> Fraction:
         """Return a value that weights reach at least, with ties in the worst order."""
-        features, levels, total = in_decimals(self.lists.features), self.parts.levels, 0
-        rounded = np.array(list(weights.values()))
-        (factors,) = rational.to_integers(rounded[None])
+        features, total = in_decimals(self.lists.features), 0
+        (factors,) = rational.to_integers([[*weights.values()]])
         for query in self.parts.factors:
-            begin, end = self.lists.offsets[query : query + 2].tolist()
-            rows = np.arange(begin, end)
-            if end - begin > self.k:  # documents surely behind the k-th need no exact scores
-                with np.errstate(over="ignore", invalid="ignore"):
-                    leads = features[rows] @ rounded
-                    doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[rows]) @ np.abs(rounded)).max()
-                    rows = rows[~(leads < np.partition(leads, -self.k)[-self.k] - doubt - 1e-300)]
-            exact = [sum(map(mul, factors, row)) for row in rational.to_integers(features[rows])]
-            scores = dict(zip(rows.tolist(), exact, strict=True))
-            order = sorted(scores, key=lambda d: (-scores[d], levels[d]))[: self.k]
-            total += self.worth(query, [(place, levels[d]) for place, d in enumerate(order) if levels[d]], 0)
+            own = slice(*self.lists.offsets[query : query + 2].tolist())
+            scores = [sum(map(mul, factors, row)) for row in rational.to_integers(features[own])]
+            order = sorted(zip(scores, self.parts.levels[own].tolist(), strict=True), key=lambda one: (-one[0], one[1]))
+            found = [(place, level) for place, (_, level) in enumerate(order[: self.k]) if level]
+            total += self.worth(query, found, 0)
             checkpoint()
         return Fraction(total, self.parts.n_queries * _ONE**2)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.lattices import lists_of, lost_on_paths
+from lpmert.certificates.check.lattices import check_ties, lists_of
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.check.tree import root_node
@@ -178,7 +178,7 @@ def write_certificate_of_graphs(
     _check_result(result, graphs.fingerprint)
     limits, equations = certified_limits(problem.region, graphs.names)
     try:
-        lost_on_paths(problem, equations, result.weights.tolist())
+        check_ties(problem, equations, result.weights.tolist())
     except CertificateError as error:
         raise MethodError(f"there are no weights to certify: {error}") from error
     on_links = partial(on_stage, "links of lattices looked through for paths that may win")
