@@ -27,6 +27,7 @@ from lpmert.certificates.check.ratio import RatioClaim
 from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.metrics.base import RatioMetric
+from lpmert.model.lattice_problem import LatticeProblem
 
 TREES = ("boxes", "selections")
 
@@ -315,7 +316,7 @@ def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest
     monkeypatch.setattr(check, "_MOST_LABELS", 1)
     monkeypatch.setattr(check, "_MOST_CONES", 50)
     with pytest.raises(CertificateError, match="too large for a certificate"):
-        lists_of(Drawn(3, "dyadic", 2, 2).lattices(), "wer", [])
+        lists_of(LatticeProblem(Drawn(3, "dyadic", 2, 2).lattices()), [])
 
 
 def test_the_parts_of_a_cone_cover_it() -> None:

@@ -43,8 +43,7 @@ Label = tuple[tuple[int, ...], Way]
 
 
 def lists_of(
-    graphs: WordGraphs,
-    metric: str | TextMetric,
+    problem: LatticeProblem,
     limits: Sequence[Sequence[float]],
     equations: Equations = (),
     on_links: Callable[[int, int], object] = lambda *_: None,
@@ -54,9 +53,9 @@ def lists_of(
     These fulfil equations [e, D] and have positive products with limits [k, D]. Of paths that they cannot tell apart,
     the first is listed. on_links: called with the number of links in the lattices done, and in all.
 
-    Raises `CertificateError` if paths are too many, and `MetricError` for a metric that paths do not have.
+    Raises `CertificateError` if paths are too many.
     """
-    problem, coordinates = LatticeProblem(graphs, metric), Coordinates.of(graphs, equations)
+    graphs, coordinates = problem.lattices, Coordinates.of(problem.lattices, equations)
     features, statistics, texts, offsets = [], [], [], [0]
     sizes = [len(graphs.graph(number).targets) for number in range(graphs.n_lists)]
     if 1 << len(coordinates.free) > _MOST_CONES:
@@ -96,7 +95,7 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if any(len(row) != len(graphs.names) or not any(row) for row in header.limits):
         raise CertificateError(f"every limit must have {len(graphs.names)} numbers, not all 0")
     check_ties(problem, header.equations, list(header.weights.values()))
-    return lists_of(graphs, problem.given_metric, header.limits, header.equations), problem.metric
+    return lists_of(problem, header.limits, header.equations), problem.metric
 
 
 def check_ties(problem: LatticeProblem, equations: Equations, weights: Sequence[float]) -> None:

@@ -182,7 +182,7 @@ def write_certificate_of_graphs(
     except CertificateError as error:
         raise MethodError(f"there are no weights to certify: {error}") from error
     on_links = partial(on_stage, "links of lattices looked through for paths that may win")
-    lists = lists_of(graphs, problem.given_metric, limits, equations, on_links)
+    lists = lists_of(problem, limits, equations, on_links)
     result = replace(result, fingerprint=lists.fingerprint)
     write_certificate(path, lists, result, metric=problem.metric, region=problem.region, on_stage=on_stage)
 

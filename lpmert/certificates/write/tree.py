@@ -223,26 +223,26 @@ def at_prices(lists: ProofLists, node: Node) -> tuple[list[int], Node, bool]:
     if not may_undercut(lists, low, high):
         return [], node, True
     at, weighed = list[int](), node
+    most = lists.claim.most if isinstance(lists.claim, BudgetClaim) else None
     worth = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
     with suppress(CertificateError):  # no prices are known there
         for _ in range(_MOST_POINTS):
-            budget = isinstance(lists.claim, BudgetClaim)
-            point = budget_prices(lists, node) if budget else [max(1, value) for value in lists.sums(worth)]
+            point = budget_prices(lists, node, most) if most is not None else [max(1, x) for x in lists.sums(worth)]
             at, weighed = point, priced(lists, node, point)
-            if budget or weighed.least(weighed.costs(lists)) >= weighed.price.target:
+            if most is not None or weighed.least(weighed.costs(lists)) >= weighed.price.target:
                 break
             worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
     return at, weighed, False
 
 
-def budget_prices(lists: ProofLists, node: Node) -> list[int]:
+def budget_prices(lists: ProofLists, node: Node, most: int) -> list[int]:
     """Return the prices of the loss and the second sum at which the bound of a node within a budget is largest.
 
     This is the Lagrangian dual, a concave piecewise linear function. At its top, a selection within the budget and one
     beyond it cost the same: prices at which two selections do are tried, and a cheaper selection replaces one of them.
     Doubles suffice: rounding can only lead to a worse bound.
     """
-    most, worth = lists.claim.most, lists.worth[:, node.rows].astype(np.float64)
+    worth = lists.worth[:, node.rows].astype(np.float64)
     forbidden = np.where(worth[-1] > 0.0, np.inf, 0.0)
 
     def cheapest(first: float, second: float) -> tuple[int, int]:
