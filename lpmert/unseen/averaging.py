@@ -236,7 +236,7 @@ def _means(chains: Sequence[_Chain]) -> list[FloatArray]:
 
 def _spaced(path: FloatArray) -> FloatArray:
     """Return up to `STATES` weights [n, d] of a path, evenly spaced."""
-    return path[np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int))]
+    return np.asarray(path[np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int))])
 
 
 def _agreement(means: list[FloatArray]) -> float:

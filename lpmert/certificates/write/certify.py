@@ -59,8 +59,7 @@ _FEW_LISTS = 12
 """Problems with no more open lists get a tree over selections."""
 
 _MOST_BOX_FEATURES = 7
-_MOST_PAIR_FEATURES = 4
-"""So do problems with more features than the first number or, if no list has more than two hypotheses, the second."""
+"""So do problems with more features."""
 
 
 def write_certificate(
@@ -249,12 +248,8 @@ def _exponents(nbest: NBest, limits: list[list[float]], equations: list[list[Fra
 
 def _suitable_kind(lists: ProofLists) -> str:
     n_features = lists.features.shape[1]
-    sizes = np.diff(lists.offsets)
     open_lists = int(np.sum(np.maximum.reduceat(lists.worth, lists.offsets[:-1], axis=1).any(axis=0)))
-    if n_features <= 2:
-        return BOXES if n_features else SELECTIONS
-    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_BOX_FEATURES
-    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else BOXES
+    return BOXES if 0 < n_features <= _MOST_BOX_FEATURES and open_lists > _FEW_LISTS else SELECTIONS
 
 
 @contextmanager
