@@ -104,21 +104,16 @@ def expected(
     if done == 0:
         return None
     entries: list[Expected] = []
-    first: FloatArray | None = None
-    start = 0.0
     ratio = 1 / (split.folds - 1)
-    for name, found in runs.items():
-        fits = found[: done * split.folds]
-        loss, values = _costs(problem.metric, split, fits)
-        difference, p_value = None, None
-        if first is None:
-            first, start = values, loss
-        else:
-            difference = interval_of(loss - start, values - first, ratio)
-            p_value = corrected_test(values - first, ratio)
+    fits = {name: found[: done * split.folds] for name, found in runs.items()}
+    costs = {name: _costs(problem.metric, split, own) for name, own in fits.items()}
+    start, first = next(iter(costs.values()))
+    for name, (loss, values) in costs.items():
+        difference = interval_of(loss - start, values - first, ratio) if entries else None
+        p_value = corrected_test(values - first, ratio) if entries else None
         here, held_out = (fmean(losses) if losses else None for losses in known.get(name, ((), ())))
         of_loss = interval_of(loss, values, ratio)
-        entries.append(Expected(name, here, of_loss, difference, p_value, held_out, tuple(fits)))
+        entries.append(Expected(name, here, of_loss, difference, p_value, held_out, tuple(fits[name])))
     return CrossValidation(
         split.folds, done, split.repetitions, split.groups, len(split.group), tuple(entries), tuple(left_out)
     )

@@ -203,9 +203,8 @@ class Judge:
 
     def p_value(self, first: Run, other: Run, seed: int) -> float:
         """Return the p-value of the difference between two runs, on the held-out lists if there are any."""
-        if first.held_out_chosen is None or other.held_out_chosen is None:
-            return permutation_test(self.problem.metric, first.chosen, other.chosen, seed=seed)
-        return permutation_test(self.problem.metric, first.held_out_chosen, other.held_out_chosen, seed=seed)
+        chosen = [one.chosen if one.held_out_chosen is None else one.held_out_chosen for one in (first, other)]
+        return permutation_test(self.problem.metric, *chosen, seed=seed)
 
 
 def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:

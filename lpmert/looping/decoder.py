@@ -107,15 +107,11 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
         if stray:
             raise DecoderError(f"list {quoted(stray[0])} is not among the decoder's own outputs")
     if ids is not None and {*decoded.ids} != {*ids}:
-        missing, new = [[*dict.fromkeys(one)] for one in (_without(ids, decoded.ids), _without(decoded.ids, ids))]
+        before, now = dict.fromkeys(ids), dict.fromkeys(decoded.ids)
+        missing, new = [one for one in before if one not in now], [one for one in now if one not in before]
         faults = [f"{what} {listed(found)}" for what, found in (("lacks", missing), ("has the new", new)) if found]
         raise DecoderError(f"the decoder's output {' and '.join(faults)}; it must decode the same inputs every time")
     return Decoded(lists, decoded.own)
-
-
-def _without(some: Sequence[str], others: Sequence[str]) -> list[str]:
-    known = {*others}
-    return [one for one in some if one not in known]
 
 
 ERROR_METRIC = "wer"

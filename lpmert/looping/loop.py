@@ -22,7 +22,7 @@ from lpmert.looping.pool import Consistency, Growth, Pool, consistency, warning
 from lpmert.looping.steps import AVERAGE, Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
-from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, unheeded
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, told
 from lpmert.system.files import read_text
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
@@ -225,7 +225,6 @@ class Rounds:
     warnings: list[str] = field(default_factory=list)
     reason: str = ""
     finished: bool = True
-    _reported: int = 0
 
     @property
     def best(self) -> Iteration:
@@ -265,17 +264,19 @@ class Rounds:
             else:  # halve the step after one that was not accepted
                 half = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
                 angle = half if angle is None else min(half, angle / 2.0)
-            self.reason = self._ended(growth, angle)
-            if not self.reason and number == most:
-                self.reason, self.finished = f"{most} iterations were allowed", False
-            if not self.reason:
-                step = self._step(number, centre.weights, angle)
-                seconds = {**iteration.seconds, "search": step.seconds}
-                self.done[-1] = replace(
-                    iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle, seconds=seconds
-                )
-                self.reason, weights = self.stepping.reason_to_stay(step) if step.stays else "", step.weights
-            self._report()
+            try:
+                self.reason = self._ended(growth, angle)
+                if not self.reason and number == most:
+                    self.reason, self.finished = f"{most} iterations were allowed", False
+                if not self.reason:
+                    step = self._step(number, centre.weights, angle)
+                    seconds = {**iteration.seconds, "search": step.seconds}
+                    self.done[-1] = replace(
+                        iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle, seconds=seconds
+                    )
+                    self.reason, weights = self.stepping.reason_to_stay(step) if step.stays else "", step.weights
+            finally:  # also if a limit ends the search
+                told(self.on_iteration, self.done[-1])
             if self.reason:
                 return
 
@@ -283,16 +284,7 @@ class Rounds:
         """End the loop at a limit, with all complete decodings; raises `LpmertError` if there is none."""
         if not self.done:
             raise LpmertError(f"{reason} before the first decoding was over")
-        self._report()
         self.reason, self.finished = reason, False
-
-    def _report(self) -> None:
-        """Report the last iteration, unless it has been reported."""
-        if self._reported < len(self.done):
-            self._reported = len(self.done)
-            if self.on_iteration is not None:
-                with unheeded():
-                    self.on_iteration(self.done[-1])
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
         """Add a decoding to the pool; return its growth, its size, and how well it agrees with the decoder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -55,7 +56,7 @@ class Pool:
         if equal_words not in POLICIES:
             raise DataError(f"equal_words must be one of {listed(POLICIES)}, not {quoted(equal_words)}")
         self.equal_words = equal_words
-        self._lists: dict[str, dict[str | bytes, dict[bytes, _Hypothesis]]] = {}
+        self._known: dict[Words, dict[bytes, _Hypothesis]] = {}
         self._decodings = 0
         self._last: NBest | None = None
 
@@ -81,13 +82,11 @@ class Pool:
             raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
         self._last, self._decodings = lists, self._decodings + 1
         hypotheses, new, grown = 0, 0, set()
-        for (name, words), row, statistics in zip(
-            words_of(lists), lists.dense_features(), lists.statistics, strict=True
-        ):
-            known = self._lists.setdefault(name, {}).setdefault(words, {})
+        for words, row, statistics in zip(words_of(lists), lists.dense_features(), lists.statistics, strict=True):
+            known = self._known.setdefault(words, {})
             if not known:
                 new += 1
-                grown.add(name)
+                grown.add(words[0])
             key = (np.round(row, _DECIMALS) + 0.0).tobytes()
             if key not in known:
                 hypotheses += 1
@@ -98,49 +97,40 @@ class Pool:
     @property
     def list_ids(self) -> tuple[str, ...]:
         """The lists that have hypotheses."""
-        return tuple(self._lists)
+        return tuple(dict.fromkeys(name for name, _ in self._known))
 
     def lists(self) -> NBest:
         """Return the pooled lists, with the hypotheses that count by `equal_words`."""
         if self._last is None:
             raise DataError("the pool is empty; add lists to it first")
-        features, statistics, texts, sizes = [], [], [], []
-        for by_words in self._lists.values():
-            size = 0
-            for words, known in by_words.items():
-                last = max(one.decoding for one in known.values())
-                counting = [one for one in known.values() if self.equal_words == "all" or one.decoding == last]
-                features += [one.features for one in counting]
-                statistics += [one.statistics for one in counting]
-                texts += [words] * len(counting)
-                size += len(counting)
-            sizes.append(size)
+        place = {name: number for number, name in enumerate(self.list_ids)}
+        counting: list[tuple[Words, _Hypothesis]] = []
+        for words, known in sorted(self._known.items(), key=lambda item: place[item[0][0]]):
+            last = 0 if self.equal_words == "all" else max(one.decoding for one in known.values())
+            counting += [(words, one) for one in known.values() if one.decoding >= last]
+        sizes = Counter(name for (name, _), _ in counting)
         return NBest(
-            np.array(features),
-            np.concatenate([[0], np.cumsum(sizes)]),
-            np.array(statistics),
+            np.array([one.features for _, one in counting]),
+            np.cumsum([0, *sizes.values()]),
+            np.array([one.statistics for _, one in counting]),
             self._last.names,
-            tuple(self._lists),
+            tuple(sizes),
             self._last.statistic_names,
-            None if self._last.texts is None else [str(words) for words in texts],
+            None if self._last.texts is None else [str(text) for (_, text), _ in counting],
         )
 
     @property
     def n_words(self) -> int:
         """Number of different words, summed over lists."""
-        return sum(map(len, self._lists.values()))
+        return len(self._known)
 
     @property
     def spread(self) -> tuple[int, float, str]:
         """How many words of a list came with several features; their spread in the feature that differs most, as the
         median of the maximum minus the minimum; and the name of that feature. 0 and empty if there are none.
         """
-        several = [
-            np.ptp([one.features for one in known.values()], axis=0)
-            for by_words in self._lists.values()
-            for known in by_words.values()
-            if len(known) > 1
-        ]
+        every = self._known.values()
+        several = [np.ptp([one.features for one in known.values()], axis=0) for known in every if len(known) > 1]
         if not several or self._last is None or self._last.texts is None:
             return 0, 0.0, ""
         medians = np.median(several, axis=0)

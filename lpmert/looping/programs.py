@@ -367,7 +367,7 @@ class Command:
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
-            words = [_filled(word, places, by_name) for word in self._launch.command]
+            words = [word.format(**places, weight=_Weights(by_name)) for word in self._launch.command]
             with Program(self._launch, words) as program:
                 program.output(deadline, files.get(self._stdout))
                 try:
@@ -395,13 +395,11 @@ def _places(word: str) -> Iterator[tuple[str, str]]:
             yield name, rest or ""
 
 
-def _filled(word: str, places: Mapping[str, str], weights: Mapping[str, float]) -> str:
-    found = []
-    for text, name, rest, _ in Formatter().parse(word):
-        found.append(text)
-        if name is not None:
-            found.append(repr(weights[rest or ""]) if name == "weight" else places[name])
-    return "".join(found)
+class _Weights(dict[str, float]):
+    """Weights, of which `{weight:NAME}` shows one."""
+
+    def __format__(self, name: str) -> str:
+        return repr(self[name])
 
 
 class Worker:
