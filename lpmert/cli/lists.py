@@ -17,7 +17,7 @@ from lpmert.cli.options import argument, given_weights, memory_limit, option, ti
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, ReadingWithTies, sizes
 from lpmert.cli.reports import column, evaluation_report, side_by_side, verdict_line
-from lpmert.cli.running import Quiet, Short, delivering, naming
+from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
@@ -111,7 +111,7 @@ class _Reranking(Reading):
 
 
 @command("rerank test.tsv --segment utterance --weights weights.json")
-def rerank(lists: _Reranking, out: Short) -> None:
+def rerank(lists: _Reranking, out: Output) -> None:
     """Print the best hypothesis of each list in DATA as a line `ID<tab>TEXT`; DATA needs no losses.
 
     Without texts, it prints the number of the hypothesis in its list, counted from 0, as in the JSON.
@@ -122,7 +122,7 @@ def rerank(lists: _Reranking, out: Short) -> None:
     --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
     everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
     """
-    with delivering(out, warnings=True) as deliver:
+    with delivering(out) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
@@ -138,7 +138,7 @@ def rerank(lists: _Reranking, out: Short) -> None:
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights()) -> None:
+def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()) -> None:
     """Show what given weights cost on the lists or lattices in DATA, without a search.
 
     DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the number of the hypothesis chosen from
@@ -147,7 +147,7 @@ def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights())
     from lpmert.api import evaluated, problem_of
     from lpmert.result import SCHEMA
 
-    with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
+    with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
         out.say(f"{lists.name}: {sizes(data)}")
         given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
@@ -175,7 +175,7 @@ def verify(
     lists: ReadingWithTies,
     time_limit: float | None = time_limit(),
     memory_limit: int | None = memory_limit(),
-    out: Short,
+    out: Output,
 ) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 

@@ -23,7 +23,7 @@ from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
-from lpmert.cli.running import Output, Quiet, delivering, naming, put
+from lpmert.cli.running import Deliver, Output, Quiet, delivering, naming, put
 from lpmert.findings import Unit
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, PROBLEM
@@ -63,7 +63,9 @@ class RegionOptions:
 
 
 @dataclass(frozen=True)
-class _SearchOptions:
+class Search(RegionOptions, ReadingWithTies):
+    """Lists or lattices, the region, and how to search it."""
+
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
@@ -74,11 +76,6 @@ class _SearchOptions:
         "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
     )
     seed: int = seed()
-
-
-@dataclass(frozen=True)
-class Search(_SearchOptions, RegionOptions, ReadingWithTies):
-    """Lists or lattices, the region, and how to search it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,6 +117,14 @@ class Search(_SearchOptions, RegionOptions, ReadingWithTies):
             **{name: getattr(self, name) for name in ("ties", "time_limit", "memory_limit", "jobs", "backend", "seed")},
         }
 
+    def progress(self, out: Quiet, unit: Unit, before: str = "first weights") -> AbstractContextManager[Any]:
+        """Return a context whose value is the callback that shows progress, `None` if it is not to be shown.
+
+        unit: of losses; before: the name of the phase before the first report.
+        """
+        hidden = out.quiet or self.wide
+        return nullcontext() if hidden else ProgressLog(time_limit=self.time_limit, before=before, unit=unit)
+
     def problem(self, data: Data) -> AnyProblem | None:
         """Return the problem that is searched, `None` if that takes several searches."""
         from lpmert.api import problem_of
@@ -143,7 +148,7 @@ class OneSearch(Search):
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return the arguments of `minimize`, `check` and `tune`, apart from callbacks."""
-        return super().arguments(data) | self.stops
+        return super().arguments(data) | {name: value for name, value in self.stops.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -166,20 +171,9 @@ def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Metho
     """Return a method with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.api import method_of
 
-    if not settings:
-        return method_of(method)
+    found = method_of(method)
     with values.refusing("--set", f"lpmert methods {method}"):
-        return method_of(method).configured(settings)
-
-
-def progress_of(
-    out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
-) -> AbstractContextManager[Any]:
-    """Return a context whose value is the callback that shows progress, `None` if the command is quiet.
-
-    unit: of losses; before: the name of the phase before the first report.
-    """
-    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
+        return found.configured(settings)
 
 
 @dataclass(frozen=True)
@@ -240,9 +234,6 @@ class HeldOut:
             return data, held_out_like(others, data), aside.unit(others)
 
 
-DeliverBoth = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
-"""Takes functions that return the outcome as JSON, as a report, and its weights as text."""
-
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
@@ -291,13 +282,9 @@ class WeightsOut:
 
         return None if self.updated is None else read_weights(self.updated)
 
-    def beside_report(self, out: Output) -> bool:
-        """Whether the report goes to stdout."""
-        return not (self.to_stdout or out.as_json or out.output)
-
     @contextmanager
-    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[DeliverBoth]:
-        """Do as `running.delivering`, and deliver the weights as well.
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+        """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text.
 
         Raises `click.UsageError` if both the outcome and the weights would go to stdout.
         """
@@ -305,10 +292,16 @@ class WeightsOut:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-            def deliver_both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
+            def deliver_both(
+                json: Callable[[], str], report: Callable[[], str], text: Callable[[], str], told: str = ""
+            ) -> None:
                 from lpmert.system.files import write_text
 
-                deliver(json, (lambda: text().removesuffix("\n")) if self.to_stdout else report)
+                if self.to_stdout:
+                    out.say(told)
+                    deliver(json, lambda: text().removesuffix("\n"))
+                else:
+                    deliver(json, report, told)
                 if self.weights_out is not None:
                     write_text(self.weights_out, text())
                 elif self.to_stdout and out.output is not None:
@@ -363,12 +356,11 @@ class _Command(options.Command):
             path = problem_files[0]
             if len(data) > 1:
                 raise click.UsageError(f"{quoted(path)} says what to read; give no other DATA beside it.", ctx)
-            overridden = {name for name in ctx.params if stated(name, ctx)}
+            overridden = {name for name in ctx.params if stated(name, ctx)} - {"data"}
             for together in _TOGETHER:
                 overridden |= together if overridden & together else set()
-            overridden.remove("data")
-            in_file = _read(path)
-            ctx.params |= {name: in_file[name] for name in ctx.params.keys() & in_file.keys() - overridden}
+            taken = ctx.params.keys() - overridden
+            ctx.params |= {name: value for name, value in _read(path).items() if name in taken}
         return rest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,8 +18,8 @@ from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Output, ToFile, delivering, exit_code, naming, say
-from lpmert.cli.search import DeliverBoth, ScaledSearch, StartOptions, WeightsOut, command, configured, progress_of
+from lpmert.cli.running import Deliver, Output, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.search import ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
 from lpmert.registry import METHODS
@@ -96,16 +96,17 @@ def solve(
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
+        from lpmert.result import warned
+
         weights.check(data.names)
-        without_stops = {name: value for name, value in arguments.items() if name not in search.stops}
         if restriction.at_most is not None:
-            return best_with(data, restriction.at_most, without_stops, out)
+            return warned(best_with(data, restriction.at_most, arguments, out))
         if restriction.budget is not None:
-            return best_within(data, restriction.budget, search, without_stops, callback)
+            return warned(best_within(data, restriction.budget, search, arguments, callback))
         result = lpmert.minimize(
             data,
             initial_weights=start.weights(data.names),
-            callback=None if search.wide else callback,  # several searches report no progress
+            callback=callback,
             checkpoint=checkpoint,
             resume=resume,
             **arguments,
@@ -194,7 +195,7 @@ def _run(
     find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
-    files: AbstractContextManager[DeliverBoth],
+    files: AbstractContextManager[Deliver],
     finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
@@ -203,8 +204,11 @@ def _run(
         # before the progress table begins, as this finds wrong usage
         arguments, unit = search.arguments(data), search.unit(data)
         with Interrupts() as stop:
-            progress = progress_of(out, search.time_limit, unit)
-            with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
+            with (
+                naming(search.name),
+                Allowance(search.memory_limit).enforced(),
+                search.progress(out, unit) as callback,
+            ):
                 outcome = find(data, callback, arguments)
             result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
             result = replace(
@@ -217,9 +221,12 @@ def _run(
                 outcome = result
             else:
                 outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)})
-            print_outcome(result, outcome.warnings, out, shown=weights.beside_report(out))
-            shown = partial(report, outcome, verbose=out.verbose > 0)
-            deliver(outcome.to_json, shown, lambda: weights.text(result.names, result.weights, search.problem(data)))
+            deliver(
+                outcome.to_json,
+                partial(report, outcome, verbose=out.verbose > 0),
+                lambda: weights.text(result.names, result.weights, search.problem(data)),
+                f"{result.message} ({result.cost})",
+            )
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, arguments["metric"], search, out)
@@ -243,13 +250,6 @@ def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpme
     scaled = result.times(factor)
     found = lpmert.evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
-
-
-def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], out: Output, *, shown: bool) -> None:
-    """Log the outcome and its warnings; shown: whether a report follows, which takes only an empty line."""
-    lines = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
-    for line in [""] if shown else lines:
-        out.say(line)
 
 
 _TRAINERS = "perceptron, boosting or msr"
