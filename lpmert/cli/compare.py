@@ -15,7 +15,7 @@ from lpmert.cli.options import option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, naming, say
-from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command
+from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command, configured
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
@@ -91,8 +91,8 @@ def compare(
     with delivering(out) as deliver:
         known = None if optimum is None else lpmert.Result.load(optimum)
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        arguments = search.arguments(data)
-        unit = search.unit(data)
+        searching = configured(search.method, search.method_settings) if known is None else known
+        arguments, unit = search.arguments(data, lpmert.compare), search.unit(data)
         named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
             with naming(search.name), search.progress(out, unit, "runs of the methods") as callback:
@@ -103,17 +103,15 @@ def compare(
                     held_out=held_out_data,
                     weights=named_weights,
                     initial_weights=start.weights(data.names),
-                    optimum=arguments["method"] if known is None else known,
+                    optimum=searching,
                     optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
-                    time_limit=run_time_limit,
-                    memory_limit=search.memory_limit,
                     cv=cv,
                     repeat=repeat,
                     groups=sources.of(data),
                     on_stage=Stages(out),
                     on_run=partial(_print_run, out, unit, held_out_unit),
                     callback=callback,
-                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
+                    **arguments | {"time_limit": run_time_limit},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop, comparison.complete)
@@ -160,7 +158,7 @@ def tune(
     averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        arguments, unit = search.arguments(data), search.unit(data)
+        arguments, unit = search.arguments(data, lpmert.tune), search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), search.progress(out, unit, "averages") as callback:

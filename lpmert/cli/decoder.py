@@ -123,7 +123,7 @@ def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
 
 def _cost(unit: Unit | None, loss: float | None) -> str:
     """Return a loss as a cell of the table: as a count if its unit has one, else in the unit."""
-    text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
+    text = number(loss) if unit is None or unit.counts else unit.short(loss)
     return f"{text:>{_WIDTH}}"
 
 

@@ -16,12 +16,12 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, ReadingWithTies, sizes
-from lpmert.cli.reports import column, evaluation_report, side_by_side, verdict_line
+from lpmert.cli.reports import evaluation_report, verdict_line, weights_table
 from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
-from lpmert.quoting import listed
+from lpmert.quoting import SHOWN_DECIMALS, listed
 from lpmert.registry import FORMATS
 from lpmert.system.memory import Allowance
 
@@ -153,7 +153,8 @@ def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()
         given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, given)
-        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
+        unit = lists.unit(data)
+        found = replace(found, rates={**found.rates, **lists.rates(unit, found.loss)})
         document = {
             "schema": SCHEMA,
             "weights": dict(zip(data.names, given, strict=True)),
@@ -164,7 +165,7 @@ def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()
         }
         deliver(
             partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, given, lists.unit(data)),
+            partial(evaluation_report, found, data.names, given, unit),
         )
 
 
@@ -216,7 +217,7 @@ def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
 
 
 def _verified_report(found: lpmert.Verified) -> str:
-    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
+    parts = [weights_table(found.weights, {"weight": [*found.weights.values()]}, SHOWN_DECIMALS), ""]
     stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
     for rows, sign in stated:
         for row in rows:

@@ -9,7 +9,7 @@ import io
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,11 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
         parts.append(_text(console, _aligned([first, *others[:fitting]])))
         others = others[fitting:]
     return "\n\n".join(parts)
+
+
+def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], decimals: int) -> str:
+    """Return a table of weights by the headings of their columns; names: of the features."""
+    return side_by_side([["feature", *names], *(column(heading, own, decimals) for heading, own in weights.items())])
 
 
 def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -160,7 +165,7 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
 def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return the loss of given weights as text."""
     facts = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
-    return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(facts))
+    return joined(weights_table(names, {"weight": weights}, _USUAL), labelled(facts))
 
 
 def compared_report(content: Mapping[str, Any]) -> str:
@@ -173,34 +178,26 @@ def compared_report(content: Mapping[str, Any]) -> str:
 def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
-    weights = [
-        ["feature", *tuned.names],
-        column(costs.heading[1], optimum.weights.tolist(), _USUAL),
-        column(AVERAGED, tuned.averaged.weights.tolist(), _USUAL),
-    ]
+    both = {costs.heading[1]: optimum.weights.tolist(), AVERAGED: tuned.averaged.weights.tolist()}
+    weights = weights_table(tuned.names, both, _USUAL)
     facts: Facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
     parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(content)), labelled(facts)]
-    return joined(side_by_side(weights), *parts, verdict_line(tuned_verdict(content), True))
+    return joined(weights, *parts, verdict_line(tuned_verdict(content), True))
 
 
 def looped_report(looped: lpmert.Looped) -> str:
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
-    rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
-    if best.held_out_unit is not None:
-        held_out = [(one.held_out_unit, one.held_out_loss) for one in (first, best)]
-        texts = ("-" if unit is None or loss is None else unit.text(loss) for unit, loss in held_out)
-        rows.append([f"held-out {best.held_out_unit.name}", *texts])
-    weights = [
-        ["feature", *looped.names],
-        column("first", [*first.weights.values()], _USUAL),
-        column("best", looped.weights.tolist(), _USUAL),
-    ]
+    rows = [[best.unit.name, *(best.unit.text(one.loss) for one in (first, best))]]
+    if (unit := best.held_out_unit) is not None:
+        rows.append([f"held-out {unit.name}", *(unit.text(one.held_out_loss) for one in (first, best))])
+    both = {"first": [*first.weights.values()], "best": looped.weights.tolist()}
     facts: Facts = [("end", looped.reason), ("seed", str(looped.seed))]
     costs = grid(["", "first", f"iteration {best.number}"], rows)
     last = f"best weights: iteration {best.number} of {len(looped.iterations)}"
-    return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
+    weights = weights_table(looped.names, both, _USUAL)
+    return joined(weights, costs, labelled(facts), verdict_line(last, True))
 
 
 def decimals_of(result: lpmert.Result) -> int:
@@ -242,10 +239,8 @@ def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Res
     columns = {heading: outcome.weights.tolist() for heading, outcome in shown.items()}
     if best.cell is not None:
         columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
-    names = ["feature", *(f"{name} (free)" if name in best.free else name for name in best.names)]
-    decimals = decimals_of(best)
-    table = side_by_side([names, *(column(heading, numbers, decimals) for heading, numbers in columns.items())])
-    return joined(table, labelled(_facts(best, verbose)))
+    names = [f"{name} (free)" if name in best.free else name for name in best.names]
+    return joined(weights_table(names, columns, decimals_of(best)), labelled(_facts(best, verbose)))
 
 
 def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:

@@ -10,8 +10,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -106,16 +107,14 @@ class Search(RegionOptions, ReadingWithTies):
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments that all functions that search share, apart from callbacks."""
+    def arguments(self, data: Data, function: Callable[..., Any]) -> dict[str, Any]:
+        """Return the arguments for a function of the library: those of its parameters that options have set."""
         with naming(self.name):
             metric = self.summed_metric(data)
-        return {
-            "metric": metric,
-            "method": configured(self.method, self.method_settings),
-            "region": self.region(data.names),
-            **{name: getattr(self, name) for name in ("ties", "time_limit", "memory_limit", "jobs", "backend", "seed")},
-        }
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        method = configured(self.method, self.method_settings)
+        found |= {"metric": metric, "method": method, "region": self.region(data.names)}
+        return {name: found[name] for name in signature(function).parameters if name in found}
 
     def progress(self, out: Quiet, unit: Unit, before: str = "first weights") -> AbstractContextManager[Any]:
         """Return a context whose value is the callback that shows progress, `None` if it is not to be shown.
@@ -146,10 +145,6 @@ class OneSearch(Search):
     def stops(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments of `minimize`, `check` and `tune`, apart from callbacks."""
-        return super().arguments(data) | {name: value for name, value in self.stops.items() if value is not None}
-
 
 @dataclass(frozen=True)
 class ScaledSearch(OneSearch):
@@ -159,12 +154,12 @@ class ScaledSearch(OneSearch):
 
     scale: tuple[str, float] | None = scale()
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments of `OneSearch`; raises `click.BadParameter` if --scale names an unknown feature."""
+    def arguments(self, data: Data, function: Callable[..., Any]) -> dict[str, Any]:
+        """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
             raise click.BadParameter(trouble, param_hint="--scale")
-        return super().arguments(data)
+        return super().arguments(data, function)
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -95,23 +95,18 @@ def solve(
     if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
+    def found(data: Data, callback: Callback | None) -> lpmert.Result:
         from lpmert.result import warned
 
         weights.check(data.names)
         if restriction.at_most is not None:
-            return warned(best_with(data, restriction.at_most, arguments, out))
+            return warned(best_with(data, restriction.at_most, search, out))
         if restriction.budget is not None:
-            return warned(best_within(data, restriction.budget, search, arguments, callback))
-        result = lpmert.minimize(
-            data,
-            initial_weights=start.weights(data.names),
-            callback=callback,
-            checkpoint=checkpoint,
-            resume=resume,
-            **arguments,
-        )
-        return replace(result, whole=_whole(data, result, search, arguments))
+            return warned(best_within(data, restriction.budget, search, callback))
+        more = {"initial_weights": start.weights(data.names), "callback": callback}
+        arguments = search.arguments(data, lpmert.minimize) | more
+        result = lpmert.minimize(data, **arguments, checkpoint=checkpoint, resume=resume)
+        return replace(result, whole=_whole(data, result, search))
 
     files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
     prove = partial(_certify, certificate, restriction, search, out)
@@ -122,11 +117,11 @@ _MOST_NUMBERS = 10_000_000
 """Hypotheses times features above which whole weights would take seconds, and are left out."""
 
 
-def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
+def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
     proved = result.status.proved and not search.wide
     if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
-        settings = {name: arguments[name] for name in ("metric", "ties", "region")}
+        settings = search.arguments(data, lpmert.whole_weights)
         limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
             return lpmert.whole_weights(data, result, **settings) or {}
@@ -156,18 +151,16 @@ def _certify(
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
             return
-        arguments = search.arguments(data)
-        settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
+        settings = search.arguments(data, lpmert.certify) | {"time_limit": _seconds_left(search, result)}
         if restriction.at_most is not None:
             settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
         if restriction.budget is not None:
             column, most = restriction.budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
-        seconds_left, on_stage = _seconds_left(search, result), Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, path, time_limit=seconds_left, on_stage=on_stage, **settings)
+                lpmert.certify(data, result, path, on_stage=Stages(out, slower=True), **settings)
                 return
         say("no certificate written: interrupted")
 
@@ -180,9 +173,9 @@ def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_we
     output of `lpmert solve -o`, other JSON, lines NAME VALUE, or weights of Moses. DATA is as for `lpmert solve`.
     """
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
+    def found(data: Data, callback: Callback | None) -> lpmert.Check:
         given = values.parse_weights(weights, data.names, "--weights")
-        return lpmert.check(data, given, callback=callback, **arguments)
+        return lpmert.check(data, given, callback=callback, **search.arguments(data, lpmert.check))
 
     unwritten = WeightsOut()
     return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))
@@ -192,7 +185,7 @@ def _run(
     search: ScaledSearch,
     page: Page,
     out: Output,
-    find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
+    find: Callable[[Data, Callback | None], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
     files: AbstractContextManager[Deliver],
@@ -201,26 +194,25 @@ def _run(
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
     with files as deliver:
         data, seconds = search.load(out)
-        # before the progress table begins, as this finds wrong usage
-        arguments, unit = search.arguments(data), search.unit(data)
+        unit = search.unit(data)
         with Interrupts() as stop:
             with (
                 naming(search.name),
                 Allowance(search.memory_limit).enforced(),
                 search.progress(out, unit) as callback,
             ):
-                outcome = find(data, callback, arguments)
+                outcome = find(data, callback)
             result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
             result = replace(
                 _scaled(result, search, data, check),
                 seconds={"read": seconds, **result.seconds},
-                rates={**result.rates, **search.rates(data, result.loss)},
+                rates={**result.rates, **search.rates(unit, result.loss)},
                 unit=unit,
             )
             if check is None:
                 outcome = result
             else:
-                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)})
+                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(unit, check.loss)})
             deliver(
                 outcome.to_json,
                 partial(report, outcome, verbose=out.verbose > 0),
@@ -229,7 +221,7 @@ def _run(
             )
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, arguments["metric"], search, out)
+            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
     return drawn or exit_code(result.status, stop)
 
 
