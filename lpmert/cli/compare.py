@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -92,11 +92,12 @@ def compare(
         known = None if optimum is None else lpmert.Result.load(optimum)
         data, held_out_data, held_out_unit = held_out.read(search, out)
         searching = configured(search.method, search.method_settings) if known is None else known
-        arguments, unit = search.arguments(data, lpmert.compare), search.unit(data)
+        unit = search.unit(data)
         named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
             with naming(search.name), search.progress(out, unit, "runs of the methods") as callback:
-                comparison = lpmert.compare(
+                comparison = search.ask(
+                    lpmert.compare,
                     data,
                     list(compared.values()),
                     seeds=seeds,
@@ -105,13 +106,13 @@ def compare(
                     initial_weights=start.weights(data.names),
                     optimum=searching,
                     optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
+                    time_limit=run_time_limit,
                     cv=cv,
                     repeat=repeat,
                     groups=sources.of(data),
                     on_stage=Stages(out),
                     on_run=partial(_print_run, out, unit, held_out_unit),
                     callback=callback,
-                    **arguments | {"time_limit": run_time_limit},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop, comparison.complete)
@@ -158,20 +159,20 @@ def tune(
     averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        arguments, unit = search.arguments(data, lpmert.tune), search.unit(data)
+        unit = search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), search.progress(out, unit, "averages") as callback:
-                tuned = lpmert.tune(
+                tuned = search.ask(
+                    lpmert.tune,
                     data,
                     held_out=held_out_data,
                     groups=sources.of(data),
                     folds=cv,
                     quick=quick,
-                    averaging=cast("lpmert.methods.Averaging", averaging),
+                    averaging=averaging,
                     callback=callback,
                     on_stage=Stages(out),
-                    **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=held_out_unit)
             deliver(
@@ -180,5 +181,5 @@ def tune(
                 lambda: weights.text(tuned.names, tuned.weights, search.problem(data)),
                 f"{tuned.optimum.message} ({tuned.optimum.cost})",
             )
-        drawn = page.write(tuned, data, arguments["metric"], search, out)
+        drawn = page.write(tuned, data, search.summed_metric(data), search, out)
     return drawn or exit_code(tuned.optimum.status, stop)

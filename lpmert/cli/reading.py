@@ -290,11 +290,12 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             length = None
             if isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
                 how = {name: options.get(name, False) for name in ("partial", "by_position")}
-                if isinstance(data, lpmert.NBest):
-                    references = references_by_list(data.list_ids, options["references"], **how)
-                else:
-                    references = data.references
-                length = reference_length(metric, references)
+                length = reference_length(
+                    metric,
+                    references_by_list(data.list_ids, options["references"], **how)
+                    if isinstance(data, lpmert.NBest)
+                    else data.references,
+                )
             return text_unit(metric, data.n_lists, None if length is None else 1 / length)
         if not isinstance(data, lpmert.NBest):
             return LOSS

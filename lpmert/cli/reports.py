@@ -297,15 +297,15 @@ class Page:
         from lpmert.reporting.documents import Material, documents
 
         with naming(lists.name):
-            material = Material.of(documents([outcome]), data, metric, {}, None, lists.name)
+            material = Material.of(documents([outcome]), data, metric, {}, None)
             return _write_page(self.report, material, out)
 
 
-def _write_page(path: str, material: Material, out: Quiet, *options: Any) -> int:
-    """Write a page, log its size or the parts it lacks, and return the exit code; options: of `write_page`."""
+def _write_page(path: str, material: Material, out: Quiet, pairs: Any = None, time_limit: float | None = None) -> int:
+    """Write a page, log its size or the parts it lacks, and return the exit code."""
     from lpmert.reporting.page import write_page
 
-    missing, stop = write_page(path, material, *options, on_stage=Stages(out))
+    missing, stop = write_page(path, material, pairs, time_limit, Stages(out))
     if missing:
         why = "interrupted" if stop.pressed else "time limit reached"
         say(f"{path}: {why}; the page lacks {', '.join(missing)}")
@@ -371,5 +371,5 @@ def report(
             data = lists.read_whole()
             metric = lists.summed_metric(data)
             out.say(f"{lists.name}: {sizes(data)}")
-        material = Material.of(found, data, metric, weights, scale, lists.name)
+        material = Material.of(found, data, metric, weights, scale)
         return _write_page(output, material, out, surface or None, time_limit)

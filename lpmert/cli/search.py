@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
 
     AnyProblem = lpmert.Problem | LatticeProblem
+
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,15 @@ class Search(RegionOptions, ReadingWithTies):
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
-    def arguments(self, data: Data, function: Callable[..., Any]) -> dict[str, Any]:
-        """Return the arguments for a function of the library: those of its parameters that options have set."""
+    def ask(self, function: Callable[..., Answer], data: Data, *more: Any, **wanted: Any) -> Answer:
+        """Call a function of the library with data, further arguments, and those of its parameters that options set."""
         with naming(self.name):
             metric = self.summed_metric(data)
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         method = configured(self.method, self.method_settings)
         found |= {"metric": metric, "method": method, "region": self.region(data.names)}
-        return {name: found[name] for name in signature(function).parameters if name in found}
+        taken = {name: found[name] for name in signature(function).parameters if name in found}
+        return function(data, *more, **taken | wanted)
 
     def progress(self, out: Quiet, unit: Unit, before: str = "first weights") -> AbstractContextManager[Any]:
         """Return a context whose value is the callback that shows progress, `None` if it is not to be shown.
@@ -154,12 +158,13 @@ class ScaledSearch(OneSearch):
 
     scale: tuple[str, float] | None = scale()
 
-    def arguments(self, data: Data, function: Callable[..., Any]) -> dict[str, Any]:
+    def load(self, out: Quiet) -> tuple[Data, float]:
         """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""
+        data, took = super().load(out)
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
             raise click.BadParameter(trouble, param_hint="--scale")
-        return super().arguments(data, function)
+        return data, took
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:

@@ -55,7 +55,7 @@ def subsets(
     def results(found: lpmert.Subsets) -> list[lpmert.Result]:
         return [one.result for one in found.subsets]
 
-    find = partial(_subsets, at_most=at_most, search=search, out=out)
+    find = partial(_subsets, search, out, at_most)
     return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
 
 
@@ -83,11 +83,9 @@ def ranges(
     """
     from lpmert.reporting import pictures
 
-    def find(data: Any) -> lpmert.NearOptimal:
-        arguments = search.arguments(data, lpmert.near_optimal)
-        wanted = {"slack": slack, "relative_to": relative_to, "cones": cones}
-        return lpmert.near_optimal(data, on_stage=Stages(out), **wanted, **arguments)
-
+    find = partial(
+        search.ask, lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out)
+    )
     return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
@@ -99,9 +97,7 @@ def leave_one_out(search: Search, out: Output) -> int:
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
 
-    def find(data: Any) -> lpmert.LeftOut:
-        return lpmert.leave_one_out(data, on_stage=Stages(out), **search.arguments(data, lpmert.leave_one_out))
-
+    find = partial(search.ask, lpmert.leave_one_out, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _left_out_report)
 
 
@@ -126,12 +122,11 @@ def pareto(
 
     def find(data: Any) -> lpmert.Front:
         unit, numbers = search.unit(data), numbers_of(data, second, search)
-        arguments = search.arguments(data, lpmert.pareto)
 
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **arguments)
+        return search.ask(lpmert.pareto, data, numbers, name=second, points=points, on_point=on_point)
 
     return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
 
@@ -167,7 +162,7 @@ def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
 
 def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
-    found = _subsets(data, at_most, search, out)
+    found = _subsets(search, out, at_most, data)
     if not found.subsets:
         raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
@@ -175,9 +170,9 @@ def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Re
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
 
 
-def _subsets(data: Any, at_most: int | None, search: Search, out: Output) -> lpmert.Subsets:
-    wanted = {"at_most": at_most, "ties": counted_ties(search.ties), "on_stage": Stages(out)}
-    return lpmert.best_subsets(data, **search.arguments(data, lpmert.best_subsets) | wanted)
+def _subsets(search: Search, out: Output, at_most: int | None, data: Any) -> lpmert.Subsets:
+    ties = counted_ties(search.ties)
+    return search.ask(lpmert.best_subsets, data, at_most=at_most, ties=ties, on_stage=Stages(out))
 
 
 def counted_ties(ties: str) -> str | None:
@@ -188,8 +183,8 @@ def counted_ties(ties: str) -> str | None:
 def best_within(data: Any, budget: tuple[str, float], search: Search, callback: Callback | None) -> lpmert.Result:
     """Return the best weights within a budget; raises `LimitError` if none were found in time."""
     column, most = budget
-    wanted = {"second": numbers_of(data, column, search), "most": most, "name": column, "callback": callback}
-    return lpmert.within_budget(data, **wanted, **search.arguments(data, lpmert.within_budget))
+    numbers = numbers_of(data, column, search)
+    return search.ask(lpmert.within_budget, data, numbers, most, name=column, callback=callback)
 
 
 def numbers_of(data: Any, column: str, search: ReadingWithTies) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -103,9 +103,14 @@ def solve(
             return warned(best_with(data, restriction.at_most, search, out))
         if restriction.budget is not None:
             return warned(best_within(data, restriction.budget, search, callback))
-        more = {"initial_weights": start.weights(data.names), "callback": callback}
-        arguments = search.arguments(data, lpmert.minimize) | more
-        result = lpmert.minimize(data, **arguments, checkpoint=checkpoint, resume=resume)
+        result = search.ask(
+            lpmert.minimize,
+            data,
+            initial_weights=start.weights(data.names),
+            callback=callback,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
         return replace(result, whole=_whole(data, result, search))
 
     files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
@@ -121,10 +126,9 @@ def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str,
     """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
     proved = result.status.proved and not search.wide
     if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
-        settings = search.arguments(data, lpmert.whole_weights)
         limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return lpmert.whole_weights(data, result, **settings) or {}
+            return search.ask(lpmert.whole_weights, data, result) or {}
     return {}
 
 
@@ -151,7 +155,7 @@ def _certify(
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
             return
-        settings = search.arguments(data, lpmert.certify) | {"time_limit": _seconds_left(search, result)}
+        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out, slower=True)}
         if restriction.at_most is not None:
             settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
         if restriction.budget is not None:
@@ -160,7 +164,7 @@ def _certify(
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, path, on_stage=Stages(out, slower=True), **settings)
+                search.ask(lpmert.certify, data, result, path, **settings)
                 return
         say("no certificate written: interrupted")
 
@@ -175,7 +179,7 @@ def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_we
 
     def found(data: Data, callback: Callback | None) -> lpmert.Check:
         given = values.parse_weights(weights, data.names, "--weights")
-        return lpmert.check(data, given, callback=callback, **search.arguments(data, lpmert.check))
+        return search.ask(lpmert.check, data, given, callback=callback)
 
     unwritten = WeightsOut()
     return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))

@@ -179,7 +179,6 @@ class Material:
         metric: Any,
         given: Mapping[str, Any],
         scale: tuple[str, float] | None,
-        data_name: str = "data",
     ) -> Material:
         """Return outcomes with their lists; scale: the name of a feature, and the number that is shown as its weight.
 
@@ -198,7 +197,7 @@ class Material:
         if data is not None and not result.sums:
             ties = next((rule for rule in TIES if f"|ties:{rule}" in result.signature), "first")
             problem = problem_of(data, metric, ties, None)
-            _check_same(problem, result, main.name, data_name)
+            _check_same(problem, result, main.name)
         return cls(documents, main, problem, arrays, factor)
 
     def index(self, name: str) -> int:
@@ -306,10 +305,10 @@ def _same_direction(first: FloatArray, second: FloatArray) -> bool:
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
 
 
-def _check_same(problem: Problem | LatticeProblem, result: Result, name: str, data: str) -> None:
+def _check_same(problem: Problem | LatticeProblem, result: Result, name: str) -> None:
     """Raise `DataError` unless a problem has the lists, features and metric of a result; its region may differ.
 
-    name, data: those of the outcome and of the lists, for messages.
+    name: that of the outcome, for messages.
     """
     lists = problem.nbest if isinstance(problem, Problem) else problem.lattices
     trouble = ""
@@ -323,7 +322,7 @@ def _check_same(problem: Problem | LatticeProblem, result: Result, name: str, da
         trouble = f"the metric here is {quoted(problem.metric.signature)}, but {name} has another one: its signature "
         trouble += f"is {quoted(result.signature)}; pass the same metric"
     if trouble:
-        raise DataError(trouble, path=data)
+        raise DataError(trouble)
 
 
 LONGEST_DIFF = 2000

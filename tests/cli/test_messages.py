@@ -345,7 +345,7 @@ REFUSED = [  # command lines, in which names stand for their words; exit codes, 
     *((f"rank RUNS {words}", code, said) for words, code, said in [
         ("--metric bpref@10", 2, "one of ndcg, ndcg-exp, mrr, map, recall, precision, success, not 'bpref'"),
         ("--metric ndcg", 2, "the metric must be like 'ndcg@10', not 'ndcg'"),
-        ("--normalise l2", 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
+        ("--normalise l2", 2, "'l2' is not one of 'minmax', 'z', 'rank'"),
         ("--missing mean", 2, "'mean' is not one of 'minimum', 'zero'"),
         ("--features keyword", 1, "give the runs that are wanted"),
         ("--weights 1,2,3", 2, "3 numbers for 2 features (keyword, dense)"),
