@@ -44,17 +44,10 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class ToFile(Quiet):
-    """Output of a command that prints JSON only."""
-
-    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
-    as_json: bool = True
-
-
-@dataclass(frozen=True)
-class Output(ToFile):
+class Output(Quiet):
     """Output of a command that prints a report or JSON."""
 
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
     verbose: int = option(
         "-v --verbose", "Log more; -vv logs everything.", default=0, count=True, show_default=False, rare=True
@@ -156,7 +149,7 @@ def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = T
 
 
 @contextmanager
-def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
     """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
 
     The block must not read the output file or one of the `others` that will be written, except those in `renews`, which

@@ -18,7 +18,7 @@ from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Deliver, Output, ToFile, delivering, exit_code, naming, say
+from lpmert.cli.running import Deliver, Output, delivering, exit_code, naming, say
 from lpmert.cli.search import ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
@@ -264,7 +264,7 @@ class _Training(Reading):
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
-def train(lists: _Training, out: ToFile) -> None:
+def train(lists: _Training, out: Output) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
     A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. DATA is as for `lpmert
@@ -283,7 +283,7 @@ def train(lists: _Training, out: ToFile) -> None:
         unit = lists.unit(data)
         with_base = f"{unit.text(found.loss_before)} with the base feature alone"
         costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
-        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features")
         origin = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
         document = {**plain(found, data.names), **origin}
-        deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
+        deliver(partial(json.dumps, document, allow_nan=False, indent=2), lambda: costs, costs)
