@@ -33,26 +33,19 @@ _OF_BOTH = ("segment", "text")
 """Options that both readers and writers take."""
 
 
-@dataclass(frozen=True)
-class _Source(Reading):
-    heading = "Data"
-
-    data: tuple[str, ...] = argument("IN...", nargs=-1)
-
-
 @command("convert nbest.moses lists.tsv --references dev.en")
 def convert(
-    source: _Source,
+    source: Reading,
     out: Quiet,
     target: str = argument("OUT"),
     to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS)),
 ) -> None:
-    """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
+    """Convert the N-best lists in DATA to another format, exactly: reading OUT gives the same numbers.
 
     Lattices become lists of their N best hypotheses with different words (--n-best N --scales am=1,lm=12). The scores
     are those of the best of all paths with the same words. Sums and comparisons are exact.
 
-    Several IN are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
+    Several files are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
     The help of an option names the formats it applies to; docs/formats.md describes all formats.
     """
     from lpmert.formats.detect import format_by_name, format_of_target, writer_of

@@ -125,8 +125,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         every = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
         found = {name: value for name, value in every.items() if value not in (None, False, (), {})}
         if "references" in found:
-            if len(self.references) == 1:
-                found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
             if self.settings_for(_METRIC):

@@ -108,8 +108,6 @@ def _read(source: Source, number: int) -> Document:
         content = json.loads(read_text(source), parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); pass what `lpmert solve -o` writes", path=source) from error
-    if not isinstance(content, dict):
-        raise DataError("not an outcome of lpmert; pass what `lpmert solve -o` writes", path=source)
     return _document(content, os.fspath(source), fault)
 
 
@@ -122,7 +120,8 @@ def _number(text: str) -> float:
 
 
 def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], str | None]) -> Document:
-    kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= content.keys()), None)
+    known = content.keys() if isinstance(content, dict) else set()
+    kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= known), None)
     if kind is None:
         raise DataError(
             "neither a result nor a check, a tuning or a comparison; pass what solve, check, tune or compare write "

@@ -173,7 +173,7 @@ class TestOtherData:
         ("content", "message"),
         [
             ("no JSON", "not JSON"),
-            ("[1]", "not an outcome of lpmert"),
+            ("[1]", "neither a result nor a check"),
             ('{"a": 1}', "neither a result nor a check"),
             ('{"status": "optimal", "trace": []}', "not a result of this version .*'weights' is a required property"),
             ('{"excess": 1, "optimum": {}}', "not a check of this version"),
