@@ -21,7 +21,7 @@ from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
-from lpmert.quoting import SHOWN_DECIMALS, listed
+from lpmert.quoting import SHOWN_DECIMALS, counted, listed
 from lpmert.registry import FORMATS
 from lpmert.system.memory import Allowance
 
@@ -125,7 +125,7 @@ def rerank(lists: _Reranking, out: Output) -> None:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
         if found.tied:
-            lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
+            lists_are = counted(found.tied, "list is", "lists are")
             out.say(f"{lists_are} tied: the first of the best hypotheses is picked.")
         deliver(found.to_json, lambda: str(found))
 

@@ -26,7 +26,7 @@ from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Deliver, Output, Quiet, delivering, naming, put
 from lpmert.findings import Unit
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -100,7 +100,7 @@ class Search(RegionOptions, ReadingWithTies):
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
-        features = f"{data.n_features} feature{'s' * (data.n_features != 1)}"
+        features = counted(data.n_features, "feature")
         out.say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
         out.say(self.described(data))
         return data, took

@@ -412,12 +412,9 @@ def loop(found: Mapping[str, Any]) -> Figure:
                 axes.plot(numbers[later:], unit.figures(losses), style, color=colour, label=label)
         best = iterations[found["best"] - 1]
         point = best["number"], float(unit.figures(np.array(best["loss"])))
-        axes.plot(*point, "o", markersize=12, fillstyle="none", color=_LOSS)
-        below = unit.factor > 0.0  # the side without curves
-        side = "right" if best is iterations[-1] and len(iterations) > 1 else "center"
-        offset = (0, -20 if below else 12)
-        axes.annotate(unit.text(best["loss"]), point, xytext=offset, textcoords="offset points", ha=side)
-        if below:
+        label = f"best: {unit.text(best['loss'])}"
+        axes.plot(*point, "o", markersize=12, fillstyle="none", color=_LOSS, label=label)
+        if unit.factor > 0.0:
             axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lpmert.findings import LOSS, Unit, is_restricted
-from lpmert.quoting import duration, number, percent
+from lpmert.quoting import counted, duration, number, percent
 
 if TYPE_CHECKING:
     from lpmert.model.evaluation import Evaluation
@@ -48,9 +48,8 @@ def figures(outcome: Result | Check | Evaluation, unit: Unit) -> list[tuple[str,
     if outcome.score != outcome.loss and differs:
         found.append(("score", number(outcome.score)))
     if outcome.tied_lists:
-        lists = "1 list" if outcome.tied_lists == 1 else f"{outcome.tied_lists:,} lists"
         best, worst = map(unit.text, (outcome.loss_best_ties, outcome.loss_worst_ties))
-        found.append(("ties", f"{lists}: {best} at best, {worst} at worst"))
+        found.append(("ties", f"{counted(outcome.tied_lists, 'list')}: {best} at best, {worst} at worst"))
     return found
 
 
