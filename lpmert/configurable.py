@@ -26,7 +26,7 @@ _KINDS: Mapping[str, type] = {"bool": bool, "int": int, "float": float, "str": s
 _WORDS: Mapping[type, str] = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
 _CONVERTED: Mapping[type, Callable[[Any], Any]] = {
     bool: lambda value: bool(value) if type(value).__name__ in ("bool", "bool_") else None,
-    int: lambda value: index(value) if isinstance(value, Integral) and not isinstance(value, bool) else None,
+    int: lambda value: None if isinstance(value, bool) or not isinstance(value, Integral) else index(value),
     float: real_number,
     str: lambda value: value if isinstance(value, str) else None,
 }
