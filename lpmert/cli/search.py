@@ -297,11 +297,10 @@ class WeightsOut:
             ) -> None:
                 from lpmert.system.files import write_text
 
-                if self.to_stdout:
+                if self.to_stdout and told:
                     out.say(told)
-                    deliver(json, lambda: text().removesuffix("\n"))
-                else:
-                    deliver(json, report, told)
+                shown = (lambda: text().removesuffix("\n")) if self.to_stdout else report
+                deliver(json, shown, "" if self.to_stdout else told)
                 if self.weights_out is not None:
                     write_text(self.weights_out, text())
                 elif self.to_stdout and out.output is not None:
