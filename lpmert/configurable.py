@@ -24,6 +24,13 @@ Value = TypeVar("Value")
 _METADATA = "lpmert"
 _KINDS: Mapping[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _WORDS: Mapping[type, str] = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
+_CONVERTED: Mapping[type, Callable[[Any], Any]] = {
+    bool: lambda value: bool(value) if type(value).__name__ in ("bool", "bool_") else None,
+    int: lambda value: None if isinstance(value, bool) or not isinstance(value, Integral) else index(value),
+    float: real_number,
+    str: lambda value: value if isinstance(value, str) else None,
+}
+"""Values of Python and numpy as those of a type; `None` for all others."""
 _TRUTH = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
@@ -66,15 +73,7 @@ class Option:
         """
         if (value is None and self.optional) or self.kind is None:
             return value
-        found: Any = None
-        if self.kind is bool:
-            found = bool(value) if type(value).__name__ in ("bool", "bool_") else None
-        elif self.kind is int:
-            found = None if isinstance(value, bool) or not isinstance(value, Integral) else index(value)
-        elif self.kind is float:
-            found = real_number(value)
-        elif isinstance(value, str):
-            found = value
+        found = _CONVERTED[self.kind](value)
         if found is None or not self._within(found):
             raise self._refused(value, owner)
         return found

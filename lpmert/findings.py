@@ -139,17 +139,19 @@ class Unit:
         """Return the figure of a loss."""
         return self.offset + self.factor * loss
 
-    def text(self, loss: float) -> str:
-        """Return the figure in a few digits, with the count if there is one."""
-        count = f" ({self.counted(loss)})" if self.counts else ""
+    def text(self, loss: float | None) -> str:
+        """Return the figure in a few digits, with the count if there is one; a dash for `None`."""
+        count = f" ({self.counted(loss)})" if self.counts and loss is not None else ""
         return f"{self.short(loss)}{count}"
 
     def counted(self, loss: float) -> str:
         """Return the count of a loss with its noun, such as "3 errors"."""
         return f"{number(loss)} {self.counts.removesuffix('s') if loss == 1 else self.counts}"
 
-    def short(self, loss: float, *, bound: bool = False) -> str:
-        """Return the figure in a few digits; bound: rounded so that it stays a lower bound on the loss."""
+    def short(self, loss: float | None, *, bound: bool = False) -> str:
+        """Return the figure in a few digits, a dash for `None`; bound: rounded so that it stays a lower bound."""
+        if loss is None:
+            return "-"
         value = self.of(loss)
         if self.percent:
             return f"{_rounded(100 * value, _DECIMALS, self.factor if bound else 0.0)}%"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,11 +15,11 @@ from lpmert.cli.options import option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, naming, say
-from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command, progress_of
-from lpmert.cli.solve import print_outcome
+from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command, configured
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
+from lpmert.reporting.tables import Compared
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -85,45 +85,43 @@ def compare(
     compared: dict[str, lpmert.methods.Method] = {}
     for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         compared[name], search = search.for_method(name)
-    seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
-    limits = lpmert.Limits(seconds, **search.stops)
+    if search.time_limit is None:
+        search = replace(search, time_limit=OPTIMUM_SECONDS)
 
     with delivering(out) as deliver:
         known = None if optimum is None else lpmert.Result.load(optimum)
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        arguments = search.arguments(data)
+        searching = configured(search.method, search.method_settings) if known is None else known
         unit = search.unit(data)
         named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
-                comparison = lpmert.compare(
+            with naming(search.name), search.progress(out, unit, "runs of the methods") as callback:
+                comparison = search.ask(
+                    lpmert.compare,
                     data,
                     list(compared.values()),
                     seeds=seeds,
                     held_out=held_out_data,
                     weights=named_weights,
                     initial_weights=start.weights(data.names),
-                    optimum=arguments["method"] if known is None else known,
-                    optimum_limits=limits,
+                    optimum=searching,
+                    optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
                     time_limit=run_time_limit,
-                    memory_limit=search.memory_limit,
                     cv=cv,
                     repeat=repeat,
                     groups=sources.of(data),
                     on_stage=Stages(out),
                     on_run=partial(_print_run, out, unit, held_out_unit),
                     callback=callback,
-                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop, comparison.complete)
             if not comparison.methods:
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
-            if out.output is None and not out.as_json:
-                out.say("")
             comparison = replace(comparison, unit=unit, held_out_unit=held_out_unit)
-            deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
+            content = comparison.to_dict()
+            deliver(comparison.to_json, partial(compared_report, content), Compared(content).verdict)
     return code
 
 
@@ -161,24 +159,27 @@ def tune(
     averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        arguments, unit = search.arguments(data), search.unit(data)
+        unit = search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, search.time_limit, unit, "averages") as callback:
-                tuned = lpmert.tune(
+            with naming(search.name), search.progress(out, unit, "averages") as callback:
+                tuned = search.ask(
+                    lpmert.tune,
                     data,
                     held_out=held_out_data,
                     groups=sources.of(data),
                     folds=cv,
                     quick=quick,
-                    averaging=cast("lpmert.methods.Averaging", averaging),
+                    averaging=averaging,
                     callback=callback,
                     on_stage=Stages(out),
-                    **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=held_out_unit)
-            print_outcome(tuned.optimum, tuned.optimum.warnings, out, shown=weights.beside_report(out))
-            report = partial(tuned_report, tuned, verbose=out.verbose > 0)
-            deliver(tuned.to_json, report, lambda: weights.text(tuned.names, tuned.weights, search.problem(data)))
-        drawn = page.write(tuned, data, arguments["metric"], search, out)
+            deliver(
+                tuned.to_json,
+                partial(tuned_report, tuned, verbose=out.verbose > 0),
+                lambda: weights.text(tuned.names, tuned.weights, search.problem(data)),
+                f"{tuned.optimum.message} ({tuned.optimum.cost})",
+            )
+        drawn = page.write(tuned, data, search.summed_metric(data), search, out)
     return drawn or exit_code(tuned.optimum.status, stop)

@@ -123,7 +123,7 @@ def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
 
 def _cost(unit: Unit | None, loss: float | None) -> str:
     """Return a loss as a cell of the table: as a count if its unit has one, else in the unit."""
-    text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
+    text = number(loss) if unit is None or unit.counts else unit.short(loss)
     return f"{text:>{_WIDTH}}"
 
 
@@ -215,12 +215,11 @@ def mert(options: _Options) -> int:
     with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
         nbest, metric = _scored(_lists(options), options.sctype, options.scconfig)
         starts = [_initial_weights(read_weights(path), nbest.names) for path in options.ifile]
-    region = _region(options, nbest.names, starts[0])
-    with naming(", ".join(options.scfile)):
+        region = _region(options, nbest.names, starts[0])
         problem = lpmert.Problem(nbest, metric, region=region)
     with Interrupts() as stop:
         result = _searched(options, problem, starts, clock)
-        _deliver(problem, result, {} if region is None else region.fixed)
+        _deliver(problem, result)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
@@ -251,21 +250,22 @@ def _searched(
     return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
-def _deliver(problem: lpmert.Problem, result: lpmert.Result, fixed_by_name: Mapping[str, float]) -> None:
+def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
+    import numpy as np
+
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
 
-    names = problem.nbest.names
-    fixed = {names.index(name): value for name, value in fixed_by_name.items()}
-    weights = _scaled(result, fixed)
+    names, weights, region = problem.nbest.names, result.weights, problem.region
+    fixed = [names.index(name) for name in region.fixed] if region is not None else []
     keeps = keeps_loss(problem, weights)
     try:
         text, written = weights_text(
             names,
             weights,
-            lambda rounded: keeps(rounded) and all(rounded[d] == fixed[d] for d in fixed),
+            lambda rounded: keeps(rounded) and np.array_equal(rounded[fixed], weights[fixed]),
             path=WEIGHTS_FILE,
         )
         write_text(WEIGHTS_FILE, text)
@@ -354,14 +354,6 @@ def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray |
     """Return the weights with the least loss among those that are inside the region and not all 0."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
-
-
-def _scaled(result: lpmert.Result, fixed: Mapping[int, float]) -> FloatArray:
-    """Return the weights, scaled so that fixed weights have exactly their values; fixed: values by feature."""
-    reference = next(((result.names[d], value) for d, value in fixed.items() if value), None)
-    weights = result.weights.copy() if reference is None else result.scaled_to(*reference)
-    weights[list(fixed)] = list(fixed.values())
-    return weights
 
 
 def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray) -> None:

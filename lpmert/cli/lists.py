@@ -16,12 +16,12 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, given_weights, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, ReadingWithTies, sizes
-from lpmert.cli.reports import column, evaluation_report, side_by_side, verdict_line
-from lpmert.cli.running import Quiet, Short, delivering, naming
+from lpmert.cli.reports import evaluation_report, verdict_line, weights_table
+from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
-from lpmert.quoting import listed
+from lpmert.quoting import SHOWN_DECIMALS, counted, listed
 from lpmert.registry import FORMATS
 from lpmert.system.memory import Allowance
 
@@ -33,26 +33,19 @@ _OF_BOTH = ("segment", "text")
 """Options that both readers and writers take."""
 
 
-@dataclass(frozen=True)
-class _Source(Reading):
-    heading = "Data"
-
-    data: tuple[str, ...] = argument("IN...", nargs=-1)
-
-
 @command("convert nbest.moses lists.tsv --references dev.en")
 def convert(
-    source: _Source,
+    source: Reading,
     out: Quiet,
     target: str = argument("OUT"),
     to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS)),
 ) -> None:
-    """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
+    """Convert the N-best lists in DATA to another format, exactly: reading OUT gives the same numbers.
 
     Lattices become lists of their N best hypotheses with different words (--n-best N --scales am=1,lm=12). The scores
     are those of the best of all paths with the same words. Sums and comparisons are exact.
 
-    Several IN are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
+    Several files are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
     The help of an option names the formats it applies to; docs/formats.md describes all formats.
     """
     from lpmert.formats.detect import format_by_name, format_of_target, writer_of
@@ -111,7 +104,7 @@ class _Reranking(Reading):
 
 
 @command("rerank test.tsv --segment utterance --weights weights.json")
-def rerank(lists: _Reranking, out: Short) -> None:
+def rerank(lists: _Reranking, out: Output) -> None:
     """Print the best hypothesis of each list in DATA as a line `ID<tab>TEXT`; DATA needs no losses.
 
     Without texts, it prints the number of the hypothesis in its list, counted from 0, as in the JSON.
@@ -122,7 +115,7 @@ def rerank(lists: _Reranking, out: Short) -> None:
     --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
     everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
     """
-    with delivering(out, warnings=True) as deliver:
+    with delivering(out) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
@@ -132,13 +125,13 @@ def rerank(lists: _Reranking, out: Short) -> None:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
         if found.tied:
-            lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
+            lists_are = counted(found.tied, "list is", "lists are")
             out.say(f"{lists_are} tied: the first of the best hypotheses is picked.")
         deliver(found.to_json, lambda: str(found))
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights()) -> None:
+def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()) -> None:
     """Show what given weights cost on the lists or lattices in DATA, without a search.
 
     DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the number of the hypothesis chosen from
@@ -147,13 +140,14 @@ def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights())
     from lpmert.api import evaluated, problem_of
     from lpmert.result import SCHEMA
 
-    with naming(lists.name), Allowance().enforced(), delivering(out, warnings=True) as deliver:
+    with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
         out.say(f"{lists.name}: {sizes(data)}")
         given = values.parse_weights(weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, given)
-        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
+        unit = lists.unit(data)
+        found = replace(found, rates={**found.rates, **lists.rates(unit, found.loss)})
         document = {
             "schema": SCHEMA,
             "weights": dict(zip(data.names, given, strict=True)),
@@ -164,7 +158,7 @@ def evaluate(lists: ReadingWithTies, out: Short, weights: str = given_weights())
         }
         deliver(
             partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, given, lists.unit(data)),
+            partial(evaluation_report, found, data.names, given, unit),
         )
 
 
@@ -175,7 +169,7 @@ def verify(
     lists: ReadingWithTies,
     time_limit: float | None = time_limit(),
     memory_limit: int | None = memory_limit(),
-    out: Short,
+    out: Output,
 ) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
@@ -216,7 +210,7 @@ def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
 
 
 def _verified_report(found: lpmert.Verified) -> str:
-    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
+    parts = [weights_table(found.weights, {"weight": [*found.weights.values()]}, SHOWN_DECIMALS), ""]
     stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
     for rows, sign in stated:
         for row in rows:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 1.0
 """Minimum time between two lines of the progress table."""
-INCUMBENT_SECONDS = 0.2
-"""Minimum time before a line with a new incumbent."""
 LINE_SHARE = 0.01
 """Long searches print a line each time their running time has grown by this share."""
 STANDING_SECONDS = 60.0
@@ -104,8 +102,7 @@ class ProgressLog:
     ) -> None:
         self._time_limit, self._before, self._unit = time_limit, before, unit
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
-        self._lines, self._last_line, self._next_line = 0, -math.inf, LINE_SECONDS
-        self._source = ""
+        self._lines, self._next_line, self._source = 0, LINE_SECONDS, ""
         self._first: lpmert.Progress | None = None
         self._unprinted: lpmert.Progress | None = None
         self._closing = ExitStack()
@@ -136,8 +133,7 @@ class ProgressLog:
     def __call__(self, progress: lpmert.Progress) -> None:
         self._source = progress.source or self._source
         self._unprinted = progress
-        new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
-        if new_incumbent or progress.seconds >= self._next_line:
+        if progress.seconds >= self._next_line:
             self._print(progress)
         if progress.seconds >= self._standing:
             self._standing = 2 * progress.seconds
@@ -156,7 +152,6 @@ class ProgressLog:
             self._lines += 1
         elif self._live is None or self._live.console.is_dumb_terminal:
             say(standing(progress, self._unit))
-        self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
         self._source, self._unprinted = "", None
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lpmert.fusion import Fused
     from lpmert.ranking.heuristics import Found
 
-_NONE = "none"
 _DECIMALS = 6
 _SECONDS = 60.0
 ENGINE_NAMES = ("opensearch", "elasticsearch", "weaviate", "ranx")
@@ -39,9 +38,8 @@ class _Documents:
     query: str | None = option("COLUMN", "Column with the query.  [default: query]")
     relevance: str | None = option("COLUMN", "Column with the grade.  [default: relevance]")
     features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.")
-    normalise: str = option(
-        "HOW", "minmax, z, or rank: 1 / (60 + rank).",
-        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE
+    normalise: str | None = option(
+        "HOW", "Scale scores: minmax, z, or rank: 1 / (60 + rank).", click.Choice(("minmax", "z", "rank"))
     )  # fmt: skip
     missing: str | None = option(
         "RULE", "Score of a document that a run lacks: minimum or zero.", click.Choice(("minimum", "zero"))
@@ -51,17 +49,12 @@ class _Documents:
     def name(self) -> str:
         return self.qrels or self.data[0]
 
-    @property
-    def how(self) -> str | None:
-        """The normalisation of scores, `None` for none."""
-        return None if self.normalise == _NONE else self.normalise
-
     def read(self) -> Any:
         """Return the documents; raises `click.UsageError` if several runs come without grades."""
         from lpmert.formats.judged import named_runs
 
-        options: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
-        options["normalise"] = self.how
+        names = ("query", "relevance", "features", "normalise", "missing")
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
@@ -160,7 +153,7 @@ def rank(
             found = replace(found, result=replace(found.result, status=lpmert.Status.INTERRUPTED))
         if cv is not None and found.unseen is None:
             out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
-        settings = partial(engine_text, write or "", found.result.names, found.result.weights, documents.how)
+        settings = partial(engine_text, write or "", found.result.names, found.result.weights, documents.normalise)
         deliver(found.to_json, settings if write else partial(_report, found))
         drawn.write(lambda: pictures.fusion(found))
         if page.report is not None:
@@ -177,10 +170,10 @@ def _check_engine(name: str, documents: _Documents, signed: bool, out: Output) -
     from lpmert.formats.judged import rule_of
     from lpmert.formats.weights import ENGINES
 
-    if documents.how not in ENGINES[name]:
-        names = " or ".join(one or _NONE for one in ENGINES[name])
+    if documents.normalise not in ENGINES[name]:
+        names = " or ".join(one for one in ENGINES[name] if one)
         raise click.UsageError(f"{name} normalises scores itself: search with --normalise {names}.")
-    if (documents.missing or rule_of(documents.how)) != "zero":
+    if (documents.missing or rule_of(documents.normalise)) != "zero":
         raise click.UsageError(f"{name} adds 0 for a document that is not in a run: give --missing zero.")
     if signed:
         raise click.UsageError(f"{name} takes no weights below 0: leave out --signed.")

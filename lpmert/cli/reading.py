@@ -125,8 +125,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         every = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
         found = {name: value for name, value in every.items() if value not in (None, False, (), {})}
         if "references" in found:
-            if len(self.references) == 1:
-                found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
             if self.settings_for(_METRIC):
@@ -270,19 +268,14 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             costs = f"; {what} {listed(data.statistic_names)}"
         return f"features {listed(data.names)}{costs}"
 
-    def unit(self, data: Data) -> Unit:
-        """Return the unit in which the loss is shown."""
-        return self._measured(data)[0]
-
-    def rates(self, data: Data, loss: float) -> dict[str, float]:
+    def rates(self, unit: Unit, loss: float) -> dict[str, float]:
         """Return the error rate of a loss that was counted against references, if their length is known."""
         from lpmert.metrics.ratio import ERROR_RATE
 
-        length = self._measured(data)[1]
-        return {} if length is None else {ERROR_RATE: loss / length}
+        return {ERROR_RATE: unit.of(loss)} if "references" in self.flags and unit.counts else {}
 
-    def _measured(self, data: Data) -> tuple[Unit, float | None]:
-        """Return the unit of losses, and the length of the references they were counted against, if known."""
+    def unit(self, data: Data) -> Unit:
+        """Return the unit in which the loss is shown."""
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.contract import check_statistics, metric_of
         from lpmert.metrics.ratio import rates_of, unit_of
@@ -292,21 +285,23 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             options = self.plan[0]
             metric = options.get("metric") or self.in_format.metric
             metric = _text_metric(metric) if isinstance(metric, str) else metric
-            if not isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
-                return text_unit(metric, data.n_lists, None), None
-            if isinstance(data, lpmert.NBest):
+            length = None
+            if isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
                 how = {name: options.get(name, False) for name in ("partial", "by_position")}
-                length = reference_length(metric, references_by_list(data.list_ids, options["references"], **how))
-            else:
-                length = reference_length(metric, data.references)
-            return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
+                length = reference_length(
+                    metric,
+                    references_by_list(data.list_ids, options["references"], **how)
+                    if isinstance(data, lpmert.NBest)
+                    else data.references,
+                )
+            return text_unit(metric, data.n_lists, None if length is None else 1 / length)
         if not isinstance(data, lpmert.NBest):
-            return LOSS, None
+            return LOSS
         with naming(self.name):
             summed = metric_of(self.summed_metric(data), data.statistic_names)
             check_statistics(summed, data.statistics, data.offsets)
         rates = rates_of(summed, data.statistics, data.offsets, 1.0)
-        return unit_of(summed, data.statistic_names, rates, data.n_lists), None
+        return unit_of(summed, data.statistic_names, rates, data.n_lists)
 
     def for_format(self) -> dict[str, Any]:
         """Return the options for the reader of the format; subclasses add defaults."""

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ import lpmert
 from lpmert.cli.options import argument, option, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import UNLIMITED, ExitCode, Quiet, naming, say, width_of, wrapped
+from lpmert.cli.running import UNLIMITED, ExitCode, Quiet, exit_code, naming, say, width_of, wrapped
 from lpmert.cli.search import command
 from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
@@ -35,7 +34,6 @@ from lpmert.reporting.tables import (
     tuned_table,
     tuned_verdict,
 )
-from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
-    from lpmert.reporting.page import Page as DrawnPage
+    from lpmert.reporting.documents import Material
 
 
 _LABEL_WIDTH = 13
@@ -72,6 +70,11 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
         parts.append(_text(console, _aligned([first, *others[:fitting]])))
         others = others[fitting:]
     return "\n\n".join(parts)
+
+
+def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], decimals: int) -> str:
+    """Return a table of weights by the headings of their columns; names: of the features."""
+    return side_by_side([["feature", *names], *(column(heading, own, decimals) for heading, own in weights.items())])
 
 
 def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -137,9 +140,9 @@ Facts = list[tuple[str, str | Mapping[str, str]]]
 def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
     """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings."""
     unit = result.unit or LOSS
-    facts = joined(labelled(costs(result, unit)), warned(result))
     good = result.status.proved and not result.warnings
-    return joined(_weights({"weight": result}, result, verbose), facts, verdict_line(result.message, good))
+    weights = _weights({"weight": result}, result, verbose)
+    return joined(weights, labelled(costs(result, unit)), verdict_line(result.message, good))
 
 
 def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
@@ -156,13 +159,13 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     weights["better weights" if check.excess > 0 else "weights found"] = best
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
     verdict = verdict_line(check_verdict(check.to_dict(), unit), good)
-    return joined(_weights(weights, best, verbose), labelled(facts), warned(check), verdict)
+    return joined(_weights(weights, best, verbose), labelled(facts), verdict)
 
 
 def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return the loss of given weights as text."""
     facts = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
-    return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(facts))
+    return joined(weights_table(names, {"weight": weights}, _USUAL), labelled(facts))
 
 
 def compared_report(content: Mapping[str, Any]) -> str:
@@ -175,39 +178,26 @@ def compared_report(content: Mapping[str, Any]) -> str:
 def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
-    weights = [
-        ["feature", *tuned.names],
-        column(costs.heading[1], optimum.weights.tolist(), _USUAL),
-        column(AVERAGED, tuned.averaged.weights.tolist(), _USUAL),
-    ]
+    both = {costs.heading[1]: optimum.weights.tolist(), AVERAGED: tuned.averaged.weights.tolist()}
+    weights = weights_table(tuned.names, both, _USUAL)
     facts: Facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
-    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(content)), labelled(facts), warned(optimum)]
-    return joined(side_by_side(weights), *parts, verdict_line(tuned_verdict(content), True))
+    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(content)), labelled(facts)]
+    return joined(weights, *parts, verdict_line(tuned_verdict(content), True))
 
 
 def looped_report(looped: lpmert.Looped) -> str:
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
-    rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
-    if best.held_out_unit is not None:
-        held_out = [(one.held_out_unit, one.held_out_loss) for one in (first, best)]
-        texts = ("-" if unit is None or loss is None else unit.text(loss) for unit, loss in held_out)
-        rows.append([f"held-out {best.held_out_unit.name}", *texts])
-    weights = [
-        ["feature", *looped.names],
-        column("first", [*first.weights.values()], _USUAL),
-        column("best", looped.weights.tolist(), _USUAL),
-    ]
+    rows = [[best.unit.name, *(best.unit.text(one.loss) for one in (first, best))]]
+    if (unit := best.held_out_unit) is not None:
+        rows.append([f"held-out {unit.name}", *(unit.text(one.held_out_loss) for one in (first, best))])
+    both = {"first": [*first.weights.values()], "best": looped.weights.tolist()}
     facts: Facts = [("end", looped.reason), ("seed", str(looped.seed))]
     costs = grid(["", "first", f"iteration {best.number}"], rows)
     last = f"best weights: iteration {best.number} of {len(looped.iterations)}"
-    return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
-
-
-def warned(outcome: lpmert.Result | lpmert.Check) -> str:
-    lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in outcome.warnings]
-    return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
+    weights = weights_table(looped.names, both, _USUAL)
+    return joined(weights, costs, labelled(facts), verdict_line(last, True))
 
 
 def decimals_of(result: lpmert.Result) -> int:
@@ -249,10 +239,8 @@ def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Res
     columns = {heading: outcome.weights.tolist() for heading, outcome in shown.items()}
     if best.cell is not None:
         columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
-    names = ["feature", *(f"{name} (free)" if name in best.free else name for name in best.names)]
-    decimals = decimals_of(best)
-    table = side_by_side([names, *(column(heading, numbers, decimals) for heading, numbers in columns.items())])
-    return joined(table, labelled(_facts(best, verbose)))
+    names = [f"{name} (free)" if name in best.free else name for name in best.names]
+    return joined(weights_table(names, columns, decimals_of(best)), labelled(_facts(best, verbose)))
 
 
 def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:
@@ -306,13 +294,24 @@ class Page:
         """Write the page about an outcome and its lists if --report is given; return the exit code of doing so."""
         if self.report is None:
             return ExitCode.FINISHED
-        from lpmert.reporting.documents import documents
-        from lpmert.reporting.page import drawing, page_of
+        from lpmert.reporting.documents import Material, documents
 
-        with naming(lists.name), drawing(None, 0.0) as stop:
-            on_stage = Stages(out)
-            page = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
-        return _write(self.report, page, stop, out)
+        with naming(lists.name):
+            material = Material.of(documents([outcome]), data, metric, {}, None)
+            return _write_page(self.report, material, out)
+
+
+def _write_page(path: str, material: Material, out: Quiet, pairs: Any = None, time_limit: float | None = None) -> int:
+    """Write a page, log its size or the parts it lacks, and return the exit code."""
+    from lpmert.reporting.page import write_page
+
+    missing, stop = write_page(path, material, pairs, time_limit, Stages(out))
+    if missing:
+        why = "interrupted" if stop.pressed else "time limit reached"
+        say(f"{path}: {why}; the page lacks {', '.join(missing)}")
+    else:
+        out.say(f"{path}: {os.path.getsize(path) / 1e6:.1f} MB")
+    return exit_code(None, stop, not missing)
 
 
 @dataclass(frozen=True)
@@ -354,43 +353,23 @@ def report(
     The page is one file and fetches nothing. It shows the verdict, the bound and the best loss over time, and tables of
     the RESULTs. With the lists (--data, and the options with which they were read) it also shows the exact loss over
     two weights and along each weight, the lists that change between two weight vectors, with their texts side by side,
-    and the closest decisions. All RESULTs must be of the same lists. At --time-limit or Ctrl-C, the page is written
-    with the parts that are ready, and says which are missing; the exit code is then 3, or that of the signal.
+    and the closest decisions. All RESULTs must be of the same lists. --time-limit is for drawing; at its end, or at
+    Ctrl-C, the page is written with the parts that are ready, and says which are missing; the exit code is then 3, or
+    that of the signal.
     """
-    from lpmert.reporting.documents import documents
-    from lpmert.reporting.page import drawing, page_of
+    from lpmert.reporting.documents import Material, documents
+    from lpmert.reporting.pictures import check_installed
     from lpmert.system.files import writing_later
 
-    started = time.perf_counter()
     need_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
     if not lists.data and any(need_lists):
         raise click.UsageError("options about lists, and more weights, need the lists: give --data.")
-    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
-        found = documents(results)
-
-        def read() -> tuple[Any, Any]:
-            if not lists.data:
-                return None, None
+    check_installed("jinja2", "matplotlib")
+    with writing_later(output), naming(lists.name or results[0]), Allowance().enforced():
+        found, data, metric = documents(results), None, None
+        if lists.data:
             data = lists.read_whole()
             metric = lists.summed_metric(data)
             out.say(f"{lists.name}: {sizes(data)}")
-            return data, metric
-
-        with drawing(time_limit, started) as stop:
-            page = page_of(found, read, weights, scale, surface or None, lists.name, Stages(out))
-        return _write(output, page, stop, out)
-
-
-def _write(path: str, page: DrawnPage, stop: Interrupts, out: Quiet) -> int:
-    """Write a page, log its size or the parts it lacks, and return the exit code."""
-    from lpmert.system.files import write_text
-
-    write_text(path, page.text)
-    if page.missing:
-        why = "interrupted" if stop.pressed else "time limit reached"
-        say(f"{path}: {why}; the page lacks {', '.join(page.missing)}")
-    else:
-        out.say(f"{path}: {len(page.text.encode()) / 1e6:.1f} MB")
-    if stop.pressed:
-        return 128 + stop.number
-    return ExitCode.STOPPED if page.missing else ExitCode.FINISHED
+        material = Material.of(found, data, metric, weights, scale)
+        return _write_page(output, material, out, surface or None, time_limit)

@@ -23,15 +23,19 @@ from lpmert.system.interrupts import Interrupts
 UNLIMITED = 1_000_000
 """Width of streams that are not terminals."""
 
-Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
-"""Takes functions that return the outcome as JSON and as a report."""
+
+Deliver = Callable[..., None]
+"""Prints or writes an outcome, given functions that return it as JSON and as a report.
+
+A third argument is the outcome in a line, for the log where no report is shown; above a report it is an empty line.
+"""
 
 
 @dataclass(frozen=True)
 class Quiet:
     """How much a command logs."""
 
-    quiet: bool = option("-q --quiet", "Log only errors, and show no progress.", default=False)
+    quiet: bool = option("-q --quiet", "Log only errors and warnings of results.", default=False)
     verbose: int = 0
 
     def say(self, text: str) -> None:
@@ -40,24 +44,11 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class ToFile(Quiet):
-    """Output of a command that prints JSON only."""
-
-    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
-    as_json: bool = True
-
-
-@dataclass(frozen=True)
-class Short(ToFile):
+class Output(Quiet):
     """Output of a command that prints a report or JSON."""
 
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
-
-
-@dataclass(frozen=True)
-class Output(Short):
-    """Output of a command that searches."""
-
     verbose: int = option(
         "-v --verbose", "Log more; -vv logs everything.", default=0, count=True, show_default=False, rare=True
     )
@@ -158,9 +149,7 @@ def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = T
 
 
 @contextmanager
-def delivering(
-    out: ToFile, *others: str | None, renews: Sequence[str | None] = (), warnings: bool = False
-) -> Iterator[Deliver]:
+def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
     """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
 
     The block must not read the output file or one of the `others` that will be written, except those in `renews`, which
@@ -168,21 +157,21 @@ def delivering(
 
     The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
     raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
-
-    warnings: whether to log warnings about results, for commands whose report does not show them.
     """
     from lpmert.system.files import atomic_writer, check_place, writing_later
 
     protected = (None if one in renews else one for one in (out.output, *others))
-    with _logging_to_stderr(out, warnings=warnings), writing_later(*protected), ExitStack() as stack:
+    with _logging_to_stderr(out), writing_later(*protected), ExitStack() as stack:
         for other in others:
             if other is not None:
                 check_place(other)
         file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
 
-        def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
+        def deliver(json: Callable[[], str], report: Callable[[], str], told: str = "") -> None:
+            if told:
+                out.say(told if file or out.as_json else "")
             if file is None:
-                _to_stdout(json() if out.as_json else report(), quiet=out.quiet)
+                _to_stdout(json() if out.as_json else report())
                 return
             text = json()
             try:
@@ -190,7 +179,7 @@ def delivering(
                     file.write(text + "\n")
             except lpmert.DataError as error:
                 try:
-                    _to_stdout(text, quiet=False)
+                    _to_stdout(text)
                 except OSError as second:
                     raise lpmert.DataError(f"{error}; {second.filename}: {second.strerror}") from second
                 raise lpmert.DataError(f"{error}; the outcome is on standard output") from error
@@ -198,15 +187,12 @@ def delivering(
         yield deliver
 
 
-def _to_stdout(text: str, *, quiet: bool) -> None:
+def _to_stdout(text: str) -> None:
     try:
         put(text)
-    except BrokenPipeError:  # the reader closed the pipe
-        if quiet:
-            raise click.exceptions.Exit(ExitCode.FAILED) from None
-        raise
-    except OSError:
-        say(click.unstyle(text), most=None)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # which means that nobody reads it
+            say(click.unstyle(text), most=None)
         raise
 
 
@@ -224,13 +210,12 @@ def naming(data: str) -> Iterator[None]:
 
 
 @contextmanager
-def _logging_to_stderr(out: Quiet, *, warnings: bool) -> Iterator[None]:
+def _logging_to_stderr(out: Quiet) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
-    package_logger = logging.getLogger("lpmert")
-    handler = LogHandler(logging.ERROR if out.quiet else level)
-    handler.addFilter(lambda record: warnings or record.name != WARNINGS)
+    package_logger, handler = logging.getLogger("lpmert"), LogHandler()
     package_logger.addHandler(handler)
-    package_logger.setLevel(handler.level)
+    package_logger.setLevel(logging.ERROR if out.quiet else level)
+    logging.getLogger(WARNINGS).setLevel(logging.WARNING)  # --quiet does not hide warnings about results
     try:
         yield
     finally:

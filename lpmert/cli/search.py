@@ -10,10 +10,11 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -23,9 +24,9 @@ from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
-from lpmert.cli.running import Output, Quiet, delivering, naming, put
+from lpmert.cli.running import Deliver, Output, Quiet, delivering, naming, put
 from lpmert.findings import Unit
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
 
     AnyProblem = lpmert.Problem | LatticeProblem
+
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,9 @@ class RegionOptions:
 
 
 @dataclass(frozen=True)
-class _SearchOptions:
+class Search(RegionOptions, ReadingWithTies):
+    """Lists or lattices, the region, and how to search it."""
+
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
@@ -74,11 +80,6 @@ class _SearchOptions:
         "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
     )
     seed: int = seed()
-
-
-@dataclass(frozen=True)
-class Search(_SearchOptions, RegionOptions, ReadingWithTies):
-    """Lists or lattices, the region, and how to search it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,7 +100,7 @@ class Search(_SearchOptions, RegionOptions, ReadingWithTies):
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
-        features = f"{data.n_features} feature{'s' * (data.n_features != 1)}"
+        features = counted(data.n_features, "feature")
         out.say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
         out.say(self.described(data))
         return data, took
@@ -109,16 +110,23 @@ class Search(_SearchOptions, RegionOptions, ReadingWithTies):
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments that all functions that search share, apart from callbacks."""
+    def ask(self, function: Callable[..., Answer], data: Data, *more: Any, **wanted: Any) -> Answer:
+        """Call a function of the library with data, further arguments, and those of its parameters that options set."""
         with naming(self.name):
             metric = self.summed_metric(data)
-        return {
-            "metric": metric,
-            "method": configured(self.method, self.method_settings),
-            "region": self.region(data.names),
-            **{name: getattr(self, name) for name in ("ties", "time_limit", "memory_limit", "jobs", "backend", "seed")},
-        }
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        method = configured(self.method, self.method_settings)
+        found |= {"metric": metric, "method": method, "region": self.region(data.names)}
+        taken = {name: found[name] for name in signature(function).parameters if name in found}
+        return function(data, *more, **taken | wanted)
+
+    def progress(self, out: Quiet, unit: Unit, before: str = "first weights") -> AbstractContextManager[Any]:
+        """Return a context whose value is the callback that shows progress, `None` if it is not to be shown.
+
+        unit: of losses; before: the name of the phase before the first report.
+        """
+        hidden = out.quiet or self.wide
+        return nullcontext() if hidden else ProgressLog(time_limit=self.time_limit, before=before, unit=unit)
 
     def problem(self, data: Data) -> AnyProblem | None:
         """Return the problem that is searched, `None` if that takes several searches."""
@@ -141,10 +149,6 @@ class OneSearch(Search):
     def stops(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments of `minimize`, `check` and `tune`, apart from callbacks."""
-        return super().arguments(data) | self.stops
-
 
 @dataclass(frozen=True)
 class ScaledSearch(OneSearch):
@@ -154,32 +158,22 @@ class ScaledSearch(OneSearch):
 
     scale: tuple[str, float] | None = scale()
 
-    def arguments(self, data: Data) -> dict[str, Any]:
-        """Return the arguments of `OneSearch`; raises `click.BadParameter` if --scale names an unknown feature."""
+    def load(self, out: Quiet) -> tuple[Data, float]:
+        """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""
+        data, took = super().load(out)
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
             raise click.BadParameter(trouble, param_hint="--scale")
-        return super().arguments(data)
+        return data, took
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
     """Return a method with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.api import method_of
 
-    if not settings:
-        return method_of(method)
+    found = method_of(method)
     with values.refusing("--set", f"lpmert methods {method}"):
-        return method_of(method).configured(settings)
-
-
-def progress_of(
-    out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
-) -> AbstractContextManager[Any]:
-    """Return a context whose value is the callback that shows progress, `None` if the command is quiet.
-
-    unit: of losses; before: the name of the phase before the first report.
-    """
-    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
+        return found.configured(settings)
 
 
 @dataclass(frozen=True)
@@ -240,9 +234,6 @@ class HeldOut:
             return data, held_out_like(others, data), aside.unit(others)
 
 
-DeliverBoth = Callable[[Callable[[], str], Callable[[], str], Callable[[], str]], None]
-"""Takes functions that return the outcome as JSON, as a report, and its weights as text."""
-
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
@@ -291,13 +282,9 @@ class WeightsOut:
 
         return None if self.updated is None else read_weights(self.updated)
 
-    def beside_report(self, out: Output) -> bool:
-        """Whether the report goes to stdout."""
-        return not (self.to_stdout or out.as_json or out.output)
-
     @contextmanager
-    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[DeliverBoth]:
-        """Do as `running.delivering`, and deliver the weights as well.
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+        """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text.
 
         Raises `click.UsageError` if both the outcome and the weights would go to stdout.
         """
@@ -305,10 +292,15 @@ class WeightsOut:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-            def deliver_both(json: Callable[[], str], report: Callable[[], str], text: Callable[[], str]) -> None:
+            def deliver_both(
+                json: Callable[[], str], report: Callable[[], str], text: Callable[[], str], told: str = ""
+            ) -> None:
                 from lpmert.system.files import write_text
 
-                deliver(json, (lambda: text().removesuffix("\n")) if self.to_stdout else report)
+                if self.to_stdout and told:
+                    out.say(told)
+                shown = (lambda: text().removesuffix("\n")) if self.to_stdout else report
+                deliver(json, shown, "" if self.to_stdout else told)
                 if self.weights_out is not None:
                     write_text(self.weights_out, text())
                 elif self.to_stdout and out.output is not None:
@@ -363,12 +355,11 @@ class _Command(options.Command):
             path = problem_files[0]
             if len(data) > 1:
                 raise click.UsageError(f"{quoted(path)} says what to read; give no other DATA beside it.", ctx)
-            overridden = {name for name in ctx.params if stated(name, ctx)}
+            overridden = {name for name in ctx.params if stated(name, ctx)} - {"data"}
             for together in _TOGETHER:
                 overridden |= together if overridden & together else set()
-            overridden.remove("data")
-            in_file = _read(path)
-            ctx.params |= {name: in_file[name] for name in ctx.params.keys() & in_file.keys() - overridden}
+            taken = ctx.params.keys() - overridden
+            ctx.params |= {name: value for name, value in _read(path).items() if name in taken}
         return rest
 
 

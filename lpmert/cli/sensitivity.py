@@ -5,7 +5,7 @@ How many features are needed, how certain weights and losses are, and the trade-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lpmert.cli.reading import Reading
+    from lpmert.cli.reading import ReadingWithTies
     from lpmert.result import Callback
 
 
@@ -55,7 +55,7 @@ def subsets(
     def results(found: lpmert.Subsets) -> list[lpmert.Result]:
         return [one.result for one in found.subsets]
 
-    find = partial(_searched, at_most=at_most, out=out)
+    find = partial(_subsets, search, out, at_most)
     return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
 
 
@@ -83,7 +83,9 @@ def ranges(
     """
     from lpmert.reporting import pictures
 
-    find = partial(lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out))
+    find = partial(
+        search.ask, lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out)
+    )
     return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
 
 
@@ -94,7 +96,8 @@ def leave_one_out(search: Search, out: Output) -> int:
     The sum is what to expect on as many unseen lists. If the other lists have several optima, the one at which the list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-    find = partial(lpmert.leave_one_out, on_stage=Stages(out))
+
+    find = partial(search.ask, lpmert.leave_one_out, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _left_out_report)
 
 
@@ -117,13 +120,13 @@ def pareto(
     """
     from lpmert.reporting import pictures
 
-    def find(data: Any, **arguments: Any) -> lpmert.Front:
+    def find(data: Any) -> lpmert.Front:
         unit, numbers = search.unit(data), numbers_of(data, second, search)
 
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return lpmert.pareto(data, numbers, name=second, points=points, on_point=on_point, **_without_ties(arguments))
+        return search.ask(lpmert.pareto, data, numbers, name=second, points=points, on_point=on_point)
 
     return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
 
@@ -131,7 +134,7 @@ def pareto(
 def _answered(
     search: Search,
     out: Output,
-    find: Callable[..., Any],
+    find: Callable[[Any], Any],
     results: Callable[[Any], Iterable[lpmert.Result]],
     report: Callable[[Any, Unit], str],
     drawn: Picture | None = None,
@@ -143,9 +146,9 @@ def _answered(
     """
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
-        arguments, unit = search.arguments(data), search.unit(data)
+        unit = search.unit(data)
         with Interrupts() as stop, naming(search.name):
-            found = find(data, **arguments)
+            found = find(data)
         deliver(found.to_json, partial(report, found, unit))
         if drawn is not None and draw is not None:
             drawn.write(partial(draw, found, unit))
@@ -157,9 +160,9 @@ def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
     return [found.optimum]
 
 
-def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> lpmert.Result:
+def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
-    found = _searched(data, at_most, out, **arguments)
+    found = _subsets(search, out, at_most, data)
     if not found.subsets:
         raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
@@ -167,8 +170,9 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
 
 
-def _searched(data: Any, at_most: int | None, out: Output, *, ties: str, **arguments: Any) -> lpmert.Subsets:
-    return lpmert.best_subsets(data, at_most=at_most, ties=counted_ties(ties), on_stage=Stages(out), **arguments)
+def _subsets(search: Search, out: Output, at_most: int | None, data: Any) -> lpmert.Subsets:
+    ties = counted_ties(search.ties)
+    return search.ask(lpmert.best_subsets, data, at_most=at_most, ties=ties, on_stage=Stages(out))
 
 
 def counted_ties(ties: str) -> str | None:
@@ -176,23 +180,20 @@ def counted_ties(ties: str) -> str | None:
     return None if ties == "first" else ties
 
 
-def best_within(
-    data: Any, budget: tuple[str, float], search: Search, arguments: Mapping[str, Any], callback: Callback | None
-) -> lpmert.Result:
+def best_within(data: Any, budget: tuple[str, float], search: Search, callback: Callback | None) -> lpmert.Result:
     """Return the best weights within a budget; raises `LimitError` if none were found in time."""
-    (column, most), rest = budget, _without_ties(arguments)
-    return lpmert.within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **rest)
+    column, most = budget
+    numbers = numbers_of(data, column, search)
+    return search.ask(lpmert.within_budget, data, numbers, most, name=column, callback=callback)
 
 
-def _without_ties(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without that of ties; raises `click.UsageError` if --ties is not `first`."""
-    if arguments["ties"] != "first":
+def numbers_of(data: Any, column: str, search: ReadingWithTies) -> Any:
+    """Return the second sum: the name of a feature or statistic, or the numbers in another column, read like a loss.
+
+    Raises `click.UsageError` if --ties is not `first`.
+    """
+    if search.ties != "first":
         raise click.UsageError("--ties is for one sum: with two of them the first of identical hypotheses counts.")
-    return {name: value for name, value in arguments.items() if name != "ties"}
-
-
-def numbers_of(data: Any, column: str, search: Reading) -> Any:
-    """Return the name of a feature or statistic, or the numbers in another column, read as if it were the loss."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
     unset: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,8 +18,8 @@ from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Output, ToFile, delivering, exit_code, naming, say
-from lpmert.cli.search import DeliverBoth, ScaledSearch, StartOptions, WeightsOut, command, configured, progress_of
+from lpmert.cli.running import Deliver, Output, delivering, exit_code, naming, say
+from lpmert.cli.search import ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
 from lpmert.registry import METHODS
@@ -95,22 +95,23 @@ def solve(
     if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Result:
+    def found(data: Data, callback: Callback | None) -> lpmert.Result:
+        from lpmert.result import warned
+
         weights.check(data.names)
-        without_stops = {name: value for name, value in arguments.items() if name not in search.stops}
         if restriction.at_most is not None:
-            return best_with(data, restriction.at_most, without_stops, out)
+            return warned(best_with(data, restriction.at_most, search, out))
         if restriction.budget is not None:
-            return best_within(data, restriction.budget, search, without_stops, callback)
-        result = lpmert.minimize(
+            return warned(best_within(data, restriction.budget, search, callback))
+        result = search.ask(
+            lpmert.minimize,
             data,
             initial_weights=start.weights(data.names),
-            callback=None if search.wide else callback,  # several searches report no progress
+            callback=callback,
             checkpoint=checkpoint,
             resume=resume,
-            **arguments,
         )
-        return replace(result, whole=_whole(data, result, search, arguments))
+        return replace(result, whole=_whole(data, result, search))
 
     files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
     prove = partial(_certify, certificate, restriction, search, out)
@@ -121,14 +122,13 @@ _MOST_NUMBERS = 10_000_000
 """Hypotheses times features above which whole weights would take seconds, and are left out."""
 
 
-def _whole(data: Data, result: lpmert.Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
+def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
     proved = result.status.proved and not search.wide
     if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
-        settings = {name: arguments[name] for name in ("metric", "ties", "region")}
         limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return lpmert.whole_weights(data, result, **settings) or {}
+            return search.ask(lpmert.whole_weights, data, result) or {}
     return {}
 
 
@@ -155,18 +155,16 @@ def _certify(
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
             return
-        arguments = search.arguments(data)
-        settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
+        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out, slower=True)}
         if restriction.at_most is not None:
             settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
         if restriction.budget is not None:
             column, most = restriction.budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
-        seconds_left, on_stage = _seconds_left(search, result), Stages(out, slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:
-                lpmert.certify(data, result, path, time_limit=seconds_left, on_stage=on_stage, **settings)
+                search.ask(lpmert.certify, data, result, path, **settings)
                 return
         say("no certificate written: interrupted")
 
@@ -179,9 +177,9 @@ def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_we
     output of `lpmert solve -o`, other JSON, lines NAME VALUE, or weights of Moses. DATA is as for `lpmert solve`.
     """
 
-    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> lpmert.Check:
+    def found(data: Data, callback: Callback | None) -> lpmert.Check:
         given = values.parse_weights(weights, data.names, "--weights")
-        return lpmert.check(data, given, callback=callback, **arguments)
+        return search.ask(lpmert.check, data, given, callback=callback)
 
     unwritten = WeightsOut()
     return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))
@@ -191,38 +189,43 @@ def _run(
     search: ScaledSearch,
     page: Page,
     out: Output,
-    find: Callable[[Data, Callback | None, dict[str, Any]], lpmert.Result | lpmert.Check],
+    find: Callable[[Data, Callback | None], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
-    files: AbstractContextManager[DeliverBoth],
+    files: AbstractContextManager[Deliver],
     finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
     with files as deliver:
         data, seconds = search.load(out)
-        # before the progress table begins, as this finds wrong usage
-        arguments, unit = search.arguments(data), search.unit(data)
+        unit = search.unit(data)
         with Interrupts() as stop:
-            progress = progress_of(out, search.time_limit, unit)
-            with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
-                outcome = find(data, callback, arguments)
+            with (
+                naming(search.name),
+                Allowance(search.memory_limit).enforced(),
+                search.progress(out, unit) as callback,
+            ):
+                outcome = find(data, callback)
             result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
             result = replace(
                 _scaled(result, search, data, check),
                 seconds={"read": seconds, **result.seconds},
-                rates={**result.rates, **search.rates(data, result.loss)},
+                rates={**result.rates, **search.rates(unit, result.loss)},
                 unit=unit,
             )
             if check is None:
                 outcome = result
             else:
-                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(data, check.loss)})
-            print_outcome(result, outcome.warnings, out, shown=weights.beside_report(out))
-            shown = partial(report, outcome, verbose=out.verbose > 0)
-            deliver(outcome.to_json, shown, lambda: weights.text(result.names, result.weights, search.problem(data)))
+                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(unit, check.loss)})
+            deliver(
+                outcome.to_json,
+                partial(report, outcome, verbose=out.verbose > 0),
+                lambda: weights.text(result.names, result.weights, search.problem(data)),
+                f"{result.message} ({result.cost})",
+            )
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, arguments["metric"], search, out)
+            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
     return drawn or exit_code(result.status, stop)
 
 
@@ -245,13 +248,6 @@ def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpme
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(result: lpmert.Result, warnings: Sequence[lpmert.Diagnostic], out: Output, *, shown: bool) -> None:
-    """Log the outcome and its warnings; shown: whether a report follows, which takes only an empty line."""
-    lines = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in warnings)]
-    for line in [""] if shown else lines:
-        out.say(line)
-
-
 _TRAINERS = "perceptron, boosting or msr"
 
 
@@ -268,7 +264,7 @@ class _Training(Reading):
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
-def train(lists: _Training, out: ToFile) -> None:
+def train(lists: _Training, out: Output) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
     A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. DATA is as for `lpmert
@@ -287,7 +283,7 @@ def train(lists: _Training, out: ToFile) -> None:
         unit = lists.unit(data)
         with_base = f"{unit.text(found.loss_before)} with the base feature alone"
         costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
-        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features")
         origin = {"method": settings, "seed": lists.seed, "fingerprint": data.fingerprint}
         document = {**plain(found, data.names), **origin}
-        deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
+        deliver(partial(json.dumps, document, allow_nan=False, indent=2), lambda: costs, costs)

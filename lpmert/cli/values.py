@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -89,10 +89,10 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def finite(text: str) -> float:
-    value = _finite_number(text)
-    if value is None:
-        raise click.BadParameter(f"{quoted(text)} is not a finite number.")
-    return value
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise click.BadParameter(f"{quoted(text)} is not a finite number.")
 
 
 def seconds(text: str) -> float:
@@ -146,39 +146,28 @@ def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
     return found
 
 
-def _range(text: str) -> Range | None:
+def _range(text: str) -> Range:
+    """Return the ends of LOW..HIGH, of which one may be missing."""
     low, dots, high = text.partition("..")
-    ends = [None if not end.strip() else _finite_number(end) for end in (low, high)]
-    wrong = any(end.strip() and value is None for end, value in zip((low, high), ends, strict=True))
-    return None if not dots or wrong or ends == [None, None] else (ends[0], ends[1])
-
-
-def _finite_number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _stripped(text: str) -> str | None:
-    return text.strip() or None
+    if not dots or not (low.strip() or high.strip()):
+        raise click.BadParameter(f"{quoted(text)} is not a range.")
+    return finite(low) if low.strip() else None, finite(high) if high.strip() else None
 
 
 def _named(
-    convert: Callable[[str], Value | None], what: str, mark: str = "=", *, in_value: bool = False
+    convert: Callable[[str], Value], what: str, mark: str = "=", *, in_value: bool = False
 ) -> Callable[[str], tuple[str, Value]]:
-    """Return a parser of NAME=VALUE to name and value; convert: returns `None` for an invalid value.
+    """Return a parser of NAME=VALUE to name and value, neither of which is empty.
 
     what: a valid text, for messages. in_value: whether the value, rather than the name, may contain the mark.
     """
 
     def parse(text: str) -> tuple[str, Value]:
-        name, _, value_text = text.partition(mark) if in_value else text.rpartition(mark)
-        value = convert(value_text)
-        if not name.strip() or value is None:
-            raise click.BadParameter(f"{quoted(text)} is not {what}.")
-        return name.strip(), value
+        name, _, value = text.partition(mark) if in_value else text.rpartition(mark)
+        with suppress(click.BadParameter):
+            if name.strip() and value.strip():
+                return name.strip(), convert(value)
+        raise click.BadParameter(f"{quoted(text)} is not {what}.")
 
     return parse
 
@@ -196,16 +185,21 @@ def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[st
     return parse
 
 
-file_by_name = _named(lambda given: given or None, "NAME=FILE", in_value=True)
-pairs = _several(_named(_finite_number, "a name with a number, such as ac=1,lm=0.5"))
+file_by_name = _named(str, "NAME=FILE", in_value=True)
+pairs = _several(_named(finite, "a name with a number, such as ac=1,lm=0.5"))
+_linear = _named(_range, "a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0", ":")
 
 
 def linear(text: str) -> lpmert.Linear:
-    coefficients, _, ends = text.rpartition(":")
-    limits = _range(ends)
-    if not coefficients or limits is None:
-        raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+    coefficients, limits = _linear(text)
     return lpmert.Linear(pairs(coefficients), *limits)
+
+
+def _not_0(text: str) -> float:
+    value = finite(text)
+    if value == 0:
+        raise click.BadParameter(f"{quoted(text)} is 0.")
+    return value
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
@@ -264,12 +258,12 @@ OF_FORM: Mapping[str, Any] = {
     **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
     **{"A=1,B=0.5": pairs, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name, "NAME=FILE": file_by_name},
     "A:0..,B:0..1": _several(_named(_range, "a feature with its limits, such as lm:0.. or ctc:0..1", ":")),
-    "ROLE=FEATURE,...": _several(_named(_stripped, "a role with a feature, such as acoustic=am")),
-    "NAME=W": _named(lambda given: _finite_number(given) or None, "a feature with a weight other than 0: am=1"),
-    "COLUMN=MOST": _named(_finite_number, "a column with the largest sum that it may have: words=900"),
-    "NAME=VALUE": _named(_stripped, "NAME=VALUE, such as restarts=20", in_value=True),
-    "NAME=WEIGHTS": _named(lambda given: given or None, "NAME=WEIGHTS", in_value=True),
-    "NAME=WORD,WORD": _named(lambda given: column_names(given) if given else None, "NAME=WORD,WORD", in_value=True),
+    "ROLE=FEATURE,...": _several(_named(str.strip, "a role with a feature, such as acoustic=am")),
+    "NAME=W": _named(_not_0, "a feature with a weight other than 0: am=1"),
+    "COLUMN=MOST": _named(finite, "a column with the largest sum that it may have: words=900"),
+    "NAME=VALUE": _named(str.strip, "NAME=VALUE, such as restarts=20", in_value=True),
+    "NAME=WEIGHTS": _named(str, "NAME=WEIGHTS", in_value=True),
+    "NAME=WORD,WORD": _named(column_names, "NAME=WORD,WORD", in_value=True),
 }
 """Types of values, by their form in the help."""
 
@@ -327,14 +321,17 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
             raise click.UsageError(f"must be true or false, not {quoted(value)}")
         return value
     form = option.metavar or ""
+
+    def placed(text: str) -> str:
+        """Return a text; a path is relative to the file, and gets its folder."""
+        path = os.fspath(folder / text)
+        is_path = form in _FILES or (key in _PERHAPS_FILES and os.path.exists(path))
+        return path if is_path and text != "-" else text
+
     if not (option.multiple or option.nargs < 0):
-        mark = ":" if ":" in form else "="
-        return _with_folder(key, form, _text(value, mark), folder)
-    if isinstance(value, dict):
-        texts = [f"{name}={_with_folder(key, form, text, folder)}" for name, text in _pairs(value)]
-    else:
-        items = value if isinstance(value, list) else [value]
-        texts = [_with_folder(key, form, _text(item, ""), folder) for item in items]
+        return placed(_joined([*_texts(value, ":" if ":" in form else "=")], value))
+    items = value if isinstance(value, list | dict) else [value]
+    texts = [*_texts(items, "=", placed)]
     of_method = [text for text in texts if key == "set" and not text.startswith("metric.")]
     if of_method:
         trouble = f"{quoted(of_method[0])} is not an option of the metric"
@@ -342,37 +339,30 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
     return texts
 
 
-def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and values; a nested table gives names with dots."""
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from ((f"{name}.{inner}", text) for inner, text in _pairs(value))
-        else:
-            yield name, _text(value, "")
+def _texts(value: Any, mark: str, placed: Callable[[str], str] = str) -> Iterator[str]:
+    """Yield the items of a value as texts of the command line.
+
+    Items of a table have the mark between name and value, and those of a table in it names with dots.
+    """
+    if isinstance(value, dict) and mark:
+        for name, inner in value.items():
+            if isinstance(inner, dict):
+                yield from (f"{name}.{text}" for text in _texts(inner, mark, placed))
+            else:
+                yield f"{name}{mark}{placed(_joined([*_texts(inner, mark)], inner))}"
+    elif isinstance(value, list):
+        yield from (placed(_joined([*_texts(inner, "")], inner)) for inner in value)
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(value)
 
 
-def _text(value: Any, mark: str) -> str:
-    """Return a value as text of the command line; mark: the separator of names and values in it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return repr(value)
-    parts: list[str] = []
-    if isinstance(value, list):
-        parts = [_text(one, "") for one in value]
-    elif isinstance(value, dict) and mark:
-        parts = [f"{name}{mark}{_text(one, '')}" for name, one in value.items()]
-    with_comma = [part for part in parts if "," in part]
+def _joined(texts: Sequence[str], value: Any) -> str:
+    """Return items as one text; raises `click.UsageError` if there are none, or commas would tear them."""
+    with_comma = [text for text in texts if "," in text and not isinstance(value, str)]
     if with_comma:
         raise click.UsageError(f"cannot be {quoted(value)}: names must not contain commas, as in {with_comma}")
-    if not parts:
+    if not texts:
         raise click.UsageError(f"cannot be {quoted(value)}")
-    return ",".join(parts)
-
-
-def _with_folder(key: str, form: str, text: str, folder: Path) -> str:
-    """Return a value; if it is a path, it is relative to the problem's file, and the folder of that file is added."""
-    path = os.fspath(folder / text)
-    if text == "-" or not (form in _FILES or key in _PERHAPS_FILES):
-        return text
-    return path if os.path.exists(path) or key not in _PERHAPS_FILES else text
+    return ",".join(texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
 from lpmert.findings import LOSS, Outcome, Unit
+from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.graphs import WordGraphs
@@ -33,6 +34,7 @@ from lpmert.result import Result
 from lpmert.result_schema import fault
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import read_text
+from lpmert.values import weights_array
 
 _KINDS: Mapping[str, tuple[str, frozenset[str]]] = {
     "tuning": ("tune", frozenset({"recommended", "averaged", "optimum"})),
@@ -76,30 +78,14 @@ class Document:
         return str(self.content["fingerprint"] if self.result is None else self.result.fingerprint)
 
 
-@dataclass(frozen=True)
-class Documents:
-    """Outcomes of the same lists; main: the one whose result the page shows."""
-
-    all: tuple[Document, ...]
-    main: Document
-
-    @property
-    def result(self) -> Result:
-        return cast(Result, self.main.result)
-
-    def of_kind(self, kind: str) -> Sequence[Document]:
-        return [one for one in self.all if one.kind == kind]
-
-
-def documents(sources: Iterable[Source]) -> Documents:
+def documents(sources: Iterable[Source]) -> list[Document]:
     """Return outcomes; those given as files are read.
 
     Raises `DataError` if `sources` is no sequence, a file holds no outcome, no outcome has a result, a result within a
     budget is not alone, or the outcomes are of different lists.
     """
     found = [_read(source, number) for number, source in enumerate(checked_sequence(sources, "results"), 1)]
-    with_result = [one for one in found if one.result is not None]
-    if not with_result:
+    if all(one.result is None for one in found):
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)
     for one in found if len(found) > 1 else []:
@@ -111,8 +97,7 @@ def documents(sources: Iterable[Source]) -> Documents:
         first, result = found[0].result, one.result
         if first is not None and result is not None and first.names != result.names:
             raise DataError(f"has other features than {found[0].name}", path=one.name)
-    main = min(with_result, key=lambda one: one.kind == "comparison")  # the optimum is only a part of a comparison
-    return Documents(tuple(found), main)
+    return found
 
 
 def _read(source: Source, number: int) -> Document:
@@ -123,8 +108,6 @@ def _read(source: Source, number: int) -> Document:
         content = json.loads(read_text(source), parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); pass what `lpmert solve -o` writes", path=source) from error
-    if not isinstance(content, dict):
-        raise DataError("not an outcome of lpmert; pass what `lpmert solve -o` writes", path=source)
     return _document(content, os.fspath(source), fault)
 
 
@@ -137,7 +120,8 @@ def _number(text: str) -> float:
 
 
 def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], str | None]) -> Document:
-    kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= content.keys()), None)
+    known = content.keys() if isinstance(content, dict) else set()
+    kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= known), None)
     if kind is None:
         raise DataError(
             "neither a result nor a check, a tuning or a comparison; pass what solve, check, tune or compare write "
@@ -174,47 +158,46 @@ def _document(content: dict[str, Any], name: str, fault: Callable[[Any, str], st
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Outcomes, the problem of their lists if these are given, and further weights [D] by name.
+    """Outcomes of the same lists, the problem of these lists if they are given, and further weights [D] by name.
 
-    factor: a positive number by which all weights are multiplied for display; it does not change what lists choose.
+    main: the outcome whose result is shown. factor: a positive number by which all weights are multiplied for display;
+    it does not change what lists choose.
     """
 
-    documents: Documents
-    problem: Problem | LatticeProblem | None = None
-    given: Mapping[str, FloatArray] = field(default_factory=dict)
-    factor: float = 1.0
+    documents: Sequence[Document]
+    main: Document
+    problem: Problem | LatticeProblem | None
+    given: Mapping[str, FloatArray]
+    factor: float
 
     @classmethod
     def of(
         cls,
-        documents: Documents,
+        documents: Sequence[Document],
         data: NBest | WordGraphs | None,
         metric: Any,
-        given: Mapping[str, FloatArray],
+        given: Mapping[str, Any],
         scale: tuple[str, float] | None,
-        data_name: str = "data",
     ) -> Material:
         """Return outcomes with their lists; scale: the name of a feature, and the number that is shown as its weight.
 
-        Raises `DataError` if the data are other lists, no positive factor gives that weight this number, or the name of
-        given weights is taken.
+        Lists of a result within a budget are left out, as pictures of the loss show all weights. Raises `DataError` if
+        the data are other lists, no positive factor gives that weight this number, or given weights do not fit.
         """
+        with_result = [one for one in documents if one.result is not None]
+        main = min(with_result, key=lambda one: one.kind == "comparison")  # the optimum is only a part of a comparison
+        result = cast(Result, main.result)
         try:
-            factor = 1.0 if scale is None else documents.result.factor_to(*scale)
+            factor = 1.0 if scale is None else result.factor_to(*scale)
         except ValueError as error:
             raise DataError(str(error)) from error
-        if data is not None and documents.result.sums:
-            raise DataError("the result holds within a budget only, but pictures of the loss show all weights")
+        arrays = {name: weights_array(given_weights(own, name), result.names, name) for name, own in given.items()}
         problem = None
-        if data is not None:
-            ties = next((rule for rule in TIES if f"|ties:{rule}" in documents.result.signature), "first")
+        if data is not None and not result.sums:
+            ties = next((rule for rule in TIES if f"|ties:{rule}" in result.signature), "first")
             problem = problem_of(data, metric, ties, None)
-            check_same(problem, documents, data_name)
-        material = cls(documents, problem, given, factor)
-        for name in material._other_weights():
-            if name in given:
-                raise DataError(f"weights {quoted(name)}: the results have others of this name; give these another one")
-        return material
+            _check_same(problem, result, main.name)
+        return cls(documents, main, problem, arrays, factor)
 
     def index(self, name: str) -> int:
         """Return the index of a feature; raises `DataError` if there is none, or its weight does not matter."""
@@ -256,7 +239,7 @@ class Material:
 
     @property
     def result(self) -> Result:
-        return self.documents.result
+        return cast(Result, self.main.result)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -278,6 +261,8 @@ class Material:
     @cached_property
     def lines(self) -> Lines:
         """The loss along lines of weights; raises `DataError` without lists."""
+        if self.result.sums:
+            raise DataError("the result holds within a budget only, but pictures of the loss show all weights")
         if self.problem is None:
             raise DataError("this needs the lists: pass them")
         return lines_of(self.problem)
@@ -290,25 +275,22 @@ class Material:
     def others(self) -> dict[str, FloatArray]:
         """Other weights [D] by name: given ones, starts of searches, averages, those of other methods.
 
-        Weights that equal earlier ones up to a positive factor are left out, unless they are given.
+        Weights that equal earlier ones up to a positive factor are left out, unless they are given. Raises `DataError`
+        if given ones have the name of others.
         """
-        found: dict[str, FloatArray] = {}
-        known = [self.result.weights]
-        for name, weights in {**self.given, **self._other_weights()}.items():
-            if name in self.given or not any(_same_direction(weights, one) for one in known):
-                found[name] = weights
-                known.append(weights)
-        return found
-
-    def _other_weights(self) -> dict[str, FloatArray]:
-        """Return the weights in the outcomes other than the best ones."""
-        found: dict[str, FloatArray] = {}
-        for one in self.documents.all:
-            suffix = "" if one is self.documents.main else f" of {one.name}"
-            if one.result is not None and one is not self.documents.main and one.kind != "comparison":
-                found[_title(one.result) + suffix] = one.result.weights
-            for what, weights in list(one.other_weights.items())[:_MOST_METHODS]:
-                found[what + suffix] = np.array([float(weights[feature]) for feature in self.names])
+        found = dict(self.given)
+        for one in self.documents:
+            own = dict(list(one.other_weights.items())[:_MOST_METHODS])
+            if one.result is not None and one is not self.main and one.kind != "comparison":
+                own = {_title(one.result): one.result.by_name, **own}
+            for what, by_name in own.items():
+                name = what if one is self.main else f"{what} of {one.name}"
+                if name in self.given:
+                    trouble = f"weights {quoted(name)}: the results have others of this name"
+                    raise DataError(f"{trouble}; give these another one")
+                weights = np.array([float(by_name[feature]) for feature in self.names])
+                if not any(_same_direction(weights, known) for known in (self.result.weights, *found.values())):
+                    found[name] = weights
         return found
 
 
@@ -322,27 +304,24 @@ def _same_direction(first: FloatArray, second: FloatArray) -> bool:
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
 
 
-def check_same(problem: Problem | LatticeProblem, documents: Documents, data: str) -> None:
-    """Raise `DataError` unless a problem has the lists, features and metric of the outcomes; its region may differ."""
-    result = documents.result
+def _check_same(problem: Problem | LatticeProblem, result: Result, name: str) -> None:
+    """Raise `DataError` unless a problem has the lists, features and metric of a result; its region may differ.
+
+    name: that of the outcome, for messages.
+    """
     lists = problem.nbest if isinstance(problem, Problem) else problem.lattices
+    trouble = ""
     if lists.fingerprint != result.fingerprint:
         what = "lists" if isinstance(lists, NBest) else "lattices"
-        raise DataError(
-            f"other {what} than those of {documents.main.name}: pass the same files with the same options "
-            "(features, loss, ...) as to the command that wrote it",
-            path=data,
-        )
-    if lists.names != result.names:
-        trouble = f"the features are {listed(lists.names)}, but {documents.main.name} has {listed(result.names)}"
-        raise DataError(trouble, path=data)
-    if f"|{problem.signature}|" not in f"|{result.signature}|":
-        metric = problem.metric.signature
-        raise DataError(
-            f"the metric here is {quoted(metric)}, but {documents.main.name} has another one: its signature is "
-            f"{quoted(result.signature)}; pass the same metric",
-            path=data,
-        )
+        trouble = f"other {what} than those of {name}: pass the same files with the same options (features, loss, ...) "
+        trouble += "as to the command that wrote it"
+    elif lists.names != result.names:
+        trouble = f"the features are {listed(lists.names)}, but {name} has {listed(result.names)}"
+    elif f"|{problem.signature}|" not in f"|{result.signature}|":
+        trouble = f"the metric here is {quoted(problem.metric.signature)}, but {name} has another one: its signature "
+        trouble += f"is {quoted(result.signature)}; pass the same metric"
+    if trouble:
+        raise DataError(trouble)
 
 
 LONGEST_DIFF = 2000

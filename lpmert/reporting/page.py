@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -20,16 +18,15 @@ from urllib.parse import quote
 
 from lpmert.errors import DataError
 from lpmert.findings import Outcome
-from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents
+from lpmert.reporting.documents import Change, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
 from lpmert.system.interrupts import Interrupts
-from lpmert.values import checked_limits, weights_array
+from lpmert.values import checked_limits
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
@@ -93,7 +90,8 @@ def report(
     scale : (name, number), optional
         Show all weights times the positive factor that gives this weight this value.
     time_limit : float, optional
-        Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
+        Seconds for drawing; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are
+        missing.
 
     Raises
     ------
@@ -113,54 +111,31 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
-    started = time.perf_counter()
     limit = checked_limits(time_limit, None, None, None, None).time_limit
     if data is None and (weights or pairs):
         raise DataError("weights and pairs need the lists: pass data")
     found = documents([results] if isinstance(results, str | Path | Outcome) else results)
-    with drawing(limit, started):
-        page = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
-    write_text(path, page.text)
-
-
-class Page(NamedTuple):
-    """A page as HTML, and the parts that it lacks for lack of time."""
-
-    text: str
-    missing: tuple[str, ...]
-
-
-@contextmanager
-def drawing(time_limit: float | None, started: float) -> Iterator[Interrupts]:
-    """End the drawing in the block at the time limit, counted from a `time.perf_counter()`, and at Ctrl-C."""
     pictures.check_installed("jinja2", "matplotlib")
-    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
-        yield stop
+    write_page(path, Material.of(found, data, metric, weights or {}, scale), pairs, limit)
 
 
-def page_of(
-    found: Documents,
-    read: Callable[[], tuple[NBest | WordGraphs | None, Any]],
-    weights: Mapping[str, Weights | str | Path],
-    scale: tuple[str, float] | None,
-    pairs: Sequence[tuple[str, str]] | None,
-    data_name: str = "data",
-    on_stage: Stage | None = None,
-) -> Page:
-    """Return the page about outcomes and the lists that `read` returns, with their metric.
+def write_page(
+    path: str | Path,
+    material: Material,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    time_limit: float | None = None,
+    on_stage: Stage = lambda *_: None,
+) -> tuple[list[str], Interrupts]:
+    """Write a page until the time limit; return the parts that it lacks for lack of time, and the signals that came.
 
-    Raises `DataError` if outcomes, lists, weights and pairs do not belong together.
+    Raises `DataError` if pairs of features do not belong to the outcomes.
     """
-    result = found.result
-    given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
-    material = Material.of(found, None, None, given, scale)
-    try:
-        data, metric = (None, None) if result.sums else read()  # pictures show all weights, not those within a budget
-        material = Material.of(found, data, metric, given, scale, data_name)
-    except OutOfTime:
-        return _page(material, ["all parts about the lists"], {})
     missing: list[str] = []
-    return _page(material, missing, _of_lists(material, pairs, missing, on_stage or (lambda *_: None)))
+    with Interrupts() as stop, Deadline(time_limit, stop=lambda: stop.pressed).running(), heeding():
+        parts = _of_lists(material, pairs, missing, on_stage)
+        text = _page(material, missing, parts)
+    write_text(path, text)
+    return missing, stop
 
 
 def _of_lists(
@@ -270,11 +245,11 @@ def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any
     }
 
 
-def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
+def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> str:
     """Return the page with these parts; it says which are missing."""
     result, unit = material.result, material.unit
     content = result.to_dict()
-    text = rendered(
+    return rendered(
         "page.html.jinja",
         result=content,
         proved=result.status.proved,
@@ -291,7 +266,6 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         progress=picture(pictures.progress(content, unit), _course(content, unit)) if content["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
-    return Page(text, tuple(missing))
 
 
 def rendered(template: str, **parts: Any) -> str:

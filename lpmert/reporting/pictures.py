@@ -62,8 +62,8 @@ _DECADES = 50.0
 _ALL_BUT = 98.0
 """Percentile of a surface's losses at which the colour scale ends; higher losses share its last colour."""
 
-_BESIDE = 0.05
-"""Marks closer to each other than this share of the window share a point and a label."""
+_BESIDE = 0.1
+"""Marks closer to each other than this share of the window share a point and a label, so that no label hides a mark."""
 
 MOST_BARS = 40
 """Maximum number of bars in a picture of changed lists."""
@@ -255,10 +255,9 @@ def surface(
             axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=printable(name), path_effects=edge, **style)
             axes.plot(*points[0], "s", markersize=7, **style)
         box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.65, "linewidth": 0.0}
-        for at, text, (across, up) in _labels(marks, middle, ends):
-            style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
-            style |= {"ha": "left" if across > 0 else "right", "va": "bottom" if up > 0 else "top"}
-            axes.annotate(text, at, xytext=(9 * across, 8 * up), textcoords="offset points", **style)
+        style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
+        for at, text in _labels(marks, middle, ends):
+            axes.annotate(text, at, xytext=(9, 8), textcoords="offset points", **style)
             if at is not middle:  # which the ring marks
                 axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
@@ -272,13 +271,10 @@ def surface(
     return figure
 
 
-def _labels(
-    marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray
-) -> Iterator[tuple[FloatArray, str, tuple[int, int]]]:
-    """Yield the points of marks, their labels, and the side of the label: right or left, above or below the point.
+def _labels(marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray) -> Iterator[tuple[FloatArray, str]]:
+    """Yield the points of marks and their labels.
 
-    Marks beyond the ends are left out. Marks close to each other or to the middle share a point and a label. Labels
-    avoid each other and the points.
+    Marks beyond the ends are left out. Marks close to each other or to the middle share a point and a label.
     """
     groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
     for name, point in marks.items():
@@ -290,23 +286,7 @@ def _labels(
             groups.append((point, [name]))
         else:
             names.append(name)
-    positions = [(point - ends[:, 0]) / np.ptp(ends, axis=1) for point, _ in groups]
-    taken = [(position - _BESIDE / 2, position + _BESIDE / 2) for position in positions]
-    for (point, names), position in zip(groups, positions, strict=True):
-        if not names:
-            continue
-        text = ", ".join(names)
-        size = np.array([_BESIDE / 2 * (1 + len(text)), 1.5 * _BESIDE])
-        boxes: list[tuple[int, int, tuple[int, int], tuple[FloatArray, FloatArray]]] = []
-        for side in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
-            near_corner = position + np.array(side) * _BESIDE * 0.7
-            far_corner = near_corner + np.array(side) * size
-            low, high = np.minimum(near_corner, far_corner), np.maximum(near_corner, far_corner)
-            overlaps = sum(bool((low < right).all() and (left < high).all()) for left, right in taken)
-            boxes.append((overlaps + bool(low.min() < 0.0 or high.max() > 1.0), len(boxes), side, (low, high)))
-        _, _, side, box = min(boxes, key=lambda one: one[:2])
-        taken.append(box)
-        yield point, text, side
+    yield from ((point, ", ".join(names)) for point, names in groups if names)
 
 
 def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -432,12 +412,9 @@ def loop(found: Mapping[str, Any]) -> Figure:
                 axes.plot(numbers[later:], unit.figures(losses), style, color=colour, label=label)
         best = iterations[found["best"] - 1]
         point = best["number"], float(unit.figures(np.array(best["loss"])))
-        axes.plot(*point, "o", markersize=12, fillstyle="none", color=_LOSS)
-        below = unit.factor > 0.0  # the side without curves
-        side = "right" if best is iterations[-1] and len(iterations) > 1 else "center"
-        offset = (0, -20 if below else 12)
-        axes.annotate(unit.text(best["loss"]), point, xytext=offset, textcoords="offset points", ha=side)
-        if below:
+        label = f"best: {unit.text(best['loss'])}"
+        axes.plot(*point, "o", markersize=12, fillstyle="none", color=_LOSS, label=label)
+        if unit.factor > 0.0:
             axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lpmert.findings import LOSS, Unit, is_restricted
-from lpmert.quoting import duration, number, percent
+from lpmert.quoting import counted, duration, number, percent
 
 if TYPE_CHECKING:
     from lpmert.model.evaluation import Evaluation
@@ -48,10 +48,8 @@ def figures(outcome: Result | Check | Evaluation, unit: Unit) -> list[tuple[str,
     if outcome.score != outcome.loss and differs:
         found.append(("score", number(outcome.score)))
     if outcome.tied_lists:
-        lists = "1 list" if outcome.tied_lists == 1 else f"{outcome.tied_lists:,} lists"
-        losses = outcome.loss_best_ties, outcome.loss_worst_ties
-        best, worst = ("-" if loss is None else unit.text(loss) for loss in losses)
-        found.append(("ties", f"{lists}: {best} at best, {worst} at worst"))
+        best, worst = map(unit.text, (outcome.loss_best_ties, outcome.loss_worst_ties))
+        found.append(("ties", f"{counted(outcome.tied_lists, 'list')}: {best} at best, {worst} at worst"))
     return found
 
 
@@ -153,12 +151,6 @@ class Compared:
             found += [f"{drawn}: intervals of 95 % for lists from the same source", *validation["notes"]]
         return found
 
-    def _loss(self, loss: float | None) -> str:
-        return "-" if loss is None else self._unit.short(loss)
-
-    def _held_out_loss(self, loss: float | None) -> str:
-        return "-" if loss is None else self._held_out.short(loss)
-
     def _difference(self, losses: float | None) -> str:
         """Return the absolute value of a difference of losses, such as a spread or an excess."""
         return "-" if losses is None else self._unit.difference(abs(losses)).lstrip("-")
@@ -170,10 +162,10 @@ class Compared:
         for entry in self._runs:
             loss, held_out, p_value = entry["loss"], entry["held_out_loss"], entry["p_value"]
             rows.append([
-                entry["name"], str(len(entry["runs"])), *(self._loss(loss[name]) for name in ("mean", "best")),
+                entry["name"], str(len(entry["runs"])), *(self._unit.short(loss[name]) for name in ("mean", "best")),
                 *(self._difference(loss[name]) for name in ("delta", "deviation")),
                 self._difference(None if bound is None else best_run(entry)["loss"] - bound),
-                self._held_out_loss(None if held_out is None else held_out["mean"]),
+                self._held_out.short(None if held_out is None else held_out["mean"]),
                 "-" if p_value is None else f"{p_value:.3f}", duration(entry["seconds"]),
             ])  # fmt: skip
         heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
@@ -190,8 +182,8 @@ class Compared:
                 ends = unit.interval(difference["low"], difference["high"])
                 compared = [unit.difference(difference["value"], sign=True), ends, f"{entry['p_value']:.3f}"]
             rows.append([
-                entry["name"], self._loss(entry["here"]), self._loss(loss["value"]), self._difference(reach),
-                "-" if optimism is None else f"{100 * optimism:.1f} %", self._held_out_loss(entry["held_out"]),
+                entry["name"], unit.short(entry["here"]), unit.short(loss["value"]), self._difference(reach),
+                "-" if optimism is None else f"{100 * optimism:.1f} %", self._held_out.short(entry["held_out"]),
                 *compared,
             ])  # fmt: skip
         heading = [unit.name, "on these", "on unseen", "+-", "optimism", "held out", "difference", "95 %", "p"]

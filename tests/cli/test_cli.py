@@ -55,26 +55,24 @@ def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: Path,
     arguments = [command, table, *COLUMNS, *COMMANDS[command]]
     shown = succeeded(*arguments)
     assert "2 lists, 4 hypotheses" in shown.stderr
-    as_json = [] if command == "train" else ["--json"]
-    quiet = run(*arguments, *as_json, "-q")
+    quiet = run(*arguments, "--json", "-q")
     assert (quiet.exit_code, quiet.stderr) == (0, "")
-    for extra in ([], as_json):
+    for extra in ([], ["--json"]):
         written = run(*arguments, "-o", tmp_path / "r.json", *extra)
         assert (written.exit_code, written.stdout) == (0, "")
         assert list(json.loads((tmp_path / "r.json").read_text())) == list(json.loads(quiet.stdout))
         (tmp_path / "r.json").unlink()
-    if command != "train":
-        verdicts = {
-            "solve": Status.OPTIMAL.value,
-            "check": "these weights are optimal: no weights give a lower loss",
-            "compare": "optimum: errors 2, proved",
-        }
-        last = shown.stdout.splitlines()[-1]
-        assert last == verdicts.get(command, last)
-        assert len(shown.stdout.splitlines()) <= 20
+    verdicts = {
+        "solve": Status.OPTIMAL.value,
+        "check": "these weights are optimal: no weights give a lower loss",
+        "compare": "optimum: errors 2, proved",
+    }
+    last = shown.stdout.splitlines()[-1]
+    assert last == verdicts.get(command, last)
+    assert len(shown.stdout.splitlines()) <= 20
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(command: str) -> None:
     short, whole = run(command, "--help").stdout, run(command, "--help-all").stdout
     assert len(short.splitlines()) <= 48

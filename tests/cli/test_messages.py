@@ -345,7 +345,7 @@ REFUSED = [  # command lines, in which names stand for their words; exit codes, 
     *((f"rank RUNS {words}", code, said) for words, code, said in [
         ("--metric bpref@10", 2, "one of ndcg, ndcg-exp, mrr, map, recall, precision, success, not 'bpref'"),
         ("--metric ndcg", 2, "the metric must be like 'ndcg@10', not 'ndcg'"),
-        ("--normalise l2", 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
+        ("--normalise l2", 2, "'l2' is not one of 'minmax', 'z', 'rank'"),
         ("--missing mean", 2, "'mean' is not one of 'minimum', 'zero'"),
         ("--features keyword", 1, "give the runs that are wanted"),
         ("--weights 1,2,3", 2, "3 numbers for 2 features (keyword, dense)"),
@@ -396,29 +396,11 @@ def test_wrong_usage_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, l
     assert told.count("exhaustive") <= 1
     assert "nodes" not in told, "before the search"
     if code == 1 and "For example" not in told:
-        assert outcome.stderr.splitlines()[-1].startswith("lpmert: error: ")
+        lines = outcome.stderr.splitlines()
+        assert lines[-1].startswith("lpmert: error: ")
+        alone = line.endswith(" -q") or line.startswith(("solve none", "solve zero", "solve .", "solve dev"))
+        assert len(lines) == 1 or not alone
     assert files(folder) == before
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "solve none.tsv --loss errors",
-        "solve none.tsv -o no/r.json",
-        "solve none.tsv -o old.json",
-        "solve . --loss errors",
-        "solve dev.tsv --segment utt --features am,xx --loss errors",
-        "solve zero.tsv --segment utt --features am,lm --loss errors",
-        "solve zero.tsv --segment utt --features am,lm --loss errors -o new.json",
-        "solve DATA --metric f1 -q",
-        "check DATA --weights dev.tsv -q",
-    ],
-)
-def test_what_failed_is_named_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    monkeypatch.chdir(folder)
-    told = ended(1, *chain(*(NAMED.get(word, [word]) for word in line.split()))).stderr.splitlines()
-    assert len(told) == 1
-    assert told[0].startswith("lpmert: error: ")
 
 
 @pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
@@ -426,7 +408,7 @@ def test_weights_that_are_all_0_are_warned_of(table: str, more: list[str]) -> No
     zero, other = (run("check", *columns(table), "--weights", given, *more) for given in ("am=0,lm=0", "am=0,lm=1"))
     warning = "warning: all weights are 0, so all hypotheses of a list tie"
     assert zero.exit_code == other.exit_code == 0
-    assert ((zero.stderr if more == ["--json"] else zero.stdout).count(warning)) == 1
+    assert zero.stderr.count(warning) == 1
     assert warning not in other.output
 
 

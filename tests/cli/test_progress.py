@@ -27,17 +27,7 @@ HEADER = header()
 def progress(
     seconds: float, *, source: str = "", loss: float = 1767.0, bound: float | None = 1700.0, nodes: int = 12
 ) -> Progress:
-    return Progress(
-        seconds=seconds,
-        nodes=nodes,
-        open_nodes=3,
-        lower_bound=bound,
-        loss=loss,
-        gap_rel=relative_gap(loss, bound),
-        lps=5,
-        source=source,
-        weights=np.array([0.5, 0.5]),
-    )
+    return Progress(seconds, nodes, 3, bound, loss, relative_gap(loss, bound), 5, source, np.array([0.5, 0.5]))
 
 
 def result(**changes: object) -> Result:
@@ -68,10 +58,6 @@ def printed(reports: Iterable[Progress], capsys: pytest.CaptureFixture[str]) -> 
     return captured.err.splitlines()
 
 
-def plain(text: str) -> str:
-    return click.unstyle(text)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -100,23 +86,14 @@ def test_progress_is_told_in_the_unit_of_the_report() -> None:
     ]
 
 
-def test_a_search_shorter_than_a_second_without_incumbents_prints_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed([progress(t / 10) for t in range(10)], capsys) == []
-
-
-def test_lines_come_at_most_every_second(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed([progress(t / 10) for t in range(41)], capsys)
+    sources = {3: "r", 15: "r", 17: "w"}
+    lines = printed([progress(t / 10, source=sources.get(t, "")) for t in range(41)], capsys)
     assert lines[0] == HEADER
-    assert [line.split()[-1] for line in lines[1:]] == ["1.0s", "2.0s", "3.0s", "4.0s"]
-
-
-def test_incumbents_get_a_line_at_once_but_not_within_a_fifth_of_a_second(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    reports = [progress(0.05, source="r"), progress(0.1, source="w"), progress(0.2), progress(0.3), progress(0.4)]
-    lines = printed([*reports, progress(0.5)], capsys)
-    assert [(line.split()[0], line.split()[-1]) for line in lines[1:3]] == [("r", "0.1s"), ("w", "0.3s")]
-    assert lines[3:] == [progress_line(progress(0.5), "")]
+    assert lines[1:] == [
+        progress_line(progress(t), source) for t, source in ((1.0, "r"), (2.0, "w"), (3.0, ""), (4.0, ""))
+    ]
 
 
 def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +203,7 @@ def test_only_an_exact_zero_reads_as_zero(show: Callable[[float | None], str], v
 
 
 def report(**changes: object) -> list[str]:
-    return plain(result_report(result(**changes))).splitlines()
+    return click.unstyle(result_report(result(**changes))).splitlines()
 
 
 CELL = Cell(np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]]), np.array([0.5, -0.25, 0.25]), 0.01)
@@ -307,7 +284,7 @@ def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_co
         "seconds": {"read": 0.25, "search": 1.5},
         "counters": {"nodes": 12345, "lps_cold": 6},
     }
-    rows = [line.split() for line in plain(result_report(result(**more), verbose=True)).splitlines()]
+    rows = [line.split() for line in click.unstyle(result_report(result(**more), verbose=True)).splitlines()]
     assert ["am", "0.5000", "0.4000", "inf"] in rows
     assert ["lm", "-0.2500", "-inf", "-0.2000"] in rows
     assert ["length", "(free)", "0.2500", "0.2000", "0.3000"] in rows
@@ -338,9 +315,9 @@ def test_each_minute_a_search_says_how_it_stands_and_how_to_stop(
 def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     long = result(cell=CELL, signature="x" * 150, counters={"nodes": 12345})
-    piped = plain(result_report(long, verbose=True))
+    piped = click.unstyle(result_report(long, verbose=True))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    lines = plain(result_report(long, verbose=True)).splitlines()
+    lines = click.unstyle(result_report(long, verbose=True)).splitlines()
     assert all(len(line) <= columns for line in lines if line != Status.OPTIMAL.value)
     assert "x" * 150 in piped
     assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150
@@ -351,4 +328,4 @@ def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, m
 
 
 def test_names_in_reports_are_no_markup() -> None:
-    assert "[bold] :smile:" in plain(result_report(result(names=("am", "[bold] :smile:", "length"))))
+    assert "[bold] :smile:" in click.unstyle(result_report(result(names=("am", "[bold] :smile:", "length"))))

@@ -315,7 +315,7 @@ class TestCommand:
         path = Path(table[0])
         path.write_text(path.read_text().replace("true", "1").replace("false", "0"))
         shown = run("solve", *table, "--loss", "correct")
-        assert "warning: the loss 'correct'" in shown.stdout
+        assert "warning: the loss 'correct'" in shown.stderr
         saved = run("solve", *table, "--loss", "correct", "-o", tmp_path / "r.json")
         assert "warning: the loss 'correct'" in saved.stderr
         assert [one.code for one in Result.load(tmp_path / "r.json").warnings] == ["orientation"]

@@ -40,17 +40,6 @@ def hostile_lists(seed: int = 0, n_lists: int = 30, size: int = 6) -> lpmert.NBe
     )
 
 
-def lists(seed: int, width: int, n_lists: int = 6, size: int = 5, statistics: int = 1) -> lpmert.NBest:
-    """Lists of whole features and counts."""
-    rng = np.random.default_rng(seed)
-    features = rng.integers(-9, 10, (n_lists * size, width)).astype(float)
-    counts = rng.integers(0, 5, (n_lists * size, statistics)).astype(float)
-    if statistics == 3:  # matches are no more than predicted and wanted
-        counts[:, 1:] += counts[:, :1]
-        counts[:, 2] = np.repeat(counts[::size, 0] + 9, size)
-    return lpmert.NBest(features, np.arange(n_lists + 1) * size, counts)
-
-
 def brute(nbest: lpmert.NBest, weights: FloatArray, f1: bool = False) -> float | None:
     """The loss of decoding by plain arithmetic; `None` where two scores nearly tie."""
     total = np.zeros(nbest.statistics.shape[1])

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graph_problems import Drawn
-from pages import assert_decoded, brute, lists
+from pages import assert_decoded, brute
+from problems import random_nbest
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -29,7 +30,7 @@ def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArr
 
 @pytest.mark.parametrize(("seed", "f1"), [(seed, seed % 2 == 1) for seed in range(12)])
 def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
-    nbest = lists(seed, 2 + seed % 3, statistics=3 if f1 else 1)
+    nbest = random_nbest(seed, dimension=2 + seed % 3, kind="f1" if f1 else "loss", integers=seed % 4 > 1)
     lines = lines_of(lpmert.Problem(nbest, "f1" if f1 else "loss"))
     weights = np.random.default_rng(seed).normal(size=nbest.n_features)
     found = [surface(lines, weights, (0, 1), window) for window in windows(lines, weights).values()]
@@ -56,7 +57,7 @@ def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_profile_has_the_loss_of_decoding_and_its_best_interval(seed: int) -> None:
-    nbest = lists(seed + 50, 3)
+    nbest = random_nbest(seed + 50)
     result = lpmert.minimize(nbest)
     lines = lines_of(lpmert.Problem(nbest))
     around = windows(lines, result.weights)

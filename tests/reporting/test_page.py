@@ -173,7 +173,7 @@ class TestOtherData:
         ("content", "message"),
         [
             ("no JSON", "not JSON"),
-            ("[1]", "not an outcome of lpmert"),
+            ("[1]", "neither a result nor a check"),
             ('{"a": 1}', "neither a result nor a check"),
             ('{"status": "optimal", "trace": []}', "not a result of this version .*'weights' is a required property"),
             ('{"excess": 1, "optimum": {}}', "not a check of this version"),
@@ -273,16 +273,12 @@ class TestTime:
 
     LACKING = "There was no time for"
 
-    def written(self, folder: Path) -> Path:
-        rng = np.random.default_rng(3)
-        nbest = lpmert.NBest(rng.normal(size=(60, 4)), np.arange(16) * 4, rng.integers(0, 9, 60))
-        lpmert.write(nbest, folder / "x.npz")
-        succeeded("solve", folder / "x.npz", "-q", "-o", folder / "r.json")
-        return folder / "r.json"
+    RNG = np.random.default_rng(3)
+    LISTS = lpmert.NBest(RNG.normal(size=(60, 4)), np.arange(16) * 4, RNG.integers(0, 9, 60))
 
     def test_without_any_there_are_the_outcomes(self, tmp_path: Path) -> None:
-        path, page = self.written(tmp_path), tmp_path / "page.html"
-        outcome = ended(3, "report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
+        path, page = written(tmp_path, self.LISTS), tmp_path / "page.html"
+        outcome = ended(3, "report", path, "--data", tmp_path / "lists.npz", "-o", page, "--time-limit", "0")
         lacking = "the error surfaces, the profiles of weights, the closest decisions"
         assert f"page.html: time limit reached; the page lacks {lacking}\n" in outcome.stderr
         found = parts(page)
@@ -290,12 +286,12 @@ class TestTime:
         assert {"Progress", "Ties and margins"} <= set(found.texts["h2"])
         assert len(found.pictures) == 1
         assert not {"Error surface", "Along each weight", "Which lists change"} & set(found.texts["h2"])
-        lpmert.report(path, page, data=lpmert.read(tmp_path / "x.npz"), time_limit=0)
+        lpmert.report(path, page, data=lpmert.read(tmp_path / "lists.npz"), time_limit=0)
         assert self.LACKING in parts(page).all_text
 
     @pytest.mark.parametrize("pairs", [0, 1, 4])
     def test_ctrl_c_keeps_the_surfaces_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
-        path, page = self.written(tmp_path), tmp_path / "page.html"
+        path, page = written(tmp_path, self.LISTS), tmp_path / "page.html"
 
         def press(_: object, stage: str, done: int, parts: int) -> None:
             assert (stage, parts) == ("error surfaces", 6)  # of 4 weights
@@ -303,7 +299,7 @@ class TestTime:
                 signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
-        outcome = ended(130, "report", path, "--data", tmp_path / "x.npz", "-o", page)
+        outcome = ended(130, "report", path, "--data", tmp_path / "lists.npz", "-o", page)
         surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
         lacking = f"{surfaces}, the profiles of weights, the closest decisions"
         assert f"page.html: interrupted; the page lacks {lacking}\n" in outcome.stderr
@@ -311,21 +307,6 @@ class TestTime:
         assert f"{self.LACKING} {lacking}." in found.all_text
         assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
         assert len(found.pictures) == 2 * pairs + 1
-
-    def test_lists_that_take_long_to_read_are_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path, page = self.written(tmp_path), tmp_path / "page.html"
-        lines = "a\t1\t0\n" * 200_000  # several blocks
-        (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
-        whole = lpmert.formats.tables._Rows.collected
-
-        def press(*arguments: object) -> object:
-            signal.raise_signal(signal.SIGINT)
-            return whole(*arguments)
-
-        monkeypatch.setattr("lpmert.formats.tables._Rows.collected", press)
-        outcome = ended(130, "report", path, "--data", tmp_path / "x.tsv", "-o", page)
-        assert "interrupted; the page lacks all parts about the lists" in outcome.stderr
-        assert "Progress" in parts(page).texts["h2"]
 
 
 class TestOwnPage:

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from late import Late
-from pages import assert_decoded, brute, hostile_lists, lists
+from pages import assert_decoded, brute, hostile_lists
+from problems import random_nbest
 
 import lpmert
 from lpmert.findings import Unit
@@ -17,7 +18,7 @@ from lpmert.reporting.lines import Surface
 pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
 
 pictures = Late("lpmert.reporting.pictures")
-NBEST = lists(7, 3)
+NBEST = random_nbest(7)
 RESULT = lpmert.minimize(NBEST, initial_weights=[1.0, 0.0, 0.0])
 
 
@@ -52,7 +53,7 @@ def test_the_cells_of_a_surface_have_the_loss_of_decoding(window: str) -> None:
 
 
 def test_paths_are_drawn_in_the_plane() -> None:
-    nbest = lists(3, 2)
+    nbest = random_nbest(3, dimension=2)
     result = lpmert.minimize(nbest)
     path = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]]
     axes = lpmert.plots.surface(result, nbest, paths={"way": path}).axes[0]
@@ -127,7 +128,7 @@ def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown
     axes = pictures.loop({"iterations": iterations, "best": 2, "unit": asdict(unit)}).axes[0]
     assert axes.get_ylabel() == label
     assert axes.lines[0].get_ydata() == pytest.approx(shown)
-    assert [text.get_text() for text in axes.texts] == [told]
+    assert axes.get_legend().get_texts()[-1].get_text() == f"best: {told}"
 
 
 def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() -> None:
