@@ -204,11 +204,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             if error.suggestion.get("loss") == COLUMN:
                 hint += " Where no column is a loss, --references FILE counts errors."
             hint += error.trouble and f" Only the first row was looked at, as of {error.trouble}."
-            suggestion = dict(error.suggestion)
-            if "metric" in suggestion and self.metric is not None:  # --metric may not take these statistics
-                del suggestion["metric"]
-                suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
-            with_example = lpmert.DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
+            with_example = lpmert.DataError(f"{error}.{hint} For example:\n{_command(error.suggestion)}")
             with_example.path = error.path  # set afterwards, as the message already names it
             raise with_example from error
         return nbest.deduplicate() if self.deduplicate else nbest

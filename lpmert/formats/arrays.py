@@ -19,7 +19,7 @@ from lpmert.formats.rows import seekable
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, most_of_a_whole, open_bytes
-from lpmert.system.mapped import MANY, Spool
+from lpmert.system.mapped import MANY, Growing
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -136,17 +136,17 @@ def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
         exact = dtype.kind in "iuf" and dtype.itemsize <= (8 if dtype.kind == "f" else 4)
         if by_columns or not exact or len(shape) not in (1, 2) or shape[0] < MANY or 0 in shape:
             return None
-        spool, left = Spool(), math.prod(shape) * dtype.itemsize
+        numbers, left = Growing(shape[0]), math.prod(shape) * dtype.itemsize
         while left:
             room_for(0, "reading")
             piece = data.read(min(left, _PIECE))
             piece += data.read(-len(piece) % dtype.itemsize)
             if not piece or len(piece) % dtype.itemsize:
                 raise EOFError(f"the array {quoted(member.filename.removesuffix('.npy'))} is shorter than its shape")
-            spool.add(np.frombuffer(piece, dtype=dtype))
+            numbers.add(np.frombuffer(piece, dtype=dtype), 0)
             left -= len(piece)
         _check_end(data, member)
-    return spool.array(shape[1] if len(shape) == 2 else 1)
+    return numbers.whole().reshape(shape[0], -1)
 
 
 def _check_end(data: IO[bytes], member: zipfile.ZipInfo) -> None:

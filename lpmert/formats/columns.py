@@ -115,10 +115,10 @@ class ColumnsNeeded(DataError):
         """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""
         options, reasons = _likely(cells, self.known, textual=textual, costs=costs)
         useful = [*self.missing, *([] if group else ["group"])]
-        useful += ["gain", "statistics", "metric"] if "loss" in self.missing else []
+        useful += ["gain", "statistics"] if "loss" in self.missing else []
         self.suggestion = {option: value for option, value in options.items() if option in useful}
         self.no_features = reasons if "features" in useful else {}
-        likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
+        likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items()]
         self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
 
 
@@ -312,30 +312,21 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
     numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
     first = np.searchsorted(lists[order], lists[order])  # for each row, the first row of its list
-    options = _loss(cells, known, numbers, textual, first)
+    options = _loss(cells, known, numbers, textual)
     text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
     features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
-    lengths = [
-        name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _are_counts(numbers[name])
-    ]
     if costs:
         left = {name: found for name, found in features.items() if name not in reasons}
         reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
-    loss = options.get("loss", "")
-    if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
-        options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
-        del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
     group = {"group": ""} if scattered else {}
     return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
 
 
-def _loss(
-    cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
-) -> dict[str, str]:
+def _loss(cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool) -> dict[str, str]:
     """Return the option for the cost of hypotheses, with its likely columns."""
     if known.statistics:
         return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
@@ -343,26 +334,13 @@ def _loss(
     for option, found in (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
-        ("gain", next(iter(truths), None) or _choice(numbers, first)),
+        ("gain", next(iter(truths), None)),
         ("gain", _named(("reward",), numbers)),
         ("loss", _named(("cost",), numbers)),
     ):
         if found is not None:
             return {option: found}
     return {"loss": COLUMN}
-
-
-def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
-    """Return the only column that is 1 for one hypothesis of each list, at varying places, and 0 for all others."""
-    places, starts = np.arange(len(first)) - first, np.unique(first)
-    found = [
-        name
-        for name, values in numbers.items()
-        if np.isin(values, (0.0, 1.0)).all()
-        and (np.bincount(first, values)[starts] == 1).all()
-        and len({*places[values == 1]}) > 1
-    ]
-    return found[0] if len(found) == 1 and len(starts) > 1 else None
 
 
 def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:
@@ -398,10 +376,6 @@ def _numbers(cells: Any, textual: bool) -> FloatArray | None:
 def _some_numbers(cells: Any, textual: bool) -> bool:
     rows = range(min(len(cells), _FEW_ROWS))
     return any(_numbers(cells[row : row + 1], textual) is not None for row in rows)
-
-
-def _are_counts(numbers: FloatArray) -> bool:
-    return bool((numbers >= 0).all() and (numbers % 1 == 0).all())
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
@@ -444,9 +418,6 @@ def _text(cells: Cells) -> str:
     return _named(_TEXTS, texts) or max(texts, key=lambda name: sum(map(len, texts[name])), default=COLUMN)
 
 
-_SAME = "the same within each list"
-
-
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
     """Return by column the reason why it is no feature, for reasons within one column."""
     found: dict[str, str] = {}
@@ -461,7 +432,7 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
         elif _last_key(name) == "rank":
             found[name] = "a rank by its name"
         elif costs and longest > 1 and (values == values[first]).all():
-            found[name] = _SAME
+            found[name] = "the same within each list"
         elif costs and _last_key(name) in (*_LOSSES, *_GAINS):
             found[name] = "a loss or a gain"
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.columns import SEGMENT, Columns, Head
+from lpmert.formats.columns import Columns, Head
 from lpmert.formats.rows import Block, Cell, Piece, Style, Table, alike_block, blocks_of, first_of, kinds_of, read_block
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
@@ -36,36 +36,26 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
 
     Columns are named by keys, or by paths of keys joined by dots, such as `candidates.scores.lm`. A record stands for
     several rows if all its values, except that of the list, are arrays of equal length. Without a column for the list,
-    the number of the record, from 0, is its id. A single record may have an array of hypotheses for each list; its keys
-    then become the column `list`. Raises `DataError`, with the line on which the record begins, for malformed data.
+    the number of the record, from 0, is its id. Raises `DataError`, with the line on which the record begins, for
+    malformed data.
     """
     if format == "json":
-        return _table(_of_document(stream, path))
+        records = _of_document(stream, path)
+        first = next(records)
+        return Table(_head(*first), lambda columns: blocks_of_rows(_rows(chain([first], records), columns)))
     blocks = blocks_of(stream, path)
-    first = next(blocks)
-    place, record = next(_of_lines([first_of(first)], path))
-    blocks = chain([first], blocks)
-    if any(isinstance(value, list) for value in record.values()):
-        return _table(_of_lines(blocks, path))
+    beginning = next(blocks)
+    head = _head(*next(_of_lines([first_of(beginning)], path)))
+    blocks = chain([beginning], blocks)
 
     def rows(columns: Columns) -> Iterator[Block]:
-        if columns.segment is None:  # records are numbered
+        if columns.segment is None or head.spread:  # records are numbered, or lists in themselves
             yield from blocks_of_rows(_rows(_of_lines(blocks, path), columns))
         for block in blocks:
             found = _alike(block, columns, path)
             yield from blocks_of_rows(_rows(_of_lines([block], path), columns)) if found is None else [found]
 
-    return Table(_head(place, record), rows)
-
-
-def _table(records: Iterator[tuple[Place, Record]]) -> Table:
-    place, record = next(records)
-    if _is_of_lists(record):
-        second = next(records, None)
-        records = _by_list(place, record) if second is None else chain([(place, record), second], records)
-        place, record = next(records)
-    whole = chain([(place, record)], records)
-    return Table(_head(place, record), lambda columns: blocks_of_rows(_rows(whole, columns)))
+    return Table(head, rows)
 
 
 def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
@@ -87,15 +77,17 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     _, record = next(_of_lines([first_of(block)], path))
     (line,) = lines_of(first_of(block), path)
     kinds = kinds_of(columns)
-    cells = [(name, value, kinds.get(name, Cell.SKIPPED)) for name, value in _scalars(record)]
+    cells = [(name, at_path(record, name), kinds.get(name, Cell.SKIPPED)) for name in leaves(record)]
+    places = list(filter(itemgetter(1), _PART.finditer(line)))
     if (
-        not kinds
-        or sorted(name for name, _, _ in cells if name in kinds) != sorted(kinds)
+        len(places) != len(cells)  # a path may also be a key
+        or not kinds.keys() <= {name for name, _, _ in cells}
+        or not kinds
         or not all(type(value) in _TYPES.get(kind, _SCALARS) for _, value, kind in cells)
     ):
         return None
     pieces, end = list[Piece](), 0
-    for match, (name, value, kind) in zip(filter(itemgetter(1), _PART.finditer(line)), cells, strict=True):
+    for match, (name, value, kind) in zip(places, cells, strict=True):
         quote = isinstance(value, str)
         pieces.append((line[end : match.start(1) + quote], kind, name))
         end = match.end(1) - quote
@@ -113,15 +105,6 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     return alike_block(block.first, found._replace(words=words, texts=texts), columns)
 
 
-def _scalars(record: Record, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of everything that is no object, in order."""
-    for key, value in record.items():
-        if isinstance(value, dict):
-            yield from _scalars(value, f"{before}{key}.")
-        else:
-            yield before + key, value
-
-
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
     """Yield the place and the content of each object in JSON lines ("jsonl") or in a document ("json").
 
@@ -131,22 +114,6 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
     if format == "json":
         return _of_document(stream, path)
     return _of_lines(blocks_of(stream, path), path)
-
-
-def _is_of_lists(record: Record) -> bool:
-    """Whether the record maps ids of lists to lists of hypotheses, which all have the same keys."""
-    lists = list(record.values())
-    if len(lists) < 2 or not all(isinstance(hypotheses, list) and hypotheses for hypotheses in lists):
-        return False
-    rows = list(chain.from_iterable(lists))
-    if not all(isinstance(row, dict) for row in rows):
-        return False
-    return len({frozenset(row) for row in rows}) == 1 and SEGMENT not in rows[0]
-
-
-def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
-    for name, hypotheses in record.items():
-        yield from ((place, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
 
 
 def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, Sequence[Any]]]:

@@ -61,19 +61,24 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
-    pairs = chain.from_iterable(map(_pairs, feature_files, score_files))
-    head = next(pairs)
-    pool, first = Pool(), _checked(*head, None)
-    for block, scored in chain([head], pairs):
+    pool, dense, kind, width = Pool(), None, "", 0
+    for block, scored in chain.from_iterable(map(_pairs, feature_files, score_files)):
         room_for(0, "reading")
-        _checked(block, scored, first)
+        names = _names(block, scored)
+        if dense is None:
+            dense, kind, width = names, scored.extra[0], scored.width
+        if names != dense:
+            raise block.place.error(f"other names than those of the first list, {' '.join(dense)}")
+        if (scored.extra[0], scored.width) != (kind, width) or not width:
+            found = f"{scored.width} columns of {scored.extra[0]}"
+            raise scored.place.error(f"{found}, but the first list has {width} of {kind}")
         for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
-            if len(numbers) != scored.width:
-                raise of_scores.error(f"{len(numbers)} words in {scored.width} columns")
-            names, values = _features(words, first.names, place)
+            if len(numbers) != width:
+                raise of_scores.error(f"{len(numbers)} words in {width} columns")
+            names, values = _features(words, dense, place)
             pool.add_row(block.list_id, names, values, of_scores.numbers(numbers, "a statistic"))
-    columns = SCORE_TYPES.get(first.score_type, ())
-    return MertData(pool.nbest(columns if len(columns) == first.width else None), first.score_type, len(first.names))
+    columns = SCORE_TYPES.get(kind, ())
+    return MertData(pool.nbest(columns if len(columns) == width else None), kind, len(dense or ()))
 
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
@@ -173,14 +178,6 @@ class _Block(NamedTuple):
     rows: list[tuple[Place, list[str]]]
 
 
-class _Common(NamedTuple):
-    """What all lists must share with the first: the names of dense features, and type and number of the statistics."""
-
-    names: tuple[str, ...]
-    score_type: str
-    width: int
-
-
 def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _Block]]:
     """Yield each list of a file of features with that of a file of scores; raises `DataError` if there is none."""
     block = None
@@ -193,28 +190,20 @@ def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _
         raise DataError(EMPTY, path=features)
 
 
-def _checked(block: _Block, scored: _Block, first: _Common | None) -> _Common:
-    """Return what the heads of a list say; raises `DataError` where they contradict each other or the first list."""
+def _names(block: _Block, scored: _Block) -> tuple[str, ...]:
+    """Return the names of the dense features of a list; raises `DataError` where its heads contradict each other."""
     if block.list_id != scored.list_id:
         raise scored.place.error(f"list {quoted(scored.list_id)}, but {_line_of(block)} has {quoted(block.list_id)}")
     if len(block.rows) != len(scored.rows):
         raise scored.place.error(f"{len(scored.rows)} hypotheses, but {_line_of(block)} has {len(block.rows)}")
+    if len(scored.extra) != 1:
+        raise scored.place.error(f"{len(scored.extra)} words for the type of the scores")
     names = block.extra or numbered("feature", block.width)
     if len(names) != block.width:
         raise block.place.error(f"{len(names)} names for {block.width} columns")
-    if len(scored.extra) != 1:
-        raise scored.place.error(f"{len(scored.extra)} words for the type of the scores")
-    common = _Common(names, scored.extra[0], scored.width)
-    if first is None and repeated(names) is not None:
+    if repeated(names) is not None:
         raise block.place.error(f"two columns are called {quoted(repeated(names))}")
-    first = first or common
-    if names != first.names:
-        raise block.place.error(f"other names than those of the first list, {' '.join(first.names)}")
-    if common != first or not common.width:
-        raise scored.place.error(
-            f"{common.width} columns of {common.score_type}, but the first list has {first.width} of {first.score_type}"
-        )
-    return first
+    return names
 
 
 def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:

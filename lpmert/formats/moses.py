@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -70,11 +70,13 @@ def read_moses(
         raise DataError(f"{counts}; give one for each", path=files[0])
     reader = _Reader(group, keep_texts=bool(counted) or not drop_texts)
     for path, beside in zip_longest(files, statistics_files):
-        if beside is not None:
-            with _beside(beside, path) as statistics_of:
-                reader.add(path, statistics_of, beside=True)
-        else:
+        if beside is None:
             reader.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
+            continue
+        rows = placed_lines(beside)
+        reader.add(path, partial(_of_next_row, rows, beside), beside=True)
+        for place, _ in rows:
+            raise place.error(f"more lines than {path}")
     return reader.nbest(statistics)
 
 
@@ -123,7 +125,9 @@ class _Reader:
 
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
-        self._pool, self._feature_names = Pool(), _FeatureNames()
+        self._pool = Pool()
+        self._feature_names: dict[tuple[str | None, ...], tuple[str, ...]] = {}  # by the labels of a line
+        self._required: set[str] = set()
         self._names: tuple[str, ...] | None = None
         self._width = 0
         self._begun: set[str] = set()
@@ -147,7 +151,7 @@ class _Reader:
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
         """Return names and numbers of the features of a line, and its statistics."""
         labels, spans = number_spans(line.features)
-        names = self._feature_names.of(tuple(labels), line.place)
+        names = self._names_of(tuple(labels), line.place)
         values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
         statistic_names, numbers = statistics_of(line)
         if not self._width:
@@ -158,6 +162,28 @@ class _Reader:
                 f"{len(numbers)} statistics, but the first line has {first}; give every line the same"
             )
         return names, values, numbers
+
+    def _names_of(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
+        """Return the names for these labels; raises `DataError` if they are ambiguous, or not those of every line."""
+        known = self._feature_names
+        if labels in known:
+            return known[labels]
+        unnamed = ((name, True) for name in numbered("feature", len(labels)))
+        found = list(names_of(labels, place) if any(labels) else unnamed)
+        names, required = tuple(name for name, _ in found), {name for name, everywhere in found if everywhere}
+        twice = repeated(names)
+        if twice is not None:
+            raise place.error(f"feature {quoted(twice)} comes twice")
+        if not names:
+            raise place.error("no features")
+        self._required = self._required if known else required
+        for name in sorted(required ^ self._required):
+            trouble = "is new here" if name in required else "is missing"
+            raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
+        if len(known) == _MOST_LAYOUTS:
+            known.clear()  # with sparse features, nearly every line has labels of its own
+        known[labels] = names
+        return names
 
     def _add_block(self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: StatisticsOf) -> bool:
         """Add the lines of a block if all fit the template of the first one, `text`; return whether they do."""
@@ -275,28 +301,17 @@ def _labelled(line: _Line) -> Statistics:
     return names, line.place.numbers([number for _, _, number in parts], "a statistic")
 
 
-@contextmanager
-def _beside(path: str | Path, lists: str | Path) -> Iterator[StatisticsOf]:
-    """Open a file of statistics, with id and numbers for each line of a file of lists; the function reads the next one.
-
-    Raises `DataError` if a line does not fit, or lines are left at the end.
-    """
-    rows = placed_lines(path)
-
-    def following(line: _Line) -> Statistics:
-        place, text = next(rows, (Place(path), None))
-        if text is None:
-            raise place.error(f"ends before line {line.place.line} of {lists}")
-        list_id, *words = words_of(text) or [""]
-        if list_id != line.list_id:
-            raise place.error(
-                f"a line must begin with the id of the list, here {quoted(line.list_id)}, not {quoted(list_id)}"
-            )
-        return None, place.numbers(words, "a statistic")
-
-    yield following
-    for place, _ in rows:
-        raise place.error(f"more lines than {lists}")
+def _of_next_row(rows: Iterator[tuple[Place, str]], path: Path, line: _Line) -> Statistics:
+    """Read the next row of a file of statistics, which has the id of the list and the numbers of a line."""
+    place, text = next(rows, (Place(path), None))
+    if text is None:
+        raise place.error(f"ends before line {line.place.line} of {line.place.path}")
+    list_id, *words = words_of(text) or [""]
+    if list_id != line.list_id:
+        raise place.error(
+            f"a line must begin with the id of the list, here {quoted(line.list_id)}, not {quoted(list_id)}"
+        )
+    return None, place.numbers(words, "a statistic")
 
 
 def label_of(word: str) -> str | None:
@@ -305,39 +320,6 @@ def label_of(word: str) -> str | None:
         return word
     name, equals, _ = word.rpartition("=")
     return name + _SINGLE if equals else None
-
-
-class _FeatureNames:
-    """Finds the names of the features in a line by its labels, with a cache."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        self._required: set[str] | None = None
-
-    def of(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
-        """Return the names for these labels; raises `DataError` if they are ambiguous, or not those of every line."""
-        names = self._known.get(labels)
-        if names is None:
-            if len(self._known) == _MOST_LAYOUTS:
-                self._known.clear()  # with sparse features, nearly every line has labels of its own
-            names = self._known[labels] = self._new(labels, place)
-        return names
-
-    def _new(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
-        unnamed = ((name, True) for name in numbered("feature", len(labels)))
-        found = list(names_of(labels, place) if any(labels) else unnamed)
-        names, required = tuple(name for name, _ in found), {name for name, everywhere in found if everywhere}
-        twice = repeated(names)
-        if twice is not None:
-            raise place.error(f"feature {quoted(twice)} comes twice")
-        if not names:
-            raise place.error("no features")
-        if self._required is None:
-            self._required = required
-        for name in sorted(required ^ self._required):
-            trouble = "is new here" if name in required else "is missing"
-            raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
-        return names
 
 
 def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:

@@ -6,7 +6,6 @@ import codecs
 import errno
 import io
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -28,11 +27,10 @@ from lpmert.system.memory import room_for
 from lpmert.system.streams import DAMAGED, STDIN, compressor, damaged, decompressed, opened
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
-"""Without it, nothing is locked, and leftovers of killed processes stay."""
+"""Without it, nothing is locked."""
 
 _TOKEN_BYTES = 4
-_TOKEN = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
-_FOLDER = rf"lpmert-{_TOKEN}\.tmp"
+_OWNER_BYTES = 32
 
 
 class Sink(io.FileIO):
@@ -67,36 +65,11 @@ def writing_to(path: str | Path) -> Iterator[None]:
 def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder, removed when the block ends or the process is aborted within it.
 
-    Folders that killed processes left are removed, too. Raises `OSError` if it cannot be made.
+    Raises `OSError` if it cannot be made.
     """
-    parent = Path(tempfile.gettempdir())
-    _remove_leftovers(parent, _FOLDER, folders=True)
-    folder, lock = _locked_folder(parent)
-
-    def remove() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    try:
-        with undone_by_abort(remove):
-            yield folder
-    finally:
-        remove()
-        if lock is not None:
-            os.close(lock)
-
-
-def _locked_folder(parent: Path) -> tuple[Path, int | None]:
-    """Make a folder, and return it with its locked file descriptor; the lock shows that its owner lives."""
-    while True:
-        folder = parent / f"lpmert-{secrets.token_hex(_TOKEN_BYTES)}.tmp"
-        folder.mkdir(0o700)
-        if fcntl is None:
-            return folder, None
-        with suppress(FileNotFoundError):  # removed as a leftover before it was locked
-            lock = os.open(folder, os.O_RDONLY)
-            if _lock(lock) and _is_at(lock, folder):
-                return folder, lock
-            os.close(lock)
+    temporary = tempfile.TemporaryDirectory(prefix="lpmert-", ignore_cleanup_errors=True)
+    with temporary as folder, undone_by_abort(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        yield Path(folder)
 
 
 @contextmanager
@@ -105,32 +78,17 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
     path: the target as the caller named it. Raises `DataError` if it cannot be written.
     """
-    _remove_leftovers(target.parent, rf"\.{re.escape(target.name)}\.{_TOKEN}\.tmp")
-    scratch: Path | None = None
-
-    def remove() -> None:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
-
-    with undone_by_abort(remove):
-        while True:
-            scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-            sink = Sink(scratch, "xb", path)
-            if _lock(sink.fileno()) and _is_at(sink.fileno(), scratch):
-                break
-            sink.close()  # removed as a leftover before it was locked
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path) as sink:
         try:
             yield sink
-            if fcntl is None:
-                sink.close()  # Windows cannot rename an open file
+            sink.close()
             with writing_to(path):
-                os.replace(scratch, target)  # still locked, so no process removes it as a leftover
+                os.replace(scratch, target)
         except BaseException:
             sink.close()
-            remove()
+            scratch.unlink(missing_ok=True)
             raise
-        finally:
-            sink.close()
 
 
 @contextmanager
@@ -145,7 +103,7 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
         with writing_to(path):
             file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
         if not _lock(file, wait=wait) and fcntl is not None:
-            owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
+            owner = os.read(file, _OWNER_BYTES).decode(errors="replace").strip()
             os.close(file)
             raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
         if _is_at(file, beside):
@@ -184,21 +142,6 @@ def _is_at(file: int, place: Path) -> bool:
         return os.path.samestat(os.fstat(file), os.stat(place))
     except FileNotFoundError:
         return False
-
-
-def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None:
-    """Remove files, or folders, with names of this form that no process has locked: killed processes left them."""
-    with suppress(OSError), os.scandir(parent) as entries:
-        for entry in entries:
-            kind = entry.is_dir if folders else entry.is_file
-            if re.fullmatch(form, entry.name) and kind(follow_symlinks=False):
-                with suppress(OSError):
-                    left = os.open(entry.path, os.O_RDONLY)
-                    try:
-                        if _lock(left, wait=False):
-                            (shutil.rmtree if folders else os.unlink)(entry.path)
-                    finally:
-                        os.close(left)
 
 
 EMPTY = "empty file; write it again, or name another"
@@ -514,8 +457,8 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
     It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. Pipes and other
-    special files are written directly. Scratch files of killed processes beside `path` are removed. Raises `DataError`
-    if the file cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8 cannot hold.
+    special files are written directly. Raises `DataError` if the file cannot be written, at once or later, or a text
+    has half of a surrogate pair, which UTF-8 cannot hold.
     """
     target = Path(path)
     if target.exists() and not target.is_file():

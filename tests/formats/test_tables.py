@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import refusal, run
+from commands import refusal
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, PACKINGS, TOO_LARGE, frame, put
 
@@ -236,41 +236,30 @@ def needed(source: Any, **options: Any) -> ColumnsNeeded:
     return caught.value
 
 
-WANTED = {"segment": "recording", "features": "am,lm,words", "statistics": "errors,ref_words", "metric": "wer"}
+WANTED = {"segment": "recording", "features": "am,lm,words", "loss": "errors"}
+CONSTANT = {"ref_words": "the same within each list"}
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "frame"])
-def test_ids_ranks_sums_and_lengths_of_references_are_told_from_features(tmp_path: Path, form: str) -> None:
+def test_ids_ranks_sums_and_constants_are_told_from_features(tmp_path: Path, form: str) -> None:
     error = needed(written(tmp_path, speech(), form))
     assert error.suggestion == WANTED
-    assert error.no_features == {"rank": "counts the rows of a list", "score": "a sum of am, lm, with some weights"}
-    columns = "segment='recording', features='am,lm,words', statistics='errors,ref_words'"
+    sums = {"score": "a sum of am, lm, with some weights"}
+    assert error.no_features == {"rank": "counts the rows of a list", **CONSTANT, **sums}
+    columns = "segment='recording', features='am,lm,words', loss='errors'"
     assert error.__notes__ == [f"For example: lpmert.read(..., {columns})"]
 
 
 def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
     table = {name: cells for name, cells in speech().items() if name != "recording"}
     found = needed(written(tmp_path, table, "arrays.json")).suggestion
-    under = {name: ",".join(f"hyps.{one}" for one in WANTED[name].split(",")) for name in ("features", "statistics")}
-    assert found == {**under, "metric": "wer"}  # a record is a list
+    assert found == {"features": "hyps.am,hyps.lm,hyps.words", "loss": "hyps.errors"}  # a record is a list
 
 
 def test_the_last_word_of_a_name_tells_errors(tmp_path: Path) -> None:
     table = speech()
     table["word_errors"] = table.pop("errors")
-    assert needed(written(tmp_path, table)).suggestion == {**WANTED, "statistics": "word_errors,ref_words"}
-
-
-def test_a_metric_that_is_named_gets_no_other_one(tmp_path: Path) -> None:
-    outcome = run("solve", written(tmp_path, speech()), "--metric", "zero-one")
-    assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
-
-
-def test_errors_that_are_no_counts_are_a_loss_and_no_rate(tmp_path: Path) -> None:
-    halves = [errors / 2 for errors in speech()["errors"]]
-    error = needed(written(tmp_path, speech(errors=halves)))
-    assert error.suggestion["loss"] == "errors"
-    assert error.no_features["ref_words"] == "the same within each list"
+    assert needed(written(tmp_path, table)).suggestion == {**WANTED, "loss": "word_errors"}
 
 
 def test_answers_to_questions_have_ids_votes_and_texts(tmp_path: Path) -> None:
@@ -400,28 +389,16 @@ def test_scattered_rows_are_to_be_gathered_and_an_index_is_no_feature(tmp_path: 
     options = {**error.suggestion}
     assert options == {**WANTED, "segment": "recording_id", "group": ""}
     assert error.no_features["__index_level_0__"] == "numbers the rows"
-    del options["metric"], options["group"]
+    del options["group"]
     read(source, group=True, **options)
     assert "group" not in needed(source, group=True).suggestion
-
-
-@pytest.mark.parametrize("always", [False, True])
-def test_a_column_that_marks_one_row_of_each_list_is_a_choice(tmp_path: Path, always: bool) -> None:
-    rng = np.random.default_rng(2)
-    table = {"person": np.repeat(range(LISTS), SIZE), "cost": rng.normal(size=LISTS * SIZE).round(3)}
-    marks = [row % SIZE == (0 if always else row // SIZE % SIZE) for row in range(LISTS * SIZE)]
-    table |= {"bus": [int(row % SIZE == 1) for row in range(LISTS * SIZE)], "y": [*map(int, marks)]}
-    found = needed(written(tmp_path, {name: list(cells) for name, cells in table.items()})).suggestion
-    chosen = {"segment": "person", "features": "cost,bus", "gain": "y"}
-    assert (found == chosen) is not always  # a dummy of the first alternative looks the same
 
 
 REAL = {
     "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
         "segment": "utt",
         "features": "decoder,ctc,lm,n_tokens,n_words",
-        "statistics": "errors,ref_words",
-        "metric": "wer",
+        "loss": "errors",
     },
     "discrete-choice/ModeCanada.csv.xz": {"segment": "case", "features": "cost,ivt,ovt,freq", "gain": "choice"},
 }
@@ -442,5 +419,5 @@ def test_columns_of_real_tables_are_those_that_their_pages_describe(name: str) -
     assert found == REAL.get(name, found)
     assert {"segment", "features"} <= set(found)
     if SIZES.get(name):
-        nbest = read(SHARED_DATA / name, **{option: value for option, value in found.items() if option != "metric"})
+        nbest = read(SHARED_DATA / name, **found)
         assert (nbest.n_lists, nbest.n_hypotheses) == SIZES[name]
