@@ -40,12 +40,8 @@ class Derivation(NamedTuple):
     score: int
 
 
-class _Choice(NamedTuple):
-    """A link, and the ranks of the derivations that it takes from its tails, the source and the second one."""
-
-    link: int
-    first: int
-    second: int
+_Choice = tuple[int, int, int]
+"""A link, and the ranks of the derivations that it takes from its tails, the source and the second one."""
 
 
 @dataclass
@@ -77,26 +73,22 @@ def distinct_derivations(
     a best one.
     """
     nodes: defaultdict[int, _Node] = defaultdict(_Node)
+    nodes[0] = _Node(best=[Derivation((), (), 0)], complete=True)
     for link, (_, _, target, _) in enumerate(links):
-        nodes[target].waiting.append(_Choice(link, 0, 0))
-    for rank in range(n):
-        needed = [(goal, rank)]  # a stack
-        while needed:
-            checkpoint()
-            number, node_rank = needed[-1]
-            node = nodes[number]
-            if node.complete or len(node.best) > node_rank:
-                needed.pop()
-                continue
-            unknown = _score_waiting(node, nodes, links, scores, say)
-            if unknown is not None:
-                needed.append(unknown)
-            elif node.heap:
-                _take_best(node, links)
-            else:
-                node.complete = True
-        if nodes[goal].complete:
-            break
+        nodes[target].waiting.append((link, 0, 0))
+    needed = [(goal, n - 1)]  # a stack of nodes and ranks
+    while needed:
+        checkpoint()
+        number, rank = needed[-1]
+        node = nodes[number]
+        if node.complete or len(node.best) > rank:
+            needed.pop()
+        elif (unknown := _score_waiting(node, nodes, links, scores, say)) is not None:
+            needed.append(unknown)
+        elif node.heap:
+            _take_best(node)
+        else:
+            node.complete = True
     return nodes[goal].best
 
 
@@ -109,36 +101,29 @@ def _score_waiting(
 ) -> tuple[int, int] | None:
     """Turn all waiting choices into candidates; return the node and rank of a derivation that must be found before."""
     while node.waiting:
-        choice = node.waiting[-1]
+        link, *ranks = choice = node.waiting[-1]
         tails = []
-        for number, rank in zip(links[choice.link], choice[1:], strict=False):
-            if number == 0:
-                continue
+        for number, rank in zip(links[link], ranks, strict=False):
             below = nodes[number]
             if len(below.best) > rank:
                 tails.append(below.best[rank])
-            elif below.complete:
-                break  # there is no such derivation
-            else:
+            elif not below.complete:
                 return number, rank
-        else:
-            score = scores[choice.link] + sum(tail.score for tail in tails)
-            path = (choice.link, *(link for tail in tails for link in tail.links))
-            texts = say(links[choice.link][3], tuple(text for tail in tails for text in tail.texts))
-            heappush(node.heap, (-score, path, texts, choice))
+        if len(tails) == 2:  # otherwise there are no such derivations
+            one, two = tails
+            path, texts = (link, *one.links, *two.links), say(links[link][3], one.texts + two.texts)
+            heappush(node.heap, (-scores[link] - one.score - two.score, path, texts, choice))
         node.waiting.pop()
     return None
 
 
-def _take_best(node: _Node, links: Sequence[Sequence[int]]) -> None:
+def _take_best(node: _Node) -> None:
     """Move the best candidate to the derivations, if its text is new, and add its successors to the waiting choices."""
-    cost, path, texts, choice = heappop(node.heap)
+    cost, path, texts, (link, first, second) = heappop(node.heap)
     if texts not in node.known_texts:
         node.known_texts.add(texts)
         node.best.append(Derivation(texts, path, -cost))
-    source, second, *_ = links[choice.link]
-    nexts = [choice._replace(first=choice.first + 1)] if source else []
-    nexts += [choice._replace(second=choice.second + 1)] if second else []
+    nexts = [(link, first + 1, second), (link, first, second + 1)]
     node.waiting += [new for new in nexts if new not in node.seen]
     node.seen.update(nexts)
 

@@ -34,22 +34,33 @@ _OWNER_BYTES = 32
 
 
 class Sink(io.FileIO):
-    """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data."""
+    """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data.
 
-    def __init__(self, file: Path, mode: str, path: str | Path) -> None:
-        self.abandoned = False
-        self.path = path
+    durable: closing it waits until the data are on the disk.
+    """
+
+    def __init__(self, file: Path, mode: str, path: str | Path, *, durable: bool = False) -> None:
+        self.path, self.abandoned, self._durable = path, False, durable
         with writing_to(path):
             super().__init__(file, mode)
 
     def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        if size and not self.abandoned:
-            rest = memoryview(data).cast("B")
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest and not self.abandoned:  # a nearly full disk takes a part, and fails only at the next write
+            self.abandoned = True  # unless this succeeds
             with writing_to(self.path):
-                while rest:  # a nearly full disk takes a part, and fails only at the next write
-                    rest = rest[super().write(rest) :]
+                rest = rest[super().write(rest) :]
+            self.abandoned = False
         return size
+
+    def close(self) -> None:
+        try:
+            if self._durable and not (self.closed or self.abandoned):
+                with writing_to(self.path):
+                    os.fsync(self.fileno())
+        finally:
+            super().close()
 
 
 @contextmanager
@@ -79,7 +90,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
     path: the target as the caller named it. Raises `DataError` if it cannot be written.
     """
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path) as sink:
+    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path, durable=True) as sink:
         try:
             yield sink
             sink.close()
@@ -467,12 +478,11 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
         return
     target = target.resolve()
     with scratch_file(target, path) as sink:
+        if target.exists():
+            with writing_to(path):
+                shutil.copymode(target, str(sink.name))
         with _text_writer(sink, target) as text:
             yield text
-        with writing_to(path):
-            os.fsync(sink.fileno())
-            if target.exists():
-                shutil.copymode(target, str(sink.name))
 
 
 def check_place(path: str | Path) -> None:
@@ -488,26 +498,18 @@ def check_place(path: str | Path) -> None:
 
 @contextmanager
 def _text_writer(sink: Sink, target: Path) -> Iterator[TextIO]:
-    """Open a text stream into a file, compressed by the target's ending; the file stays open unless this raises."""
-    raw = io.BufferedWriter(sink)
-    try:
-        with compressor(raw, target) as packed:
-            text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
-            try:
-                yield text
-                text.flush()
-            except BaseException:
-                sink.abandoned = True  # closing would write the rest of the buffer and fail again
-                text.close()
-                raise
-            text.detach()
-        raw.flush()
-        raw.detach()
-    except BaseException as error:
-        sink.abandoned = True
-        raw.close()
-        if isinstance(error, UnicodeEncodeError):
-            around = error.object[max(0, error.start - 10) : error.end + 10]
-            trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
-            raise DataError(trouble, path=sink.path) from error
-        raise
+    """Open a text stream into a file, compressed by the target's ending, and close both when the block ends."""
+    with (
+        io.BufferedWriter(sink) as raw,
+        compressor(raw, target) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
+    ):
+        try:
+            yield text
+        except BaseException as error:
+            sink.abandoned = True
+            if isinstance(error, UnicodeEncodeError):
+                around = error.object[max(0, error.start - 10) : error.end + 10]
+                trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
+                raise DataError(trouble, path=sink.path) from error
+            raise

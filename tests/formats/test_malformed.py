@@ -695,11 +695,6 @@ SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0,
     [
         ("x.jsonl", ROWS[0], read),
         ("x.json", ROWS, read),
-        (
-            "x.json",
-            {"l1": ROWS[:1], "l2": ROWS[:1]},
-            lambda path: read(path, segment="list", features="x", loss="loss"),
-        ),
         ("x.json", SPREAD, lambda path: read(path, features=["x.a"], loss="loss")),
         ("x.jsonl", {"id": "q", "candidates": CANDIDATES}, lambda path: read(path, "best-of-n")),
         ("w.json", {"weights": {"a": 1, "b": 2}}, lambda path: read_weights(path).of_features(["a", "b"])),
