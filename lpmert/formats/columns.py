@@ -79,15 +79,14 @@ class ColumnError(DataError):
 
 
 class Head(NamedTuple):
-    """What is known of a table before its rows: the names of its columns, their place, and the first row by column.
+    """What is known of a table before its rows: the names of its columns, and their place.
 
-    spread: whether a record may hold all hypotheses of a list. rows: the number of rows, if it is known.
+    spread: the columns of arrays, if a record may hold all hypotheses of a list. rows: the number of rows, if known.
     """
 
     names: Sequence[str]
     place: Place
-    first: Mapping[str, Any]
-    spread: bool = False
+    spread: Sequence[str] = ()
     rows: int | None = None
 
     def refuse_absent(self, wanted: Iterable[str]) -> None:
@@ -100,8 +99,8 @@ class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
     missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
-    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no more than the
-    first row could be read.
+    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no rows could be
+    read.
     """
 
     def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
@@ -379,7 +378,8 @@ def _some_numbers(cells: Any, textual: bool) -> bool:
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
-    return all(str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells)
+    found = [str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells]
+    return bool(found) and all(found)
 
 
 def _is_text(cells: Sequence[Any]) -> bool:

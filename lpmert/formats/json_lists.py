@@ -65,11 +65,11 @@ def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]
 
 
 def _head(place: Place, record: Record) -> Head:
-    cells = {}
-    for name in (names := leaves(record)):
+    spread, names = [], leaves(record)
+    for name in names:
         with suppress(KeyError):  # objects in an array may differ
-            cells[name] = at_path(record, name)
-    return Head(names, place, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
+            spread += [name] if isinstance(at_path(record, name), list) else []
+    return Head(names, place, spread)
 
 
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:

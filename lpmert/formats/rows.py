@@ -189,12 +189,11 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
         separator = ";"  # spreadsheets write it with decimal commas
     in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
     records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
-    (line, header), second = next(records), next(records, None)
+    line, header = next(records)
 
     def rows(columns: Columns) -> Iterator[Block]:
         if in_quotes:
-            rest = chain([second] if second else [], records)
-            yield from _careful_blocks(rest, header, columns, path, decimal_commas=separator == ";")
+            yield from _careful_blocks(records, header, columns, path, decimal_commas=separator == ";")
             return
         kinds = kinds_of(columns)
         pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
@@ -207,8 +206,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
             else:
                 yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
 
-    cells = dict(zip(header, second[1] if second else [], strict=False))
-    return _table(Head(header, Place(path, line), cells), rows)
+    return _table(Head(header, Place(path, line)), rows)
 
 
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
@@ -220,7 +218,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
     pyarrow, parquet = import_parquet(path)
     with _parquet_errors(path):
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        names, n_rows = file.schema_arrow.names, file.metadata.num_rows
 
     def rows(columns: Columns) -> Iterator[Block]:
         done, wanted = 0, columns.all
@@ -232,9 +230,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    # stand-ins of the right type: reading the first row would take as long as reading its whole group
-    first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
-    return _table(Head(schema.names, Place(path), first, rows=n_rows), rows)
+    return _table(Head(names, Place(path), rows=n_rows), rows)
 
 
 @contextmanager
@@ -386,8 +382,7 @@ def frame_table(frame: Any, path: str) -> Table:
         cells = [column if column.dtype.kind in "iuf" else _cells(column) for column in wanted]
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
-    first = {name: _cells(column[:1])[0] if len(column) else "" for name, column in arrays.items()}
-    return _table(Head(list(arrays), Place(path), first), rows)
+    return _table(Head(list(arrays), Place(path)), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:

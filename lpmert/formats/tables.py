@@ -8,7 +8,7 @@ import csv
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -105,22 +105,21 @@ def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table
 
 
 def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
-    """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
-    head = table.head
-    arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
-    single = [name for name in head.names if name not in arrays]  # values that a record has once, such as the id
-    ids = [name for name in single if name == error.known.segment] or single[:1]
-    names = [*ids, *arrays] if head.spread else [*head.names]
-    cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
+    """Add likely columns to an error, judged by the first rows, or by the names alone if these cannot be read."""
+    names = list(table.head.names)
+    if table.head.spread:
+        once = [name for name in names if name not in table.head.spread]  # of the record, such as the id
+        names = [*([error.known.segment] if error.known.segment in once else once[:1]), *table.head.spread]
+    cells: dict[str, Any] = {name: [] for name in names}
     if names:
         wanted = Columns(names[0], tuple(names[1:]), (), None)
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
         try:
-            with suppress(StopIteration):
-                columns = next(table.blocks(wanted)).columns
-                cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
+            block = next(table.blocks(wanted), None)
         except DataError as trouble:
-            error.trouble = str(trouble)
+            error.trouble, block = str(trouble), None
+        if block is not None:
+            cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
     error.suggest(cells, textual=textual, group=group, costs=costs)
 
 

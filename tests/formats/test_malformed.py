@@ -453,7 +453,7 @@ TABLE: list[Case] = [
         ("base=-1\nN=2 L=1\n" + REST, 1, "-1.0 is no base of logarithms"),
         ("base=0\nN=2 L=1\n" + REST, 5, "a= -1 is no probability"),
         ("lmscale=x\nN=2 L=1\n" + REST, 1, "lmscale= is 'x', not a number"),
-        ("dir=x\nN=2 L=1\n" + REST, 1, "dir=x is neither f nor b"),
+        ("dir=b\nN=2 L=1\n" + REST, 1, "dir=b, but links must run from the start"),
         ("start=2\nN=2 L=1\n" + REST, 1, "start=2, but there are only nodes 0 to 1"),
         ("N=0 L=0\n", 1, "no node can be the start"),
         ("N=3 L=1\n" + REST + "I=2\n", 5, "nodes 0 and 2 could both be the start"),

@@ -338,7 +338,7 @@ def test_a_parquet_column_that_cannot_be_read_is_told_beside_what_is_needed(tmp_
     odd = letters if of == "another encoding" else pyarrow.array([1 << 40] * size, pyarrow.timestamp("s"))
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).append_column("odd", odd), path)
     assert f"{path}: cannot be read as Parquet: " in needed(path).trouble
-    assert "the first row was looked at, as of" in refusal("solve", path)
+    assert "Only the names were looked at, as of" in refusal("solve", path)
     assert read(path, segment="recording", features="am,lm", loss="errors").n_lists == LISTS
 
 
@@ -351,8 +351,8 @@ def test_odd_records_still_say_what_they_need(tmp_path: Path, line: str) -> None
 def test_a_broken_table_still_says_what_it_needs(tmp_path: Path) -> None:
     path = written(tmp_path, speech())
     path.write_text(path.read_text() + "one\tcell\ttoo\tfew\n")
-    assert needed(path).suggestion["features"].split(",") == ["am", "lm", "score", "words", "ref_words"]
-    assert "the first row was looked at, as of" in refusal("solve", path)
+    assert needed(path).suggestion["features"].split(",") == [*("source", "am", "lm", "score", "words", "ref_words")]
+    assert "Only the names were looked at, as of" in refusal("solve", path)
     assert "lists.tsv:62: 4 cells, but the header has 10" in " ".join(refusal("solve", path).split())
 
 
