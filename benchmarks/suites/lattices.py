@@ -16,8 +16,7 @@ from benchmarks.lists import answer_of, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.errors import BoolArray
-from lpmert.formats.best_lists import n_best
-from lpmert.formats.lattices import load_lattices
+from lpmert.formats.lattices import load_lattices, n_best
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.graphs import Lattices

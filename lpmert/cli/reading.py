@@ -203,7 +203,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
             if error.suggestion.get("loss") == COLUMN:
                 hint += " Where no column is a loss, --references FILE counts errors."
-            hint += error.trouble and f" Only the names were looked at, as of {error.trouble}."
             with_example = lpmert.DataError(f"{error}.{hint} For example:\n{_command(error.suggestion)}")
             with_example.path = error.path  # set afterwards, as the message already names it
             raise with_example from error

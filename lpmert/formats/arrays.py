@@ -175,23 +175,17 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
             raise DataError(f"no array {quoted(name)}; the arrays are {found}")
-    labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
+    labels: dict[str, Any] = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
     if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > _NAMELESS:
         raise DataError(f"{features.shape[1]:,} features without names; give the array names")
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
 
 
-def _strings(array: Any, what: str) -> list[str]:
-    if array.dtype.kind != "U" or array.ndim != 1:
-        raise DataError(f"{what} must be a row of strings, not {array.dtype} of shape {array.shape}")
-    strings: list[str] = array.tolist()
-    return strings
-
-
 def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
     if "texts" in arrays:
-        return _strings(arrays["texts"], "texts")
+        texts: list[str] = arrays["texts"].tolist()
+        return texts
     if "text_bytes" not in arrays and "text_ends" not in arrays:
         return None
     if "text_bytes" not in arrays or "text_ends" not in arrays or arrays["text_bytes"].dtype != np.uint8:

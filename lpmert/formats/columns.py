@@ -61,6 +61,10 @@ class Columns:
         return self.features + self.statistics
 
     @property
+    def by_role(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str | None]]:
+        return self.features, self.statistics, (self.text,)
+
+    @property
     def all(self) -> list[str]:
         """All columns, that of the list first and that of the text last."""
         return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
@@ -99,8 +103,7 @@ class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
     missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
-    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no rows could be
-    read.
+    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature.
     """
 
     def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
@@ -108,7 +111,6 @@ class ColumnsNeeded(DataError):
         self.missing, self.known = tuple(missing), known
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
-        self.trouble = ""
 
     def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
         """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""

@@ -8,7 +8,7 @@ import csv
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -30,15 +30,17 @@ from lpmert.formats.columns import (
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Pool
-from lpmert.formats.json_lists import blocks_of_rows, json_records, json_table
 from lpmert.formats.rows import (
     Block,
     Table,
+    blocks_of_rows,
     cells_by_column,
     delimited_table,
     frame_table,
     import_parquet,
     json_kind,
+    json_records,
+    json_table,
     parquet_table,
     runs_of,
 )
@@ -114,11 +116,8 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
     if names:
         wanted = Columns(names[0], tuple(names[1:]), (), None)
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-        try:
-            block = next(table.blocks(wanted), None)
-        except DataError as trouble:
-            error.trouble, block = str(trouble), None
-        if block is not None:
+        with suppress(DataError, StopIteration):
+            block = next(table.blocks(wanted))
             cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
     error.suggest(cells, textual=textual, group=group, costs=costs)
 
@@ -337,15 +336,9 @@ def _candidates(
                 columns = found
                 for name in found.numbers:
                     _check_unicode(f"{what}: the name", name, place)
-            for key, names, others in (
-                ("scores", found.features, columns.features),
-                ("statistics", found.statistics, columns.statistics),
-            ):
-                if {*names} != {*others}:
-                    trouble = f"{what} has the {key} {listed(names)}; the candidates before have {listed(others)}"
-                    raise place.error(f"{trouble}; give all the same")
-            if found.text != columns.text:
-                raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
+            if any({*own} != {*first} for own, first in zip(found.by_role, columns.by_role, strict=True)):
+                keys = listed(found.all[1:]), listed(columns.all[1:])
+                raise place.error(f"{what} has {keys[0]}; the candidates before have {keys[1]}; give all the same")
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
             yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
 
@@ -361,7 +354,7 @@ def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, An
         if isinstance(value, bool):
             raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
         return {_LOSS: value}
-    share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
+    share = value if isinstance(value, bool) else place.number(value, f'{what}: "correct"', textual=False)
     if not 0 <= share <= 1:
         raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
     return {_LOSS: 1.0 - share}

@@ -172,16 +172,18 @@ _CELLS = 16
 _SHOWN = 100
 _REMEDY = "if that is right, read it from Python with max_line_length"
 
-_OTHER_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
+_ENCODINGS = {
+    "UTF-32LE": codecs.BOM_UTF32_LE,
+    "UTF-32BE": codecs.BOM_UTF32_BE,
+    "UTF-16LE": codecs.BOM_UTF16_LE,
+    "UTF-16BE": codecs.BOM_UTF16_BE,
+}
+"""Byte order marks of encodings that are not read."""
+
 _CHANGED = "was changed while it was read; read it again when nobody writes to it"
 _PEEKED = 64
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
-_FEWEST_UNITS = 4
+_FEWEST_LETTERS = 4
 """Letters needed to recognise an encoding without a byte order mark."""
 
 
@@ -244,20 +246,12 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
     """Raise `DataError`, with a command that converts it, where a file begins like a text in UTF-16 or UTF-32."""
-    found = next((name for mark, name in _OTHER_MARKS if beginning.startswith(mark)), None)
-    if found is None:
-        for width, name in ((4, "UTF-32"), (2, "UTF-16")):
-            units = [beginning[k : k + width] for k in range(0, len(beginning) - width + 1, width)]
-            for order, low in (("LE", 0), ("BE", width - 1)):
-                latin = [unit[low] != 0 and unit.count(0) == width - 1 for unit in units]
-                if len(units) >= _FEWEST_UNITS and all(latin):
-                    found = found or name + order
-    if found is not None:
-        raise DataError(
-            f"is {found}, not UTF-8; convert it: iconv -f {found} -t UTF-8 {shlex.quote(shortened(str(path)))} > "
-            "utf8-file",
-            path=path,
-        )
+    for name, mark in _ENCODINGS.items():
+        text = beginning[: len(beginning) // 4 * 4].decode(name, "replace")
+        latin = len(text) >= _FEWEST_LETTERS and all("\0" < letter <= "\xff" for letter in text)
+        if latin or beginning.startswith(mark):
+            command = f"iconv -f {name} -t UTF-8 {shlex.quote(shortened(str(path)))} > utf8-file"
+            raise DataError(f"is {name}, not UTF-8; convert it: {command}", path=path)
 
 
 @contextmanager

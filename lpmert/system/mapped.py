@@ -120,17 +120,14 @@ def released(rows: Any) -> None:
 
 
 def pieces(rows: Any) -> Iterator[Any]:
-    """Yield the numbers of an array in flat pieces; pages of a file are released after use."""
-    flat = rows.reshape(-1)
-    for begin in range(0, len(flat), _PIECE):
-        yield flat[begin : begin + _PIECE]
-        released(rows)
+    """Return the numbers of an array in flat pieces; pages of a file are released after use."""
+    return (piece for _, piece in blocks_of_rows(rows.reshape(-1), _PIECE))
 
 
-def blocks_of_rows(rows: Any) -> Iterator[tuple[int, Any]]:
-    """Yield blocks of rows [M, ...], each after the number of its first row; pages of a file are released after use."""
-    for begin in range(0, len(rows), _ROWS):
-        yield begin, rows[begin : begin + _ROWS]
+def blocks_of_rows(rows: Any, size: int = _ROWS) -> Iterator[tuple[int, Any]]:
+    """Yield blocks of `size` rows [M, ...], each after the number of its first row; pages of a file are released after use."""
+    for begin in range(0, len(rows), size):
+        yield begin, rows[begin : begin + size]
         released(rows)
 
 

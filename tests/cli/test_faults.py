@@ -23,7 +23,7 @@ from commands import start as start_process
 from searches import many_more
 
 import lpmert
-from lpmert.formats.mert_data import write_mert_data
+from lpmert.formats.moses import write_mert_data
 from lpmert.model.nbest import NBest
 from lpmert.system.files import read_text, write_text
 

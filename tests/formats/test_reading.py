@@ -15,7 +15,7 @@ from written_lists import FEATURES, SCORES, Content, put
 
 from lpmert import DataError, NBest, read
 from lpmert.formats.detect import detect
-from lpmert.formats.mert_data import load_mert_data, merge_sparse
+from lpmert.formats.moses import load_mert_data, merge_sparse
 from lpmert.formats.references import read_transcripts
 from lpmert.metrics.ratio import BLEU_COLUMNS
 from lpmert.metrics.text import BleuTexts
