@@ -125,7 +125,7 @@ def pieces(rows: Any) -> Iterator[Any]:
 
 
 def blocks_of_rows(rows: Any, size: int = _ROWS) -> Iterator[tuple[int, Any]]:
-    """Yield blocks of `size` rows [M, ...], each after the number of its first row; pages of a file are released after use."""
+    """Yield blocks of rows [M, ...], each after the number of its first row; pages of a file are released after use."""
     for begin in range(0, len(rows), size):
         yield begin, rows[begin : begin + size]
         released(rows)
