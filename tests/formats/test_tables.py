@@ -350,7 +350,7 @@ def test_a_broken_table_still_says_what_it_needs(tmp_path: Path) -> None:
     path = written(tmp_path, speech())
     path.write_text(path.read_text() + "one\tcell\ttoo\tfew\n")
     assert needed(path).suggestion["loss"] == "errors"
-    with pytest.raises(DataError, match="lists.tsv:62: 4 cells, but the header has 10"):
+    with pytest.raises(DataError, match=r"lists\.tsv:62: 4 cells, but the header has 10"):
         read(path, segment="recording", features="am", loss="errors")
 
 
