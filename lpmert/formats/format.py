@@ -108,13 +108,10 @@ class NamedRows:
         indices, sizes = array("q"), np.repeat([len(columns) for columns in self._run_columns], self._run_lengths)
         for columns, length in zip(self._run_columns, self._run_lengths, strict=True):
             indices.extend(columns * length)
-        if len(values) == shape[0] * shape[1]:
-            rows = np.empty(shape)
-            rows[np.repeat(np.arange(shape[0]), sizes), indices] = values
-            return names, rows
         from scipy.sparse import csr_array
 
-        return names, csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
+        found = csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
+        return names, found.toarray() if len(values) == shape[0] * shape[1] else found
 
 
 class Pool:

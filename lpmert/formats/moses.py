@@ -304,7 +304,7 @@ def _labelled(line: _Line) -> Statistics:
     return names, line.place.numbers([number for _, _, number in parts], "a statistic")
 
 
-def _of_next_row(rows: Iterator[tuple[Place, str]], path: Path, line: _Line) -> Statistics:
+def _of_next_row(rows: Iterator[tuple[Place, str]], path: str | Path, line: _Line) -> Statistics:
     """Read the next row of a file of statistics, which has the id of the list and the numbers of a line."""
     place, text = next(rows, (Place(path), None))
     if text is None:

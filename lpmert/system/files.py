@@ -173,12 +173,12 @@ _SHOWN = 100
 _REMEDY = "if that is right, read it from Python with max_line_length"
 
 _ENCODINGS = {
-    "UTF-32LE": codecs.BOM_UTF32_LE,
-    "UTF-32BE": codecs.BOM_UTF32_BE,
-    "UTF-16LE": codecs.BOM_UTF16_LE,
-    "UTF-16BE": codecs.BOM_UTF16_BE,
+    "UTF-32LE": (codecs.BOM_UTF32_LE, codecs.utf_32_le_decode),
+    "UTF-32BE": (codecs.BOM_UTF32_BE, codecs.utf_32_be_decode),
+    "UTF-16LE": (codecs.BOM_UTF16_LE, codecs.utf_16_le_decode),
+    "UTF-16BE": (codecs.BOM_UTF16_BE, codecs.utf_16_be_decode),
 }
-"""Byte order marks of encodings that are not read."""
+"""Byte order marks and decoders of encodings that are not read."""
 
 _CHANGED = "was changed while it was read; read it again when nobody writes to it"
 _PEEKED = 64
@@ -246,8 +246,8 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
     """Raise `DataError`, with a command that converts it, where a file begins like a text in UTF-16 or UTF-32."""
-    for name, mark in _ENCODINGS.items():
-        text = beginning[: len(beginning) // 4 * 4].decode(name, "replace")
+    for name, (mark, decode) in _ENCODINGS.items():
+        text, _ = decode(beginning[: len(beginning) // 4 * 4], "replace")
         latin = len(text) >= _FEWEST_LETTERS and all("\0" < letter <= "\xff" for letter in text)
         if latin or beginning.startswith(mark):
             command = f"iconv -f {name} -t UTF-8 {shlex.quote(shortened(str(path)))} > utf8-file"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at
+from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at, ranks
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
 from lpmert import DataError, NBest, read, read_judged
@@ -158,16 +158,6 @@ def changed(whole: str, rows: Iterable[tuple[str, str, int | None, str]]) -> Ite
     for old, new, line, message in rows:
         assert old in whole
         yield whole.replace(old, new), line, message
-
-
-def ranks(**files: tuple[str, str]) -> dict[str, Content | None]:
-    numbers = {"one": 1, "two": 2, "three": 3}
-    named = {f"{numbers[rank]}best_recog": pair for rank, pair in files.items()}
-    return {
-        f"{rank}/{name}": text
-        for rank, pair in named.items()
-        for name, text in zip(("score", "text"), pair, strict=True)
-    }
 
 
 NO_RANKS: dict[str, Content | None] = {"1best_recog/score": None, "1best_recog/text": None}
@@ -393,12 +383,12 @@ TABLE: list[Case] = [
     ]),
     *(("espnet", {**NO_RANKS, **changes}, where, message) for changes, where, message in [
         ({}, "", "no folders 1best_recog"),
-        (ranks(one=("one 1\n", "one a\n"), three=("one 1\n", "one a\n")), "", "no folder 2best_recog, but one for 3"),
-        (ranks(one=("a 1\n", "a a\n"), two=("one 1\n", "one a\n")), "2best_recog/text:1", "has hypothesis 2 but 0"),
-        (ranks(one=("one 1\n", "one a\ntwo b\n")), "1best_recog/text:2", "key 'two' is missing in .*score"),
-        (ranks(one=("one 1\ntwo 1\n", "one a\n")), "1best_recog/score:2", "key 'two' is missing in .*text"),
-        (ranks(one=("one tensor(x)\n", "one a\n")), "1best_recog/score:1", "score of 'one' is 'x', not a number"),
-        (ranks(one=("one tensor([1])\n", "one a\n")), "1best_recog/score:1", "not a number"),
+        ({"3best_recog/score": "", **ranks([("one 1\n", "one a\n")])}, "", "no folder 2best_recog, but one for 3"),
+        (ranks([("a 1\n", "a a\n"), ("one 1\n", "one a\n")]), "2best_recog/text:1", "has hypothesis 2 but 0"),
+        (ranks([("one 1\n", "one a\ntwo b\n")]), "1best_recog/text:2", "key 'two' is missing in .*score"),
+        (ranks([("one 1\ntwo 1\n", "one a\n")]), "1best_recog/score:2", "key 'two' is missing in .*text"),
+        (ranks([("one tensor(x)\n", "one a\n")]), "1best_recog/score:1", "score of 'one' is 'x', not a number"),
+        (ranks([("one tensor([1])\n", "one a\n")]), "1best_recog/score:1", "not a number"),
     ]),
     *of("srilm", "lists/one", [
         ("", None, "no hypotheses"),
