@@ -288,17 +288,11 @@ _GAINS = (
     "preferred", "relevance", "label"
 )  # fmt: skip
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
-_TOTALS = ("score", "total", "sum", "overall")
+_PARTS = ("sub", "subs", "substitutions", "ins", "insertions", "del", "dels", "deletions")
 _INDICES = ("__index_level_0__", "Unnamed: 0")
 """Names that pandas gives to row numbers."""
 _FEW_ROWS = 10
 """With fewer rows, a pattern may be chance."""
-_ROUNDING = 1e-3
-"""Difference between a sum and its parts, relative to its spread, that few written digits explain."""
-_NAMED_PARTS = 4
-"""Most parts of a sum that a message names."""
-_SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
-"""Most columns and rows for the search for sums, to keep it fast."""
 
 
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
@@ -319,9 +313,6 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
-    if costs:
-        left = {name: found for name, found in features.items() if name not in reasons}
-        reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
     group = {"group": ""} if scattered else {}
     return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
@@ -421,7 +412,7 @@ def _text(cells: Cells) -> str:
 
 
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
-    """Return by column the reason why it is no feature, for reasons within one column."""
+    """Return by column the reason why it is no feature."""
     found: dict[str, str] = {}
     size = len(first)
     place = np.arange(size) - first
@@ -435,48 +426,6 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
             found[name] = "a rank by its name"
         elif costs and longest > 1 and (values == values[first]).all():
             found[name] = "the same within each list"
-        elif costs and _last_key(name) in (*_LOSSES, *_GAINS):
-            found[name] = "a loss or a gain"
+        elif costs and _last_key(name) in (*_LOSSES, *_GAINS, *_PARTS):
+            found[name] = "a loss or a gain by its name"
     return found
-
-
-def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: str, first: IntArray) -> dict[str, str]:
-    """Return by column the reason why it is no feature: it is a weighted sum of others, or a part of the loss."""
-    found: dict[str, str] = {}
-    if not 1 < len(features) <= _SUMMED_COLUMNS:
-        return found
-    rows = np.flatnonzero(np.arange(len(first)) > first)[:_SUMMED_ROWS]
-
-    def differences(values: FloatArray) -> FloatArray:
-        return np.asarray(values[rows] - values[first[rows]])
-
-    left = {name: differences(values) for name, values in features.items()}
-    if loss is not None:
-        parts = _parts(differences(loss), left)
-        found |= dict.fromkeys(parts, f"part of {called}")
-    left = {name: values for name, values in left.items() if name not in found}
-    candidates = [*reversed(left)]
-    candidates.sort(key=lambda name: not any(total in name.lower() for total in _TOTALS))
-    for name in candidates:
-        rest = {other: values for other, values in left.items() if other != name}
-        parts = _parts(left[name], rest)
-        if parts:
-            several = listed(parts) if len(parts) <= _NAMED_PARTS else f"{len(parts)} others"
-            found[name] = f"a multiple of {parts[0]}" if len(parts) == 1 else f"a sum of {several}, with some weights"
-            left = rest
-    return found
-
-
-def _parts(target: FloatArray, others: Mapping[str, FloatArray]) -> list[str]:
-    """Return the columns whose weighted sum is the target up to rounding; none if no sum is, or rows are too few."""
-    if len(target) < 3 * len(others) + _FEW_ROWS or not others or not target.any():
-        return []
-    columns = np.column_stack(list(others.values()))
-    scales = np.abs(columns).max(axis=0)
-    scales[scales == 0] = 1
-    weights = np.linalg.lstsq(columns / scales, target, rcond=1e-6)[0]
-    if np.abs(target - (columns / scales) @ weights).max() > _ROUNDING * target.std():
-        return []
-    return [
-        name for name, weight in zip(others, weights, strict=True) if abs(weight) > _ROUNDING * np.abs(target).max()
-    ]

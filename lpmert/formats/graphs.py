@@ -80,7 +80,7 @@ class _Elements(NamedTuple):
     ends: NDArray[np.integer]
 
     @staticmethod
-    def of(elements: Sequence[_Element], ends: Sequence[tuple[int, int]] = ()) -> _Elements:
+    def of(elements: Sequence[_Element], ends: Sequence[Sequence[int]] = ()) -> _Elements:
         places: dict[str | None, int] = {}
         words = np.array([places.setdefault(element.word, len(places)) for element in elements], dtype=np.int32)
         names = dict.fromkeys(name for element in elements for name in element.scores)
@@ -472,26 +472,19 @@ class _Reader:
         return [table[number] for number in range(size)]
 
     def all_nodes(self) -> _Elements:
-        base, lines = self.base_and_scales()[0], self._in_order("N", "I")
-        for place, fields in lines:
-            if "L" in fields:
-                raise place.error(_SUBLATTICES)
-        return _Elements.of([_part(place, fields, base) for place, fields in lines])
+        base = self.base_and_scales()[0]
+        return _Elements.of([_part(place, fields, base) for place, fields in self._in_order("N", "I")])
 
     def all_links(self, nodes: _Elements) -> _Elements:
         """Return the links with their own words and scores."""
-        base = self.base_and_scales()[0]
-        ends, parts = list[tuple[int, int]](), list[_Element]()
-        for place, fields in self._in_order("L", "J"):
-            start, end = (_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E"))
-            part = _part(place, fields, base)
-            other = nodes.vocabulary[nodes.words[end]]
-            if part.word is not None and other not in (None, NULL, part.word):
-                trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
-                raise place.error(trouble)
-            ends.append((start, end))
-            parts.append(part)
-        return _Elements.of(parts, ends)
+        base, lines = self.base_and_scales()[0], self._in_order("L", "J")
+        ends = [[_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E")] for place, fields in lines]
+        links = _Elements.of([_part(place, fields, base) for place, fields in lines], ends)
+        for (place, _), own, end in zip(lines, links.words.tolist(), links.ends[1].tolist(), strict=True):
+            word, other = links.vocabulary[own], nodes.vocabulary[nodes.words[end]]
+            if word is not None and other not in (None, NULL, word):
+                raise place.error(f"the link has the word {quoted(word)}, its node {quoted(other)}; omit one of them")
+        return links
 
     def end(self, key: str, inner: NDArray[np.integer], nodes: _Elements) -> int:
         """Return the start or end node: that of the header, or the only one that is not in `inner`."""
@@ -531,6 +524,8 @@ def _node(place: Place, key: str, value: str | None, n_nodes: int) -> int:
 
 
 def _part(place: Place, fields: Fields, base: float) -> _Element:
+    if "I" in fields and "L" in fields:
+        raise place.error(_SUBLATTICES)
     word = _htk_word(place, fields["W"]) if "W" in fields else None
     named = ((key, name) for key, name in _FIELDS.items() if key in fields)
     return _Element(

@@ -136,12 +136,8 @@ def load_lattices(
         return _joined(parts, references, speech, features, partial, by_position)
 
 
-class _Part(NamedTuple):
-    """One lattice of the source, with its utterance and its file."""
-
-    utterance: str
-    path: str | Path
-    graph: Links
+Parts = Mapping[str, tuple[str | Path, Links]]
+"""The file and the links of each lattice of a source, by utterance."""
 
 
 class Speech(NamedTuple):
@@ -180,7 +176,7 @@ class Speech(NamedTuple):
 
 
 def _joined(
-    parts: Sequence[_Part],
+    parts: Parts,
     references: References | Sequence[str | Path] | Literal[False],
     speech: Speech,
     features: Names = None,
@@ -188,9 +184,8 @@ def _joined(
     by_position: bool = False,
 ) -> Lattices:
     """Join lattices as `load_lattices` does; the scores of the parts are deleted."""
-    ids = [part.utterance for part in parts]
-    reference_texts = references_by_list(ids, references, partial, by_position, what="lattice")
-    graphs = [part.graph for part in parts]
+    reference_texts = references_by_list([*parts], references, partial, by_position, what="lattice")
+    graphs = [graph for _, graph in parts.values()]
     names = _names(parts, speech.names, features)
     give_back()
     sizes = [len(graph.words) for graph in graphs]
@@ -224,30 +219,28 @@ def _joined(
             starts=[graph.start for graph in graphs],
             ends=[graph.end for graph in graphs],
             names=names,
-            list_ids=ids,
+            list_ids=[*parts],
         )
     except DataError:
-        for part, graph in zip(parts, graphs, strict=True):
-            check_paths(graph, part.path)  # raises an error with file and line
+        for path, graph in parts.values():
+            check_paths(graph, path)  # raises an error with file and line
         raise
     give_back()
     return lattices
 
 
-def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> list[str]:
+def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
     """Return the names of the features; raises `DataError` where a lattice lacks a score that others have."""
-    scores = dict.fromkeys(chain.from_iterable(part.graph.scores for part in parts))
+    scores = dict.fromkeys(chain.from_iterable(graph.scores for _, graph in parts.values()))
     order = {name: place for place, name in enumerate(SCORE_NAMES)}
     names = [*sorted(scores, key=lambda name: order.get(name, len(order))), WORDS, *counts]
     if len(set(names)) < len(names):
         raise DataError(f"counts has a name that is a feature already: {listed(names)}")
-    for part in parts:
-        missing = sorted(scores.keys() - part.graph.scores.keys())
-        if missing and len(part.graph.sources) > 1:
-            raise DataError(
-                f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
-                path=part.path,
-            )
+    for path, graph in parts.values():
+        missing = sorted(scores.keys() - graph.scores.keys())
+        if missing and len(graph.sources) > 1:
+            trouble = f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately"
+            raise DataError(trouble, path=path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))
@@ -255,10 +248,10 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
     return chosen
 
 
-def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> list[_Part]:
+def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Parts:
     """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
-    found: dict[str, _Part] = {}
+    found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source, alone=format is not None):
         check_lines(text, path)
         kind = format or _kind(text, path)
@@ -269,12 +262,13 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> lis
             known = listed(kinds_of_graphs())
             raise DataError(f"format {quoted(kind)} has no lattices; choose one of {known}", path=path)
         for named, graph in graphs(GraphText(path, text, table)):
-            part = _Part(utterance if named is None else named, path, graph)
-            if found.setdefault(part.utterance, part) is not part:
-                raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=path)
+            name = utterance if named is None else named
+            if name in found:
+                raise DataError(f"utterance {quoted(name)} comes twice; rename one", path=path)
+            found[name] = path, graph
     if not found:
         raise DataError("no lattice in it", path=str(source))
-    return list(found.values())
+    return found
 
 
 def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
@@ -336,7 +330,7 @@ def read_lattices(
     n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
-    header_scales = [part.graph.scales for part in parts]
+    header_scales = [graph.scales for _, graph in parts.values()]
     lattices = _joined(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:

@@ -45,8 +45,9 @@ class Sink(io.FileIO):
             super().__init__(file, mode)
 
     def write(self, data: Any) -> int:
-        rest = memoryview(data).cast("B")
-        size = len(rest)
+        rest = memoryview(data)
+        size = rest.nbytes
+        rest = rest.cast("B") if size else rest
         while rest and not self.abandoned:  # a nearly full disk takes a part, and fails only at the next write
             self.abandoned = True  # unless this succeeds
             with writing_to(self.path):

@@ -235,24 +235,23 @@ def needed(source: Any, **options: Any) -> ColumnsNeeded:
     return caught.value
 
 
-WANTED = {"segment": "recording", "features": "am,lm,words", "loss": "errors"}
+WANTED = {"segment": "recording", "features": "am,lm,score,words", "loss": "errors"}
 CONSTANT = {"ref_words": "the same within each list"}
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "frame"])
-def test_ids_ranks_sums_and_constants_are_told_from_features(tmp_path: Path, form: str) -> None:
+def test_ids_ranks_and_constants_are_told_from_features(tmp_path: Path, form: str) -> None:
     error = needed(written(tmp_path, speech(), form))
     assert error.suggestion == WANTED
-    sums = {"score": "a sum of am, lm, with some weights"}
-    assert error.no_features == {"rank": "counts the rows of a list", **CONSTANT, **sums}
-    columns = "segment='recording', features='am,lm,words', loss='errors'"
+    assert error.no_features == {"rank": "counts the rows of a list", **CONSTANT}
+    columns = "segment='recording', features='am,lm,score,words', loss='errors'"
     assert error.__notes__ == [f"For example: lpmert.read(..., {columns})"]
 
 
 def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
     table = {name: cells for name, cells in speech().items() if name != "recording"}
     found = needed(written(tmp_path, table, "arrays.json")).suggestion
-    assert found == {"features": "hyps.am,hyps.lm,hyps.words", "loss": "hyps.errors"}  # a record is a list
+    assert found == {"features": "hyps.am,hyps.lm,hyps.score,hyps.words", "loss": "hyps.errors"}  # a record is a list
 
 
 def test_the_last_word_of_a_name_tells_errors(tmp_path: Path) -> None:
@@ -286,21 +285,8 @@ def test_parts_of_the_errors_are_no_features(tmp_path: Path) -> None:
     table["del"] = dele.tolist()
     error = needed(written(tmp_path, table))
     assert error.suggestion == WANTED
-    assert {name: error.no_features[name] for name in ("sub", "ins", "del", "wer")} == {
-        **dict.fromkeys(["sub", "ins", "del"], "part of errors"),
-        "wer": "a loss or a gain",
-    }
-
-
-def test_what_only_looks_like_a_sum_or_a_rank_stays(tmp_path: Path) -> None:
-    table = speech()
-    table["score"][7] += 1.0  # a twentieth of the spread
-    table["rank"][9] += 1
-    table["place"] = table.pop("rank")
-    found = needed(written(tmp_path, table))
-    assert set(found.suggestion["features"].split(",")) == {"am", "lm", "score", "words", "place"}
-    few = {name: cells[: 2 * SIZE] for name, cells in speech().items()}
-    assert "score" in needed(written(tmp_path, few)).suggestion["features"].split(",")
+    parts = dict.fromkeys(["wer", "sub", "ins", "del"], "a loss or a gain by its name")
+    assert {name: error.no_features[name] for name in parts} == parts
 
 
 def test_numbers_of_rows_and_columns_with_gaps_are_no_features(tmp_path: Path) -> None:
@@ -395,7 +381,7 @@ def test_scattered_rows_are_to_be_gathered_and_an_index_is_no_feature(tmp_path: 
 REAL = {
     "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
         "segment": "utt",
-        "features": "decoder,ctc,lm,n_tokens,n_words",
+        "features": "decoder,ctc,lm,score,n_tokens,n_words",
         "loss": "errors",
     },
     "discrete-choice/ModeCanada.csv.xz": {"segment": "case", "features": "cost,ivt,ovt,freq", "gain": "choice"},
