@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.references import read_keyed
 from lpmert.formats.rows import Cell, Style, read_block
-from lpmert.formats.text import Place, is_word, placed_lines, words_of
+from lpmert.formats.text import WHITE, Place, is_word, words_of
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes
 
@@ -155,18 +156,11 @@ Row = tuple[Place, list[str]]
 def read_symbols(path: str | Path) -> Symbols:
     """Return the words by number of a symbol table with lines `word number`; raises `DataError` for other lines."""
     found: dict[int, str] = {}
-    for place, line in placed_lines(path):
-        cells = words_of(line)
-        if not cells:
-            continue
-        if len(cells) != 2:
-            raise place.error(f"{quoted(line)} should be a word and its number")
-        number = place.whole(cells[1], "the number")
+    for word, (place, text) in read_keyed(path).items():
+        number = place.whole(text.strip(WHITE), f"the number of {quoted(word)}")
         if number in found:
             raise place.error(f"{number} is already the number of {quoted(found[number])}")
-        found[number] = cells[0]
-    if not found:
-        raise DataError("empty file; it must hold lines word number", path=path)
+        found[number] = word
     return found
 
 

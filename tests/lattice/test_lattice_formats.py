@@ -283,7 +283,7 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, 
     ("content", "options", "where", "message"),
     [
         (PLAIN, {"symbols": "<eps> 0\nthe 5\n"}, "x", "label 6 is not among the symbols"),
-        (PLAIN, {"symbols": "the\n"}, "words.txt", "'the' should be a word and its number"),
+        (PLAIN, {"symbols": "the\n"}, "words.txt", "the number of 'the' is '', not a count"),
         (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is already the number of 'the'"),
         (PLAIN, {"symbols": ""}, "words.txt", "empty file"),
         (ACCEPTOR, {"symbols": SYMBOLS}, "x", "the labels are words; leave the symbols out"),
