@@ -261,14 +261,14 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def json_kind(head: bytes) -> str | None:
-    """Return "jsonl" or "json" if a file with these first bytes has JSON lines or one document, `None` for others."""
-    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
-    if not text.startswith((b"{", b"[")):
+def json_kind(beginning: str) -> str | None:
+    """Return "jsonl" or "json" if a file that begins so has JSON lines or one document, `None` for others."""
+    text = beginning.lstrip("\ufeff \t\n\r\v\f")
+    if not text.startswith(("{", "[")):
         return None
-    line, end, _ = text.partition(b"\n")
+    line, end, _ = text.partition("\n")
     # in a document, the first line may end before its object
-    return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
+    return "jsonl" if line.startswith("{") and (not end or line.rstrip().endswith("}")) else "json"
 
 
 def _unquoted(data: bytes) -> bool:

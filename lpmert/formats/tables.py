@@ -300,7 +300,7 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     string that all candidates have or none. Other keys are ignored. Raises `DataError` with file and line.
     """
     with open_bytes(path) as stream:
-        records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
+        records = json_records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
         rows = _candidates(records, with_outcomes=counted is False)
         columns, first = next(rows)
         return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
