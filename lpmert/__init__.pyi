@@ -23,11 +23,11 @@ from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
 from .findings import Cell as Cell
 from .findings import Diagnostic as Diagnostic
-from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
 from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices
+from .formats.lattices import n_best as n_best
 from .formats.rows import to_columns as to_columns
 from .looping.decoder import Decoded as Decoded
 from .looping.decoder import Decoder as Decoder

@@ -182,7 +182,7 @@ FORMATS = Registry(
         "parquet": "lpmert.formats.tables:PARQUET",
         "npz": "lpmert.formats.arrays:NPZ",
         "moses": "lpmert.formats.moses:MOSES",
-        "mert": "lpmert.formats.mert_data:MERT",
+        "mert": "lpmert.formats.moses:MERT",
         "best-of-n": "lpmert.formats.tables:BEST_OF_N",
         "srilm": "lpmert.formats.speech_lists:SRILM",
         "slf": "lpmert.formats.lattices:SLF",

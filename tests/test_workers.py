@@ -4,8 +4,6 @@ and Dask clusters.
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment, python
+from commands import python
 from long_searches import SLICE, counted, long_searches, noise_of, problem_of, same, search_lattices, with_workers
 from searches import many_more, timeless
 
@@ -25,7 +23,6 @@ import lpmert
 from lpmert import MethodError, Status
 from lpmert.methods import Och
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
-from lpmert.system.files import scratch_folder
 from lpmert.workers import (
     SERIAL,
     Cluster,
@@ -126,36 +123,6 @@ def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
     )
     assert python("-c", program, code=143, TMPDIR=str(tmp_path)).stderr == "lpmert: interrupted\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_folders_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = (
-        "from lpmert.system.files import scratch_folder\n"
-        "with scratch_folder():\n"
-        "    print('here', flush=True)\n"
-        "    input()\n"
-    )
-    call = [sys.executable, "-c", program]
-    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(call, env=environment(TMPDIR=str(tmp_path)), **streams) for _ in range(2)]
-    assert [one.stdout.readline() for one in running if one.stdout] == ["here\n"] * 2
-    left = {*tmp_path.iterdir()}
-    assert len(left) == 2
-    killed, alive = running
-    killed.kill()
-    killed.communicate()
-    assert {*tmp_path.iterdir()} == left
-    foreign = {tmp_path / name for name in ("lpmert-01234567", "lpmert-results.tmp", "lpmert-0123456x.tmp")}
-    for path in foreign:
-        path.mkdir()
-    (tmp_path / "lpmert-76543210.tmp").symlink_to(tmp_path)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with scratch_folder() as mine:
-        now = {*tmp_path.iterdir()}
-        assert len(left & now) == 1
-        assert now - left == {mine, tmp_path / "lpmert-76543210.tmp", *foreign}
-    alive.communicate("\n")
-    assert {*tmp_path.iterdir()} == {tmp_path / "lpmert-76543210.tmp", *foreign}
 
 
 class Dying(Workers):

@@ -168,10 +168,6 @@ def _below(key: str, columns: dict[str, str], *, but: str = "") -> dict[str, str
 
 _SETS = [{"utt": key, "candidates": _of_list(key)} for key in ("u1", "u2")]
 _ARRAYS_BY_LIST = [{**_arrays(_of_list(key)), "utt": key} for key in ("u1", "u2")]
-_BARE = {
-    key: [{name: value for name, value in row.items() if name != "utt"} for row in _of_list(key)]
-    for key in ("u1", "u2")
-}
 _DOTTED = [
     {"id.x": row["utt"], "s.am": row["am"], "s.lm": row["lm"], "e.n": row["errors"], "h": row["hyp"]} for row in _ROWS
 ]
@@ -197,7 +193,6 @@ DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
         json.dumps({"sets": _SETS}, indent=2),
         {**_below("sets.candidates", _FLAT), "segment": "sets.utt"},
     ),
-    "lists by name": (json.dumps(_BARE, indent=2), {**_FLAT, "segment": "list"}),
     "keys with dots": (_lines(_DOTTED), {"segment": "id.x", "features": "s.am,s.lm", "loss": "e.n", "text": "h"}),
     "Moses": (
         'u1 ||| the "cat ||| am= -1.5 lm= 2 ||| -3.1 ||| 0\nu1 |||  ||| am= -2.25 lm= 1e-3 ||| -3.2 ||| 1\n'

@@ -15,8 +15,7 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Objective,
 from benchmarks.lists import answer_of, of_problem, solved, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
-from lpmert.formats.best_lists import n_best
-from lpmert.formats.lattices import load_lattices
+from lpmert.formats.lattices import load_lattices, n_best
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.graphs import Lattices

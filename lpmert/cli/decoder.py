@@ -278,7 +278,7 @@ def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
 
 def _lists(options: _Options) -> lpmert.NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
-    from lpmert.formats.mert_data import SCORE_TYPES, load_mert_data, merge_sparse
+    from lpmert.formats.moses import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import read_text
 
@@ -331,7 +331,7 @@ def _initial_weights(file: WeightsFile, names: Sequence[str]) -> FloatArray:
     """Return the weights in a file; the feature merged from sparse ones may be missing there, and starts at 0."""
     import numpy as np
 
-    from lpmert.formats.mert_data import SPARSE
+    from lpmert.formats.moses import SPARSE
 
     dense = len(names) - 1
     if names[-1] == SPARSE and len(file.values) in (dense, 3 * dense):

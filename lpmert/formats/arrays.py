@@ -19,7 +19,7 @@ from lpmert.formats.rows import seekable
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, most_of_a_whole, open_bytes
-from lpmert.system.mapped import MANY, Spool
+from lpmert.system.mapped import MANY, Growing
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -136,17 +136,17 @@ def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
         exact = dtype.kind in "iuf" and dtype.itemsize <= (8 if dtype.kind == "f" else 4)
         if by_columns or not exact or len(shape) not in (1, 2) or shape[0] < MANY or 0 in shape:
             return None
-        spool, left = Spool(), math.prod(shape) * dtype.itemsize
+        numbers, left = Growing(shape[0]), math.prod(shape) * dtype.itemsize
         while left:
             room_for(0, "reading")
             piece = data.read(min(left, _PIECE))
             piece += data.read(-len(piece) % dtype.itemsize)
             if not piece or len(piece) % dtype.itemsize:
                 raise EOFError(f"the array {quoted(member.filename.removesuffix('.npy'))} is shorter than its shape")
-            spool.add(np.frombuffer(piece, dtype=dtype))
+            numbers.add(np.frombuffer(piece, dtype=dtype), 0)
             left -= len(piece)
         _check_end(data, member)
-    return spool.array(shape[1] if len(shape) == 2 else 1)
+    return numbers.whole().reshape(shape[0], -1)
 
 
 def _check_end(data: IO[bytes], member: zipfile.ZipInfo) -> None:
@@ -175,23 +175,17 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
             raise DataError(f"no array {quoted(name)}; the arrays are {found}")
-    labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
+    labels: dict[str, Any] = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
     if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > _NAMELESS:
         raise DataError(f"{features.shape[1]:,} features without names; give the array names")
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
 
 
-def _strings(array: Any, what: str) -> list[str]:
-    if array.dtype.kind != "U" or array.ndim != 1:
-        raise DataError(f"{what} must be a row of strings, not {array.dtype} of shape {array.shape}")
-    strings: list[str] = array.tolist()
-    return strings
-
-
 def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
     if "texts" in arrays:
-        return _strings(arrays["texts"], "texts")
+        texts: list[str] = arrays["texts"].tolist()
+        return texts
     if "text_bytes" not in arrays and "text_ends" not in arrays:
         return None
     if "text_bytes" not in arrays or "text_ends" not in arrays or arrays["text_bytes"].dtype != np.uint8:

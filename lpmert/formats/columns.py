@@ -61,6 +61,10 @@ class Columns:
         return self.features + self.statistics
 
     @property
+    def by_role(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str | None]]:
+        return self.features, self.statistics, (self.text,)
+
+    @property
     def all(self) -> list[str]:
         """All columns, that of the list first and that of the text last."""
         return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
@@ -79,15 +83,14 @@ class ColumnError(DataError):
 
 
 class Head(NamedTuple):
-    """What is known of a table before its rows: the names of its columns, their place, and the first row by column.
+    """What is known of a table before its rows: the names of its columns, and their place.
 
-    spread: whether a record may hold all hypotheses of a list. rows: the number of rows, if it is known.
+    spread: the columns of arrays, if a record may hold all hypotheses of a list. rows: the number of rows, if known.
     """
 
     names: Sequence[str]
     place: Place
-    first: Mapping[str, Any]
-    spread: bool = False
+    spread: Sequence[str] = ()
     rows: int | None = None
 
     def refuse_absent(self, wanted: Iterable[str]) -> None:
@@ -100,8 +103,7 @@ class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
     missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
-    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no more than the
-    first row could be read.
+    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature.
     """
 
     def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
@@ -109,7 +111,6 @@ class ColumnsNeeded(DataError):
         self.missing, self.known = tuple(missing), known
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
-        self.trouble = ""
 
     def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
         """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""
@@ -405,7 +406,8 @@ def _are_counts(numbers: FloatArray) -> bool:
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
-    return all(str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells)
+    found = [str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells]
+    return bool(found) and all(found)
 
 
 def _is_text(cells: Sequence[Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, archive_members, head_of, is_archive, line_limit, open_bytes
+from lpmert.system.files import EMPTY, archive_members, head_of, is_archive, line_limit
 from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = Paths | Mapping[str, str | Path]
@@ -33,7 +33,7 @@ _HEAD = 1 << 16
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
-_SCORE = re.compile(rb"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
+_SCORE = re.compile(r"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
 _SELECTING = ("features", "loss", "gain", "statistics")
 _REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
@@ -224,23 +224,24 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) != STDIN and Path(source).is_dir():
-        head = b""
+        text = ""
         is_espnet = any(any(Path(source).glob(pattern)) for pattern in ("1best_recog", "output.*/1best_recog"))
         kind = "espnet" if is_espnet else _by_files(source)
     else:
         head = head_of(source, _HEAD)
         if not head:
             raise DataError(EMPTY, path=source)
+        text = head.decode(errors="replace")
         if is_archive(source):
-            head = next((text for _, text in archive_members(source)), "").encode()
+            text = next((member for _, member in archive_members(source)), "")
         kind = _MAGIC.get(head[:4]) or (None if format_of_name(source) else _by_ending(source))
-        kind = kind or _by_first_line(head, source)
+        kind = kind or _by_first_line(text.removeprefix("\ufeff"), source)
     if kind is None and Path(source).suffix == PROBLEM:
         remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
         raise DataError(f"a problem, which is more than lists: {remedy}", path=source)
     if kind is None:
         scores = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
-        remedy = scores if _SCORE.match(head) else _REMEDY
+        remedy = scores if _SCORE.match(text) else _REMEDY
         raise DataError(f"cannot tell the format; {remedy}", path=source)
     return kind
 
@@ -271,8 +272,8 @@ def _by_ending(path: str | Path) -> str | None:
     return None
 
 
-def _by_first_line(head: bytes, path: str | Path) -> str | None:
-    first = next(_lines(head), "")
+def _by_first_line(text: str, path: str | Path) -> str | None:
+    first = next((line for line in text.split("\n") if line.strip()), "")
     named = format_of_name(path)
     if named in ("tsv", "csv"):
         return named
@@ -282,15 +283,15 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
         )
     if first.startswith("FEATURES_"):
         return "mert"
-    graph = kind_of_graph(head.decode(errors="replace"))
+    graph = kind_of_graph(text)
     if graph is not None:
         return graph
-    in_json = json_kind(head)
+    in_json = json_kind(text)
     if in_json is not None:
-        return "best-of-n" if _BEST_OF_N.search(head.decode(errors="replace")) else in_json
+        return "best-of-n" if _BEST_OF_N.search(text) else in_json
     if "|||" in first:
         return "moses"
-    if _by_utterance(head) is not None:
+    if _by_utterance(text) is not None:
         remedy = f"give the folder or a manifest of all, or {_REMEDY}"
         raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
     for kind, separator in (("tsv", "\t"), ("csv", ","), ("csv", ";")):
@@ -302,18 +303,12 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     return _by_files(path) if is_manifest else named
 
 
-def _by_utterance(head: bytes) -> str | None:
-    """Return the format (of lattices, or srilm) of a file with one utterance, by its first bytes; `None` for others."""
-    first = next((line for line in _lines(head) if not line.startswith("#")), "")
-    return kind_of_graph(head.decode(errors="replace")) or ("srilm" if _SRILM.match(first) else None)
+def _by_utterance(text: str) -> str | None:
+    """Return the format (of lattices, or srilm) of a file with one utterance, by its beginning; `None` for others."""
+    first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
+    return kind_of_graph(text) or ("srilm" if _SRILM.match(first) else None)
 
 
 def _by_files(place: str | Path) -> str | None:
-    with open_bytes(utterance_files(place)[0][1]) as stream:
-        return _by_utterance(stream.read(_HEAD))
-
-
-def _lines(head: bytes) -> Iterator[str]:
-    """Yield the lines of a file's first bytes that are not empty; the last one may be cut off."""
-    text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
-    return (line for line in text.split("\n") if line.strip())
+    first = head_of(utterance_files(place)[0][1], _HEAD)
+    return _by_utterance(first.decode(errors="replace").removeprefix("\ufeff"))

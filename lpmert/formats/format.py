@@ -108,13 +108,10 @@ class NamedRows:
         indices, sizes = array("q"), np.repeat([len(columns) for columns in self._run_columns], self._run_lengths)
         for columns, length in zip(self._run_columns, self._run_lengths, strict=True):
             indices.extend(columns * length)
-        if len(values) == shape[0] * shape[1]:
-            rows = np.empty(shape)
-            rows[np.repeat(np.arange(shape[0]), sizes), indices] = values
-            return names, rows
         from scipy.sparse import csr_array
 
-        return names, csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
+        found = csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
+        return names, found.toarray() if len(values) == shape[0] * shape[1] else found
 
 
 class Pool:
@@ -127,19 +124,14 @@ class Pool:
         self.features, self.statistics, self.texts = NamedRows(expected), Growing(expected), list[str]()
         self.numbers: dict[str, int] = {}
         """The number of each list, from 0, by id."""
-        self._run_lists, self._run_lengths = array("q"), array("q")
+        self._owners = array("i")  # the list of each hypothesis
 
     def __len__(self) -> int:
-        return sum(self._run_lengths)
+        return len(self._owners)
 
     def add(self, list_id: str, size: int = 1) -> None:
         """Note that the next `size` hypotheses belong to this list."""
-        number = self.numbers.setdefault(list_id, len(self.numbers))
-        if self._run_lists and number == self._run_lists[-1]:
-            self._run_lengths[-1] += size
-        else:
-            self._run_lists.append(number)
-            self._run_lengths.append(size)
+        self._owners += array("i", [self.numbers.setdefault(list_id, len(self.numbers))]) * size
 
     def add_row(
         self,
@@ -160,14 +152,14 @@ class Pool:
         """Return the lists with gathered rows, and with their texts if `texts`; call it once, at the end."""
         names, features = self.features.matrix()
         statistics, row_texts = self.statistics.rows(), self.texts if texts else None
-        owners, sizes = np.array(self._run_lists), np.array(self._run_lengths)
+        owners = np.array(self._owners)
         if (np.diff(owners) < 0).any():
-            order, _ = gathered(np.repeat(owners, sizes))
+            order, _ = gathered(owners)
             in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
             room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
             features, statistics = taken_rows(features, order), taken_rows(statistics, order)
             row_texts = None if row_texts is None else [row_texts[row] for row in order.tolist()]
-        offsets = from_sizes(np.bincount(owners, weights=sizes).astype(np.int64))
+        offsets = from_sizes(np.bincount(owners))
         return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, row_texts, copy=False)
 
 

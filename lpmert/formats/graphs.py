@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.references import read_keyed
 from lpmert.formats.rows import Cell, Style, read_block
-from lpmert.formats.text import Place, is_word, placed_lines, words_of
+from lpmert.formats.text import WHITE, Place, is_word, words_of
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes
 
@@ -80,7 +81,7 @@ class _Elements(NamedTuple):
     ends: NDArray[np.integer]
 
     @staticmethod
-    def of(elements: Sequence[_Element], ends: Sequence[tuple[int, int]] = ()) -> _Elements:
+    def of(elements: Sequence[_Element], ends: Sequence[Sequence[int]] = ()) -> _Elements:
         places: dict[str | None, int] = {}
         words = np.array([places.setdefault(element.word, len(places)) for element in elements], dtype=np.int32)
         names = dict.fromkeys(name for element in elements for name in element.scores)
@@ -155,18 +156,11 @@ Row = tuple[Place, list[str]]
 def read_symbols(path: str | Path) -> Symbols:
     """Return the words by number of a symbol table with lines `word number`; raises `DataError` for other lines."""
     found: dict[int, str] = {}
-    for place, line in placed_lines(path):
-        cells = words_of(line)
-        if not cells:
-            continue
-        if len(cells) != 2:
-            raise place.error(f"{quoted(line)} should be a word and its number")
-        number = place.whole(cells[1], "the number")
+    for word, (place, text) in read_keyed(path).items():
+        number = place.whole(text.strip(WHITE), f"the number of {quoted(word)}")
         if number in found:
             raise place.error(f"{number} is already the number of {quoted(found[number])}")
-        found[number] = cells[0]
-    if not found:
-        raise DataError("empty file; it must hold lines word number", path=path)
+        found[number] = word
     return found
 
 
@@ -307,21 +301,20 @@ def slf_lattices(file: GraphText) -> Named:
     Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields other than words and
     scores, such as times and posteriors, are ignored. Quotes around a value are removed, and a backslash makes a
     character literal or gives its octal code, as in HTK. A link without a word or a score has that of the node that it
-    leads to, or comes from if `dir=b`. A score that both lack, but other links of the lattice have, is 0, the logarithm
-    of 1. Without `start` and `end` in the header, these are the only node without incoming links and the only one
-    without outgoing links. One more link, to a node of its own, carries the word and the scores of the first node, or
-    of the last one if `dir=b`. Raises `DataError` with file and line for malformed, missing or repeated data, for
-    sub-lattices, and where the header gives other numbers of nodes and links.
+    leads to. A score that both lack, but other links of the lattice have, is 0, the logarithm of 1. Without `start` and
+    `end` in the header, these are the only node without incoming links and the only one without outgoing links. One
+    more link, from a node of its own, carries the word and the scores of the first node. Raises `DataError` with file
+    and line for malformed, missing or repeated data, for sub-lattices and links that run backwards (`dir=b`), and where
+    the header gives other numbers of nodes and links.
     """
     yield None, _links(*_read(file))
 
 
 def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
-    """Return the links, and one more for the word and the scores of the start (or, if `dir=b`, end) node."""
-    n_nodes, forward = len(nodes.words), reader.direction()
+    """Return the links, and one more for the word and the scores of the start node."""
     sources, targets = links.ends
     start, end = reader.end("start", targets, nodes), reader.end("end", sources, nodes)
-    at = _appended(*(targets, start) if forward else (sources, end))
+    at = _appended(targets, start)
     has_word = np.array([word is not None for word in links.vocabulary])[links.words]
     words = np.where(_appended(has_word, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
     scores = {}
@@ -331,15 +324,11 @@ def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
             if name in links.scores:
                 np.copyto(values[:-1], links.scores[name], where=~np.isnan(links.scores[name]))
             scores[name] = values
-    if forward:  # the new node comes first, so that links still lead to larger numbers
-        sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))
-        start, end = 0, end + 1
-    else:
-        sources, targets, inner = _appended(sources, end), _appended(targets, n_nodes), (*range(n_nodes), end)
-        end = n_nodes
-    lines = _appended(links.lines, nodes.lines[inner[0 if forward else -1]])
-    vocabulary, scales = [*nodes.vocabulary, *links.vocabulary], reader.base_and_scales()[1]
-    return Links(sources, targets, words, vocabulary, scores, start, end, lines, inner, scales)
+    # the new node comes first, so that links still lead to larger numbers
+    sources, targets = _appended(sources + 1, 0), _appended(targets + 1, start + 1)
+    lines, vocabulary = _appended(links.lines, nodes.lines[start]), [*nodes.vocabulary, *links.vocabulary]
+    shown, scales = (start, *range(len(nodes.words))), reader.base_and_scales()[1]
+    return Links(sources, targets, words, vocabulary, scores, 0, end + 1, lines, shown, scales)
 
 
 def _appended(values: Any, last: float) -> Any:
@@ -443,6 +432,9 @@ class _Reader:
         for key in ("SUBLAT", "S"):
             if key in self.header:
                 raise self.header[key][0].error(_SUBLATTICES)
+        place, direction = self.header.get("dir", (Place(self.path), "f"))
+        if direction != "f":
+            raise place.error(f"dir={direction}, but links must run from the start (dir=f); turn the lattice round")
         base = self._number("base") if "base" in self.header else math.e
         if base < 0:
             raise self.header["base"][0].error(f"{base} is no base of logarithms")
@@ -474,33 +466,19 @@ class _Reader:
         return [table[number] for number in range(size)]
 
     def all_nodes(self) -> _Elements:
-        base, lines = self.base_and_scales()[0], self._in_order("N", "I")
-        for place, fields in lines:
-            if "L" in fields:
-                raise place.error(_SUBLATTICES)
-        return _Elements.of([_part(place, fields, base) for place, fields in lines])
+        base = self.base_and_scales()[0]
+        return _Elements.of([_part(place, fields, base) for place, fields in self._in_order("N", "I")])
 
     def all_links(self, nodes: _Elements) -> _Elements:
         """Return the links with their own words and scores."""
-        base, forward = self.base_and_scales()[0], self.direction()
-        ends, parts = list[tuple[int, int]](), list[_Element]()
-        for place, fields in self._in_order("L", "J"):
-            start, end = (_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E"))
-            part = _part(place, fields, base)
-            other = nodes.vocabulary[nodes.words[end if forward else start]]
-            if part.word is not None and other not in (None, NULL, part.word):
-                trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
-                raise place.error(trouble)
-            ends.append((start, end))
-            parts.append(part)
-        return _Elements.of(parts, ends)
-
-    def direction(self) -> bool:
-        """Return whether links take words and scores from the nodes that they lead to, rather than come from."""
-        place, value = self.header.get("dir", (Place(self.path), "f"))
-        if value not in ("f", "b"):
-            raise place.error(f"dir={value} is neither f nor b")
-        return value == "f"
+        base, lines = self.base_and_scales()[0], self._in_order("L", "J")
+        ends = [[_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E")] for place, fields in lines]
+        links = _Elements.of([_part(place, fields, base) for place, fields in lines], ends)
+        for (place, _), own, end in zip(lines, links.words.tolist(), links.ends[1].tolist(), strict=True):
+            word, other = links.vocabulary[own], nodes.vocabulary[nodes.words[end]]
+            if word is not None and other not in (None, NULL, word):
+                raise place.error(f"the link has the word {quoted(word)}, its node {quoted(other)}; omit one of them")
+        return links
 
     def end(self, key: str, inner: NDArray[np.integer], nodes: _Elements) -> int:
         """Return the start or end node: that of the header, or the only one that is not in `inner`."""
@@ -540,6 +518,8 @@ def _node(place: Place, key: str, value: str | None, n_nodes: int) -> int:
 
 
 def _part(place: Place, fields: Fields, base: float) -> _Element:
+    if "I" in fields and "L" in fields:
+        raise place.error(_SUBLATTICES)
     word = _htk_word(place, fields["W"]) if "W" in fields else None
     named = ((key, name) for key, name in _FIELDS.items() if key in fields)
     return _Element(

@@ -191,7 +191,7 @@ def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
             raise DataError(f"query {quoted(query)} has {quoted(scores)}, not numbers by document: {form}", path=path)
         place = Place(path)
         found[query] = {
-            document: place.json_number(value, f"document {quoted(document)} of query {quoted(query)}")
+            document: place.number(value, f"document {quoted(document)} of query {quoted(query)}", textual=False)
             for document, value in _by_text(scores, f"documents of query {quoted(query)}", path).items()
         }
     return found

@@ -1,19 +1,25 @@
-"""Lattices from files, with all their paths or as N-best lists."""
+"""Lattices from files, with all their paths or as N-best lists, and these lists of any lattices and hypergraphs.
+
+Source of the search for lists, exact in order and of hypotheses with different words: L. Huang and D. Chiang, Better
+k-best parsing, IWPT 2005, algorithm 3; a path of a lattice is a derivation whose links have one tail each.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError
-from lpmert.formats.best_lists import best_lists
+from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import Names, matched
-from lpmert.formats.format import Format, Paths
+from lpmert.formats.format import Format, Paths, Pool
 from lpmert.formats.graphs import (
     EPSILON_WORDS,
     NULL,
@@ -30,15 +36,24 @@ from lpmert.formats.graphs import (
 )
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.text import unpacked
-from lpmert.model.arrays import checked_sequence
-from lpmert.model.graphs import Lattices
+from lpmert.formats.weights import given_weights
+from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence, places_of
+from lpmert.model.converters import measure_texts
+from lpmert.model.graphs import Lattices, Texts, WordGraphs
+from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.nbest import NBest
+from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
+from lpmert.system.deadline import checkpoint, limited
 from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.streams import buffered_pipes
-from lpmert.values import whole_number
+from lpmert.values import checked_limits, weights_array, whole_number
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+    from lpmert.values import Weights
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON_WORDS
 """Labels in lattices that are not words of a hypothesis."""
@@ -121,12 +136,8 @@ def load_lattices(
         return _joined(parts, references, speech, features, partial, by_position)
 
 
-class _Part(NamedTuple):
-    """One lattice of the source, with its utterance and its file."""
-
-    utterance: str
-    path: str | Path
-    graph: Links
+Parts = Mapping[str, tuple[str | Path, Links]]
+"""The file and the links of each lattice of a source, by utterance."""
 
 
 class Speech(NamedTuple):
@@ -165,7 +176,7 @@ class Speech(NamedTuple):
 
 
 def _joined(
-    parts: Sequence[_Part],
+    parts: Parts,
     references: References | Sequence[str | Path] | Literal[False],
     speech: Speech,
     features: Names = None,
@@ -173,9 +184,8 @@ def _joined(
     by_position: bool = False,
 ) -> Lattices:
     """Join lattices as `load_lattices` does; the scores of the parts are deleted."""
-    ids = [part.utterance for part in parts]
-    reference_texts = references_by_list(ids, references, partial, by_position, what="lattice")
-    graphs = [part.graph for part in parts]
+    reference_texts = references_by_list([*parts], references, partial, by_position, what="lattice")
+    graphs = [graph for _, graph in parts.values()]
     names = _names(parts, speech.names, features)
     give_back()
     sizes = [len(graph.words) for graph in graphs]
@@ -209,43 +219,39 @@ def _joined(
             starts=[graph.start for graph in graphs],
             ends=[graph.end for graph in graphs],
             names=names,
-            list_ids=ids,
+            list_ids=[*parts],
         )
     except DataError:
-        for part, graph in zip(parts, graphs, strict=True):
-            check_paths(graph, part.path)  # raises an error with file and line
+        for path, graph in parts.values():
+            check_paths(graph, path)  # raises an error with file and line
         raise
     give_back()
     return lattices
 
 
-def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> list[str]:
+def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
     """Return the names of the features; raises `DataError` where a lattice lacks a score that others have."""
-    scores = dict.fromkeys(chain.from_iterable(part.graph.scores for part in parts))
+    scores = dict.fromkeys(chain.from_iterable(graph.scores for _, graph in parts.values()))
     order = {name: place for place, name in enumerate(SCORE_NAMES)}
     names = [*sorted(scores, key=lambda name: order.get(name, len(order))), WORDS, *counts]
     if len(set(names)) < len(names):
         raise DataError(f"counts has a name that is a feature already: {listed(names)}")
-    for part in parts:
-        missing = sorted(scores.keys() - part.graph.scores.keys())
-        if missing and len(part.graph.sources) > 1:
-            raise DataError(
-                f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
-                path=part.path,
-            )
+    for path, graph in parts.values():
+        missing = sorted(scores.keys() - graph.scores.keys())
+        if missing and len(graph.sources) > 1:
+            trouble = f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately"
+            raise DataError(trouble, path=path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))
-    for name in chosen:
-        if name not in names:
-            raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    places_of(chosen, names, "feature")  # refuses others
     return chosen
 
 
-def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> list[_Part]:
+def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Parts:
     """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
-    found: dict[str, _Part] = {}
+    found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source, alone=format is not None):
         check_lines(text, path)
         kind = format or _kind(text, path)
@@ -256,12 +262,13 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> lis
             known = listed(kinds_of_graphs())
             raise DataError(f"format {quoted(kind)} has no lattices; choose one of {known}", path=path)
         for named, graph in graphs(GraphText(path, text, table)):
-            part = _Part(utterance if named is None else named, path, graph)
-            if found.setdefault(part.utterance, part) is not part:
-                raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=path)
+            name = utterance if named is None else named
+            if name in found:
+                raise DataError(f"utterance {quoted(name)} comes twice; rename one", path=path)
+            found[name] = path, graph
     if not found:
         raise DataError("no lattice in it", path=str(source))
-    return list(found.values())
+    return found
 
 
 def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
@@ -323,7 +330,7 @@ def read_lattices(
     n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
-    header_scales = [part.graph.scales for part in parts]
+    header_scales = [graph.scales for _, graph in parts.values()]
     lattices = _joined(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
@@ -341,3 +348,205 @@ def _format(name: str, description: str, graphs: Callable[[GraphText], Iterable[
 SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)
 KALDI = _format("kaldi-lattice", "lattices of Kaldi as text, plain or compact", kaldi_lattices)
 FST = _format("fst", "acceptors or transducers of OpenFst as text, one utterance a file", fst_lattices)
+
+
+# N-best lists
+
+
+class Derivation(NamedTuple):
+    """A derivation: its texts, its score, and its links from the root on, those below the source tail first."""
+
+    texts: Texts
+    links: tuple[int, ...]
+    score: int
+
+
+_Choice = tuple[int, int, int]
+"""A link, and the ranks of the derivations that it takes from its tails, the source and the second one."""
+
+
+@dataclass
+class _Node:
+    """The search at a node: its best derivations so far, a heap of candidates, and choices that are not scored yet."""
+
+    waiting: list[_Choice] = field(default_factory=list)
+    heap: list[tuple[int, tuple[int, ...], Texts, _Choice]] = field(default_factory=list)
+    seen: set[_Choice] = field(default_factory=set)
+    known_texts: set[Texts] = field(default_factory=set)
+    best: list[Derivation] = field(default_factory=list)
+    complete: bool = False
+
+
+def distinct_derivations(
+    links: Sequence[Sequence[int]],
+    scores: Sequence[int],
+    say: Callable[[int, Texts], Texts],
+    goal: int,
+    n: int,
+) -> list[Derivation]:
+    """Return the n best derivations of the node `goal` with different texts, or as many as there are, the best first.
+
+    links: for each, its source, second and target node, and its name. Targets have higher numbers than their tails; 0
+    stands for no tail. say(name, texts): makes a link's text of the texts of its tails. A text gets its best
+    derivation; among equal scores, the one whose links come first, from the root on.
+
+    Nodes rank their derivations only as far as needed. Of derivations with the same text, only the best can be part of
+    a best one.
+    """
+    nodes: defaultdict[int, _Node] = defaultdict(_Node)
+    nodes[0] = _Node(best=[Derivation((), (), 0)], complete=True)
+    for link, (_, _, target, _) in enumerate(links):
+        nodes[target].waiting.append((link, 0, 0))
+    needed = [(goal, n - 1)]  # a stack of nodes and ranks
+    while needed:
+        checkpoint()
+        number, rank = needed[-1]
+        node = nodes[number]
+        if node.complete or len(node.best) > rank:
+            needed.pop()
+        elif (unknown := _score_waiting(node, nodes, links, scores, say)) is not None:
+            needed.append(unknown)
+        elif node.heap:
+            _take_best(node)
+        else:
+            node.complete = True
+    return nodes[goal].best
+
+
+def _score_waiting(
+    node: _Node,
+    nodes: Mapping[int, _Node],
+    links: Sequence[Sequence[int]],
+    scores: Sequence[int],
+    say: Callable[[int, Texts], Texts],
+) -> tuple[int, int] | None:
+    """Turn all waiting choices into candidates; return the node and rank of a derivation that must be found before."""
+    while node.waiting:
+        link, *ranks = choice = node.waiting[-1]
+        tails = []
+        for number, rank in zip(links[link], ranks, strict=False):
+            below = nodes[number]
+            if len(below.best) > rank:
+                tails.append(below.best[rank])
+            elif not below.complete:
+                return number, rank
+        if len(tails) == 2:  # otherwise there are no such derivations
+            one, two = tails
+            path, texts = (link, *one.links, *two.links), say(links[link][3], one.texts + two.texts)
+            heappush(node.heap, (-scores[link] - one.score - two.score, path, texts, choice))
+        node.waiting.pop()
+    return None
+
+
+def _take_best(node: _Node) -> None:
+    """Move the best candidate to the derivations, if its text is new, and add its successors to the waiting choices."""
+    cost, path, texts, (link, first, second) = heappop(node.heap)
+    if texts not in node.known_texts:
+        node.known_texts.add(texts)
+        node.best.append(Derivation(texts, path, -cost))
+    nexts = [(link, first + 1, second), (link, first, second + 1)]
+    node.waiting += [new for new in nexts if new not in node.seen]
+    node.seen.update(nexts)
+
+
+_FEWEST_LINKS, _LINKS, _GROWTH = 200, 4, 4
+"""Links in the first round, at least and for each hypothesis of the list, and their growth in later rounds."""
+
+
+def n_best(
+    lattices: WordGraphs,
+    weights: Weights | str | Path,
+    *,
+    n: int = 100,
+    metric: str | TextMetric = "wer",
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+) -> NBest:
+    """Return the best hypotheses of each lattice, with different words, as N-best lists.
+
+    Parameters
+    ----------
+    lattices : Lattices or Hypergraphs
+        The lattices, whose hypotheses are paths, or hypergraphs, whose hypotheses are derivations.
+    weights : mapping or sequence of numbers, Result, str or Path
+        Weights that order the hypotheses: one number for each feature, by name or in order, or a file of weights.
+    n : int
+        Most hypotheses of a list.
+    metric : str or TextMetric
+        What is counted against the references: "wer", "cer", "ter", "bleu", ..., or its settings.
+    time_limit : float, optional
+        Seconds.
+    memory_limit : int, optional
+        Bytes of memory that the call may hold, as for `minimize`.
+
+    Returns
+    -------
+    NBest
+        The lists, the best hypothesis first. The best path with the same words gives the features. Sums and
+        comparisons are exact; `Hypergraphs` says how hypotheses with equal scores are ordered.
+
+    Raises
+    ------
+    DataError, MetricError
+        If an argument cannot be used.
+    LimitError
+        If a limit is reached before the lists are complete.
+
+    Notes
+    -----
+    The search is the third algorithm of Huang and Chiang, Better k-best parsing, IWPT 2005.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lattices = lpmert.Lattices([[1], [2]], [0, 2], [0, 0], [1, 1], ["a", "an"], ["an"], names=["lm"])
+    >>> lpmert.n_best(lattices, {"lm": 1}).texts
+    ('an', 'a')
+    """
+    if not isinstance(lattices, WordGraphs):
+        raise DataError(
+            f"lattices must be Lattices or Hypergraphs, see lpmert.load_lattices, not {type(lattices).__name__}"
+        )
+    checked_limits(time_limit, None, None, None, memory_limit)
+    weight_rows = [weights_array(given_weights(weights, "weights"), lattices.names)] * lattices.n_lists
+    with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):
+        lists = best_lists(lattices, weight_rows, whole_number(n, "n", 1))
+        return measure_texts(lists, lattices.references, metric)[0]
+
+
+def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> NBest:
+    """Return the n best hypotheses of each lattice by its own weights [S][D]; statistics must still be counted."""
+    pool = Pool()
+    for number, list_id in enumerate(lattices.list_ids):
+        for words, row in _best(lattices, number, weights[number], n):
+            if np.abs(row).max() > MAGNITUDE_LIMIT:
+                trouble = f"the scores of a path add up beyond {MAGNITUDE_LIMIT:g}; rescale them"
+                raise DataError(f"lattice {quoted(list_id)}: {trouble}")
+            pool.add_row(list_id, lattices.names, row, text=lattices.text(words))
+    return pool.nbest(texts=True)
+
+
+def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:
+    """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
+
+    The first round only takes links on good paths. Its result stands if the last hypothesis found is better, beyond
+    rounding, than every path through the other links; otherwise the next round takes more links.
+    """
+    graph, units, begin = lattices.graph(number), lattices.units, int(lattices.offsets[number])
+    through = graph.links().best_through(graph.features @ weights)
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
+    slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
+    count = _FEWEST_LINKS + _LINKS * n
+    while True:
+        every = count >= len(through) or not np.isfinite(slack)
+        floor = -np.inf if every else float(np.partition(through, -count)[-count])
+        links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
+        exact = exact_scores(graph.features[links] / units, weights, units)
+        ends = np.stack(
+            [*(nodes[links] for nodes in (graph.sources, graph.seconds, graph.targets)), begin + links], 1
+        ).tolist()
+        found = distinct_derivations(ends, exact, lattices.say, graph.n_nodes - 1, n)
+        rows = [graph.features[links[list(derivation.links)]].sum(axis=0) for derivation in found]
+        if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
+            return [(derivation.texts[0], row) for derivation, row in zip(found, rows, strict=True)]
+        count *= _GROWTH

@@ -30,15 +30,17 @@ from lpmert.formats.columns import (
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Pool
-from lpmert.formats.json_lists import blocks_of_rows, json_records, json_table
 from lpmert.formats.rows import (
     Block,
     Table,
+    blocks_of_rows,
     cells_by_column,
     delimited_table,
     frame_table,
     import_parquet,
     json_kind,
+    json_records,
+    json_table,
     parquet_table,
     runs_of,
 )
@@ -105,22 +107,18 @@ def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table
 
 
 def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
-    """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
-    head = table.head
-    arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
-    single = [name for name in head.names if name not in arrays]  # values that a record has once, such as the id
-    ids = [name for name in single if name == error.known.segment] or single[:1]
-    names = [*ids, *arrays] if head.spread else [*head.names]
-    cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
+    """Add likely columns to an error, judged by the first rows, or by the names alone if these cannot be read."""
+    names = list(table.head.names)
+    if table.head.spread:
+        once = [name for name in names if name not in table.head.spread]  # of the record, such as the id
+        names = [*([error.known.segment] if error.known.segment in once else once[:1]), *table.head.spread]
+    cells: dict[str, Any] = {name: [] for name in names}
     if names:
         wanted = Columns(names[0], tuple(names[1:]), (), None)
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-        try:
-            with suppress(StopIteration):
-                columns = next(table.blocks(wanted)).columns
-                cells = {name: column[:most] for name, column in zip(names, columns, strict=True)}
-        except DataError as trouble:
-            error.trouble = str(trouble)
+        with suppress(DataError, StopIteration):
+            block = next(table.blocks(wanted))
+            cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
     error.suggest(cells, textual=textual, group=group, costs=costs)
 
 
@@ -302,7 +300,7 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     string that all candidates have or none. Other keys are ignored. Raises `DataError` with file and line.
     """
     with open_bytes(path) as stream:
-        records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
+        records = json_records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
         rows = _candidates(records, with_outcomes=counted is False)
         columns, first = next(rows)
         return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
@@ -338,15 +336,9 @@ def _candidates(
                 columns = found
                 for name in found.numbers:
                     _check_unicode(f"{what}: the name", name, place)
-            for key, names, others in (
-                ("scores", found.features, columns.features),
-                ("statistics", found.statistics, columns.statistics),
-            ):
-                if {*names} != {*others}:
-                    trouble = f"{what} has the {key} {listed(names)}; the candidates before have {listed(others)}"
-                    raise place.error(f"{trouble}; give all the same")
-            if found.text != columns.text:
-                raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
+            if any({*own} != {*first} for own, first in zip(found.by_role, columns.by_role, strict=True)):
+                keys = listed(found.all[1:]), listed(columns.all[1:])
+                raise place.error(f"{what} has {keys[0]}; the candidates before have {keys[1]}; give all the same")
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
             yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
 
@@ -362,7 +354,7 @@ def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, An
         if isinstance(value, bool):
             raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
         return {_LOSS: value}
-    share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
+    share = value if isinstance(value, bool) else place.number(value, f'{what}: "correct"', textual=False)
     if not 0 <= share <= 1:
         raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
     return {_LOSS: 1.0 - share}

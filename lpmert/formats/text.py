@@ -44,10 +44,6 @@ class Place(NamedTuple):
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
-    def json_number(self, value: Any, what: str) -> float:
-        """Return the number in a JSON value; truth values and strings raise `DataError`."""
-        return self.number(value, what, textual=False)
-
     def whole(self, word: str, what: str) -> int:
         """Return the count, 0 or more, that a word gives in decimal digits."""
         if not is_count(word):

@@ -287,9 +287,13 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     if not isinstance(weights, dict | list) or not weights:
         raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
     if isinstance(weights, list):
-        values = [Place(path, 1).json_number(value, f"weight {place}") for place, value in enumerate(weights, 1)]
+        values = [
+            Place(path, 1).number(value, f"weight {place}", textual=False) for place, value in enumerate(weights, 1)
+        ]
         return WeightsFile(path, (), np.array(values), _JSON, content)
-    values = [Place(path, 1).json_number(value, f"the weight of {quoted(name)}") for name, value in weights.items()]
+    values = [
+        Place(path, 1).number(value, f"the weight of {quoted(name)}", textual=False) for name, value in weights.items()
+    ]
     return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
 
 

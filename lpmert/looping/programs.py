@@ -540,4 +540,6 @@ def _features(values: Any, names: Sequence[str], path: str) -> list[float]:
     if not isinstance(values, list) or len(values) != len(names):
         raise DataError(f"features must be {len(names)} numbers, not {quoted(values)}", path=path)
     place = Place(path, 1)
-    return [place.json_number(value, f"feature {quoted(name)}") for name, value in zip(names, values, strict=True)]
+    return [
+        place.number(value, f"feature {quoted(name)}", textual=False) for name, value in zip(names, values, strict=True)
+    ]

@@ -27,7 +27,7 @@ from lpmert.numeric.lists import (
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
-from lpmert.system.mapped import Spool, released
+from lpmert.system.mapped import MANY, Growing, released
 from lpmert.system.memory import room_for
 
 _COST_BITS = 60
@@ -417,7 +417,7 @@ class Hypotheses:
 
         If nearly all may win in the first blocks, all are kept in the others.
         """
-        spool = Spool()  # features are rarely read, and then in blocks
+        spool = Growing(MANY)  # features are rarely read, and then in blocks
         statistics_of_blocks, rows_of_blocks = [], []
         examined = kept = 0
         for begin, offsets, dense, rows in self.distinct_blocks():
@@ -428,10 +428,10 @@ class Hypotheses:
                 examined += len(rows)
                 rows = rows[possible_winners_anywhere(block * column_scales(block, block_offsets), block_offsets)]
                 kept += len(rows)
-            spool.add(dense[rows])
+            spool.add(dense[rows], len(rows))
             statistics_of_blocks.append(self._nbest.statistics[begin + rows])
             rows_of_blocks.append(begin + rows)
-        dense, rows = spool.array(self._nbest.n_features), joined(rows_of_blocks)
+        dense, rows = spool.rows(), joined(rows_of_blocks)
         features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, rows))
         return dense, features, joined(statistics_of_blocks), rows, None
 

@@ -6,7 +6,6 @@ import codecs
 import errno
 import io
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -28,30 +27,41 @@ from lpmert.system.memory import room_for
 from lpmert.system.streams import DAMAGED, STDIN, compressor, damaged, decompressed, opened
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
-"""Without it, nothing is locked, and leftovers of killed processes stay."""
+"""Without it, nothing is locked."""
 
 _TOKEN_BYTES = 4
-_TOKEN = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
-_FOLDER = rf"lpmert-{_TOKEN}\.tmp"
+_OWNER_BYTES = 32
 
 
 class Sink(io.FileIO):
-    """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data."""
+    """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data.
 
-    def __init__(self, file: Path, mode: str, path: str | Path) -> None:
-        self.abandoned = False
-        self.path = path
+    durable: closing it waits until the data are on the disk.
+    """
+
+    def __init__(self, file: Path, mode: str, path: str | Path, *, durable: bool = False) -> None:
+        self.path, self.abandoned, self._durable = path, False, durable
         with writing_to(path):
             super().__init__(file, mode)
 
     def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        if size and not self.abandoned:
-            rest = memoryview(data).cast("B")
+        rest = memoryview(data)
+        size = rest.nbytes
+        rest = rest.cast("B") if size else rest
+        while rest and not self.abandoned:  # a nearly full disk takes a part, and fails only at the next write
+            self.abandoned = True  # unless this succeeds
             with writing_to(self.path):
-                while rest:  # a nearly full disk takes a part, and fails only at the next write
-                    rest = rest[super().write(rest) :]
+                rest = rest[super().write(rest) :]
+            self.abandoned = False
         return size
+
+    def close(self) -> None:
+        try:
+            if self._durable and not (self.closed or self.abandoned):
+                with writing_to(self.path):
+                    os.fsync(self.fileno())
+        finally:
+            super().close()
 
 
 @contextmanager
@@ -67,36 +77,11 @@ def writing_to(path: str | Path) -> Iterator[None]:
 def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder, removed when the block ends or the process is aborted within it.
 
-    Folders that killed processes left are removed, too. Raises `OSError` if it cannot be made.
+    Raises `OSError` if it cannot be made.
     """
-    parent = Path(tempfile.gettempdir())
-    _remove_leftovers(parent, _FOLDER, folders=True)
-    folder, lock = _locked_folder(parent)
-
-    def remove() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    try:
-        with undone_by_abort(remove):
-            yield folder
-    finally:
-        remove()
-        if lock is not None:
-            os.close(lock)
-
-
-def _locked_folder(parent: Path) -> tuple[Path, int | None]:
-    """Make a folder, and return it with its locked file descriptor; the lock shows that its owner lives."""
-    while True:
-        folder = parent / f"lpmert-{secrets.token_hex(_TOKEN_BYTES)}.tmp"
-        folder.mkdir(0o700)
-        if fcntl is None:
-            return folder, None
-        with suppress(FileNotFoundError):  # removed as a leftover before it was locked
-            lock = os.open(folder, os.O_RDONLY)
-            if _lock(lock) and _is_at(lock, folder):
-                return folder, lock
-            os.close(lock)
+    temporary = tempfile.TemporaryDirectory(prefix="lpmert-", ignore_cleanup_errors=True)
+    with temporary as folder, undone_by_abort(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        yield Path(folder)
 
 
 @contextmanager
@@ -105,32 +90,17 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
     path: the target as the caller named it. Raises `DataError` if it cannot be written.
     """
-    _remove_leftovers(target.parent, rf"\.{re.escape(target.name)}\.{_TOKEN}\.tmp")
-    scratch: Path | None = None
-
-    def remove() -> None:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
-
-    with undone_by_abort(remove):
-        while True:
-            scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-            sink = Sink(scratch, "xb", path)
-            if _lock(sink.fileno()) and _is_at(sink.fileno(), scratch):
-                break
-            sink.close()  # removed as a leftover before it was locked
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path, durable=True) as sink:
         try:
             yield sink
-            if fcntl is None:
-                sink.close()  # Windows cannot rename an open file
+            sink.close()
             with writing_to(path):
-                os.replace(scratch, target)  # still locked, so no process removes it as a leftover
+                os.replace(scratch, target)
         except BaseException:
             sink.close()
-            remove()
+            scratch.unlink(missing_ok=True)
             raise
-        finally:
-            sink.close()
 
 
 @contextmanager
@@ -145,7 +115,7 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
         with writing_to(path):
             file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
         if not _lock(file, wait=wait) and fcntl is not None:
-            owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
+            owner = os.read(file, _OWNER_BYTES).decode(errors="replace").strip()
             os.close(file)
             raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
         if _is_at(file, beside):
@@ -186,21 +156,6 @@ def _is_at(file: int, place: Path) -> bool:
         return False
 
 
-def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None:
-    """Remove files, or folders, with names of this form that no process has locked: killed processes left them."""
-    with suppress(OSError), os.scandir(parent) as entries:
-        for entry in entries:
-            kind = entry.is_dir if folders else entry.is_file
-            if re.fullmatch(form, entry.name) and kind(follow_symlinks=False):
-                with suppress(OSError):
-                    left = os.open(entry.path, os.O_RDONLY)
-                    try:
-                        if _lock(left, wait=False):
-                            (shutil.rmtree if folders else os.unlink)(entry.path)
-                    finally:
-                        os.close(left)
-
-
 EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -218,16 +173,18 @@ _CELLS = 16
 _SHOWN = 100
 _REMEDY = "if that is right, read it from Python with max_line_length"
 
-_OTHER_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
+_ENCODINGS = {
+    "UTF-32LE": (codecs.BOM_UTF32_LE, codecs.utf_32_le_decode),
+    "UTF-32BE": (codecs.BOM_UTF32_BE, codecs.utf_32_be_decode),
+    "UTF-16LE": (codecs.BOM_UTF16_LE, codecs.utf_16_le_decode),
+    "UTF-16BE": (codecs.BOM_UTF16_BE, codecs.utf_16_be_decode),
+}
+"""Byte order marks and decoders of encodings that are not read."""
+
 _CHANGED = "was changed while it was read; read it again when nobody writes to it"
 _PEEKED = 64
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
-_FEWEST_UNITS = 4
+_FEWEST_LETTERS = 4
 """Letters needed to recognise an encoding without a byte order mark."""
 
 
@@ -290,20 +247,12 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
     """Raise `DataError`, with a command that converts it, where a file begins like a text in UTF-16 or UTF-32."""
-    found = next((name for mark, name in _OTHER_MARKS if beginning.startswith(mark)), None)
-    if found is None:
-        for width, name in ((4, "UTF-32"), (2, "UTF-16")):
-            units = [beginning[k : k + width] for k in range(0, len(beginning) - width + 1, width)]
-            for order, low in (("LE", 0), ("BE", width - 1)):
-                latin = [unit[low] != 0 and unit.count(0) == width - 1 for unit in units]
-                if len(units) >= _FEWEST_UNITS and all(latin):
-                    found = found or name + order
-    if found is not None:
-        raise DataError(
-            f"is {found}, not UTF-8; convert it: iconv -f {found} -t UTF-8 {shlex.quote(shortened(str(path)))} > "
-            "utf8-file",
-            path=path,
-        )
+    for name, (mark, decode) in _ENCODINGS.items():
+        text, _ = decode(beginning[: len(beginning) // 4 * 4], "replace")
+        latin = len(text) >= _FEWEST_LETTERS and all("\0" < letter <= "\xff" for letter in text)
+        if latin or beginning.startswith(mark):
+            command = f"iconv -f {name} -t UTF-8 {shlex.quote(shortened(str(path)))} > utf8-file"
+            raise DataError(f"is {name}, not UTF-8; convert it: {command}", path=path)
 
 
 @contextmanager
@@ -514,8 +463,8 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
     It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. Pipes and other
-    special files are written directly. Scratch files of killed processes beside `path` are removed. Raises `DataError`
-    if the file cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8 cannot hold.
+    special files are written directly. Raises `DataError` if the file cannot be written, at once or later, or a text
+    has half of a surrogate pair, which UTF-8 cannot hold.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -524,12 +473,11 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
         return
     target = target.resolve()
     with scratch_file(target, path) as sink:
+        if target.exists():
+            with writing_to(path):
+                shutil.copymode(target, str(sink.name))
         with _text_writer(sink, target) as text:
             yield text
-        with writing_to(path):
-            os.fsync(sink.fileno())
-            if target.exists():
-                shutil.copymode(target, str(sink.name))
 
 
 def check_place(path: str | Path) -> None:
@@ -545,26 +493,18 @@ def check_place(path: str | Path) -> None:
 
 @contextmanager
 def _text_writer(sink: Sink, target: Path) -> Iterator[TextIO]:
-    """Open a text stream into a file, compressed by the target's ending; the file stays open unless this raises."""
-    raw = io.BufferedWriter(sink)
-    try:
-        with compressor(raw, target) as packed:
-            text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
-            try:
-                yield text
-                text.flush()
-            except BaseException:
-                sink.abandoned = True  # closing would write the rest of the buffer and fail again
-                text.close()
-                raise
-            text.detach()
-        raw.flush()
-        raw.detach()
-    except BaseException as error:
-        sink.abandoned = True
-        raw.close()
-        if isinstance(error, UnicodeEncodeError):
-            around = error.object[max(0, error.start - 10) : error.end + 10]
-            trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
-            raise DataError(trouble, path=sink.path) from error
-        raise
+    """Open a text stream into a file, compressed by the target's ending, and close both when the block ends."""
+    with (
+        io.BufferedWriter(sink) as raw,
+        compressor(raw, target) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
+    ):
+        try:
+            yield text
+        except BaseException as error:
+            sink.abandoned = True
+            if isinstance(error, UnicodeEncodeError):
+                around = error.object[max(0, error.start - 10) : error.end + 10]
+                trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
+                raise DataError(trouble, path=sink.path) from error
+            raise

@@ -7,6 +7,7 @@ import mmap
 import tempfile
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,46 +28,18 @@ class _Pages(mmap.mmap):
     """The pages of a private, unnamed file that no other process can change."""
 
 
-class Spool:
-    """Writes numbers to an unnamed temporary file, which lives as long as the array made of it."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        try:
-            self._file = tempfile.TemporaryFile(prefix="lpmert-")  # noqa: SIM115
-        except OSError as error:
-            raise _spool_error(error) from error
-
-    def add(self, numbers: Any) -> None:
-        """Append numbers, as float64 without negative zeros."""
-        plain = np.ascontiguousarray(numbers, dtype=np.float64) + 0.0
-        try:
-            self._file.write(plain.data)
-        except OSError as error:
-            raise _spool_error(error) from error
-        self._size += plain.size
-
-    def array(self, width: int) -> FloatArray:
-        """Return all numbers as read-only rows [M, width]; call it once, at the end."""
-        try:
-            self._file.flush()
-            with self._file:
-                pages = _Pages(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            raise _spool_error(error) from error
-        return np.frombuffer(pages, dtype=np.float64, count=self._size).reshape(-1, width)
-
-
 class Growing:
-    """A table of numbers that grows by rows; a large one is kept in a file.
+    """A table of numbers that grows by rows; a large one is kept in an unnamed temporary file.
 
-    expected: the number of rows, if known.
+    The file lives as long as the array made of it. expected: the number of rows, if known.
     """
 
     def __init__(self, expected: int | None = None) -> None:
         self._in_memory = array("d")
-        self._rows = 0
-        self._spool = Spool() if (expected or 0) >= MANY else None
+        self._rows = self._spilled = 0
+        self._file: Any = None
+        if (expected or 0) >= MANY:
+            self._spill()
 
     def __len__(self) -> int:
         return self._rows
@@ -78,24 +51,30 @@ class Growing:
         else:
             self._in_memory.extend(numbers)
         self._rows += rows
-        if (self._rows >= MANY or self._spool) and len(self._in_memory) >= _PIECE:
-            self._spool = self._spool or Spool()
-            self._spill(self._spool)
+        if (self._rows >= MANY or self._file) and len(self._in_memory) >= _PIECE:
+            self._spill()
 
     def whole(self) -> FloatArray:
-        """Return all numbers as a flat array; call it once, at the end."""
-        if self._spool is None:
+        """Return all numbers as a flat array, read-only if it is in a file; call it once, at the end."""
+        if self._file is None:
             return np.frombuffer(self._in_memory) if self._in_memory else np.empty(0)
-        self._spill(self._spool)
-        return self._spool.array(1).reshape(-1)
+        self._spill()
+        with _spooling(), self._file:
+            self._file.flush()
+            pages = _Pages(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(pages, dtype=np.float64, count=self._spilled)
 
     def rows(self) -> FloatArray:
         """Return the rows [M, ...]; call it once, at the end."""
         return self.whole().reshape(self._rows, -1)
 
-    def _spill(self, spool: Spool) -> None:
-        if self._in_memory:
-            spool.add(np.frombuffer(self._in_memory))
+    def _spill(self) -> None:
+        """Move the numbers in memory to the file, without negative zeros."""
+        with _spooling():
+            self._file = self._file or tempfile.TemporaryFile(prefix="lpmert-")  # noqa: SIM115
+            if self._in_memory:
+                self._file.write((np.frombuffer(self._in_memory) + 0.0).data)
+        self._spilled += len(self._in_memory)
         self._in_memory = array("d")
 
 
@@ -103,49 +82,52 @@ def taken(rows: FloatArray, chosen: IntArray) -> FloatArray:
     """Return a copy of the chosen rows [M, ...], in a file if there are many."""
     if len(chosen) < MANY:
         return rows[chosen]
-    spool = Spool()
+    found = Growing(len(chosen))
     for begin in range(0, len(chosen), _ROWS):
-        spool.add(rows[chosen[begin : begin + _ROWS]])
+        block = chosen[begin : begin + _ROWS]
+        found.add(rows[block], len(block))
         released(rows)
-    return spool.array(rows.shape[1])
+    return found.rows()
 
 
-def _spool_error(error: Exception) -> DataError:
-    if getattr(error, "errno", None) == errno.ENOMEM:
-        return DataError(
-            "many hypotheses are kept in a temporary file, for which the address space of this process is too small "
-            "(ulimit -v); limit its memory instead, which they do not take: --memory-limit (memory_limit) or ulimit -d"
-        )
-    return DataError(
-        f"many hypotheses are kept in a temporary file, and {tempfile.gettempdir()} cannot take it "
-        f"({getattr(error, 'strerror', None) or error}); name another folder in TMPDIR"
-    )
+@contextmanager
+def _spooling() -> Iterator[None]:
+    """Turn errors of the temporary file in the block into a `DataError` with the remedy."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ENOMEM:
+            trouble = (
+                "for which the address space of this process is too small (ulimit -v); limit its memory instead, which "
+                "they do not take: --memory-limit (memory_limit) or ulimit -d"
+            )
+        else:
+            why = getattr(error, "strerror", None) or error
+            trouble = f"and {tempfile.gettempdir()} cannot take it ({why}); name another folder in TMPDIR"
+        raise DataError(f"many hypotheses are kept in a temporary file, {trouble}") from error
 
 
 def is_mapped(rows: Any) -> bool:
-    """Whether an array comes from a `Spool`."""
+    """Whether an array comes from a `Growing`."""
     return _pages(rows) is not None
 
 
 def released(rows: Any) -> None:
-    """Drop the pages of an array that comes from a `Spool` from memory; the next access loads them again."""
+    """Drop the pages of an array that comes from a `Growing` from memory; the next access loads them again."""
     pages = _pages(rows)
     if pages is not None and hasattr(pages, "madvise"):
         pages.madvise(mmap.MADV_DONTNEED)
 
 
 def pieces(rows: Any) -> Iterator[Any]:
-    """Yield the numbers of an array in flat pieces; pages of a file are released after use."""
-    flat = rows.reshape(-1)
-    for begin in range(0, len(flat), _PIECE):
-        yield flat[begin : begin + _PIECE]
-        released(rows)
+    """Return the numbers of an array in flat pieces; pages of a file are released after use."""
+    return (piece for _, piece in blocks_of_rows(rows.reshape(-1), _PIECE))
 
 
-def blocks_of_rows(rows: Any) -> Iterator[tuple[int, Any]]:
+def blocks_of_rows(rows: Any, size: int = _ROWS) -> Iterator[tuple[int, Any]]:
     """Yield blocks of rows [M, ...], each after the number of its first row; pages of a file are released after use."""
-    for begin in range(0, len(rows), _ROWS):
-        yield begin, rows[begin : begin + _ROWS]
+    for begin in range(0, len(rows), size):
+        yield begin, rows[begin : begin + size]
         released(rows)
 
 

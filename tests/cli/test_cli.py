@@ -24,7 +24,7 @@ from lpmert.cli import decoder, rank, reading, search
 from lpmert.cli.main import main
 from lpmert.cli.options import Option
 from lpmert.cli.running import exit_code
-from lpmert.formats.mert_data import SCORE_TYPES
+from lpmert.formats.moses import SCORE_TYPES
 from lpmert.formats.weights import ENGINES, TOOLKITS
 from lpmert.model.problem import TIES
 from lpmert.result import Status

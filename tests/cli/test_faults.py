@@ -23,7 +23,7 @@ from commands import start as start_process
 from searches import many_more
 
 import lpmert
-from lpmert.formats.mert_data import write_mert_data
+from lpmert.formats.moses import write_mert_data
 from lpmert.model.nbest import NBest
 from lpmert.system.files import read_text, write_text
 
@@ -226,20 +226,6 @@ class TestSignals:
 
 
 class TestLeftovers:
-    def test_the_next_run_removes_what_a_killed_one_left(self, tmp_path: Path) -> None:
-        out = tmp_path / "r.json"
-        process = start("solve", "hard.tsv", *COLUMNS, "-o", out)
-        assert until(lambda: scratch_files(tmp_path), process)
-        process.kill()
-        process.communicate()
-        assert len(scratch_files(tmp_path)) == 1
-        foreign = [tmp_path / name for name in (".r.json.tmp", ".r.json.0123456x.tmp", ".other.json.01234567.tmp")]
-        for path in foreign:
-            path.write_text("")
-        ended(0, "solve", "small.tsv", *COLUMNS, "-o", out)
-        assert json.loads(out.read_text())["status"] == "optimal"
-        assert sorted(scratch_files(tmp_path)) == sorted(foreign)
-
     def test_a_run_beside_it_keeps_its_own(self, tmp_path: Path) -> None:
         out = tmp_path / "r.json"
         process = start("solve", "hard.tsv", *COLUMNS, "-o", out)

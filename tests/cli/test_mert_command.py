@@ -13,7 +13,7 @@ import pytest
 from oracle import decoded
 
 import lpmert
-from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
+from lpmert.formats.moses import SCORE_TYPES, write_mert_data
 from lpmert.model.nbest import NBest
 
 NAMES = ("d_0", "lm_0", "lm_1")
@@ -329,7 +329,7 @@ def test_settings_that_change_nothing_here_are_said() -> None:
 def test_time_counts_from_the_start_and_proofs_get_what_line_searches_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import lpmert.formats.mert_data as module
+    import lpmert.formats.moses as module
 
     original, limits = module.load_mert_data, []
 

@@ -51,13 +51,6 @@ class TestLines:
         with line_limit(length), pytest.raises(DataError, match=r"f\.txt:1: a line of more than"):
             list(lines(path))
 
-    def test_the_limit_ends_with_its_block(self, tmp_path: Path) -> None:
-        path = tmp_path / "f.txt"
-        path.write_text("abc\n")
-        with pytest.raises(DataError), line_limit(1):
-            list(lines(path))
-        assert list(lines(path)) == [(1, "abc")]
-
     @pytest.mark.parametrize("most", [0, -1, 1.5, True, "9" * 1000])
     def test_only_counts_are_limits(self, most: Any) -> None:
         with pytest.raises(DataError, match="above 0"), line_limit(most):

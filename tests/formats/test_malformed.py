@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at
+from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at, ranks
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
 from lpmert import DataError, NBest, read, read_judged
@@ -160,16 +160,6 @@ def changed(whole: str, rows: Iterable[tuple[str, str, int | None, str]]) -> Ite
         yield whole.replace(old, new), line, message
 
 
-def ranks(**files: tuple[str, str]) -> dict[str, Content | None]:
-    numbers = {"one": 1, "two": 2, "three": 3}
-    named = {f"{numbers[rank]}best_recog": pair for rank, pair in files.items()}
-    return {
-        f"{rank}/{name}": text
-        for rank, pair in named.items()
-        for name, text in zip(("score", "text"), pair, strict=True)
-    }
-
-
 NO_RANKS: dict[str, Content | None] = {"1best_recog/score": None, "1best_recog/text": None}
 
 NUMBERS = {
@@ -286,8 +276,8 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"scores": {"a": 1, "b": 2}, ', ""), 2, 'candidate 1: "scores" must be an object'),
         (SET + SECOND.replace('{"a": 1, "b": 2}', "[1, 2]"), 2, 'candidate 1: "scores" must be an object'),
         (SET + SECOND.replace('{"a": 1, "b": 2}', '{"": 1}'), 2, 'candidate 1: "scores" must be an object'),
-        (SET + SECOND.replace(', "b": 2', ""), 2, "candidate 1 has the scores a; the candidates before have a, b"),
-        (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "the scores a, c; the candidates before have a, b"),
+        (SET + SECOND.replace(', "b": 2', ""), 2, "has a, loss, text; the candidates before have a, b, loss, text"),
+        (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "has a, c, loss, text; the candidates before have a, b, loss"),
         (SET + SECOND.replace('"b": 2', '"a": 2'), 2, "the key 'a' occurs twice"),
         (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number but a string"),
         (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: column 'b' is True, not a number; write 1"),
@@ -301,10 +291,10 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"loss": 0', '"loss": true'), 2, '"loss" is True, .* call it "correct"'),
         (SET + SECOND.replace('"loss": 0', '"correct": 2'), 2, '"correct" is 2, not true, false, or a share'),
         (SET + SECOND.replace('"loss": 0', '"statistics": {"x": 1}'), 2,
-         "candidate 1 has the statistics x; the candidates before have loss"),
-        (SECOND.replace('"loss": 0', '"statistics": {"x": 1}') + SET, 2, "statistics loss; .* before have x"),
-        (SET + SECOND.replace('"text": "x", ', ""), 2, 'some candidates have "text", others not'),
-        (SECOND.replace('"text": "x", ', "") + SET, 2, 'some candidates have "text", others not'),
+         "candidate 1 has a, b, x, text; the candidates before have a, b, loss, text"),
+        (SECOND.replace('"loss": 0', '"statistics": {"x": 1}') + SET, 2, "loss, text; .* before have a, b, x, text"),
+        (SET + SECOND.replace('"text": "x", ', ""), 2, "has a, b, loss; the candidates before have a, b, loss, text"),
+        (SECOND.replace('"text": "x", ', "") + SET, 2, "loss, text; the candidates before have a, b, loss; give"),
         (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, "candidate 1: column 'text' is 3, not a string"),
         (SET.encode() + SECOND.encode().replace(b"x", b"\xff"), 2, "byte 0xff is not UTF-8"),
     ]),
@@ -393,12 +383,12 @@ TABLE: list[Case] = [
     ]),
     *(("espnet", {**NO_RANKS, **changes}, where, message) for changes, where, message in [
         ({}, "", "no folders 1best_recog"),
-        (ranks(one=("one 1\n", "one a\n"), three=("one 1\n", "one a\n")), "", "no folder 2best_recog, but one for 3"),
-        (ranks(one=("a 1\n", "a a\n"), two=("one 1\n", "one a\n")), "2best_recog/text:1", "has hypothesis 2 but 0"),
-        (ranks(one=("one 1\n", "one a\ntwo b\n")), "1best_recog/text:2", "key 'two' is missing in .*score"),
-        (ranks(one=("one 1\ntwo 1\n", "one a\n")), "1best_recog/score:2", "key 'two' is missing in .*text"),
-        (ranks(one=("one tensor(x)\n", "one a\n")), "1best_recog/score:1", "score of 'one' is 'x', not a number"),
-        (ranks(one=("one tensor([1])\n", "one a\n")), "1best_recog/score:1", "not a number"),
+        ({"3best_recog/score": "", **ranks([("one 1\n", "one a\n")])}, "", "no folder 2best_recog, but one for 3"),
+        (ranks([("a 1\n", "a a\n"), ("one 1\n", "one a\n")]), "2best_recog/text:1", "has hypothesis 2 but 0"),
+        (ranks([("one 1\n", "one a\ntwo b\n")]), "1best_recog/text:2", "key 'two' is missing in .*score"),
+        (ranks([("one 1\ntwo 1\n", "one a\n")]), "1best_recog/score:2", "key 'two' is missing in .*text"),
+        (ranks([("one tensor(x)\n", "one a\n")]), "1best_recog/score:1", "score of 'one' is 'x', not a number"),
+        (ranks([("one tensor([1])\n", "one a\n")]), "1best_recog/score:1", "not a number"),
     ]),
     *of("srilm", "lists/one", [
         ("", None, "no hypotheses"),
@@ -453,7 +443,7 @@ TABLE: list[Case] = [
         ("base=-1\nN=2 L=1\n" + REST, 1, "-1.0 is no base of logarithms"),
         ("base=0\nN=2 L=1\n" + REST, 5, "a= -1 is no probability"),
         ("lmscale=x\nN=2 L=1\n" + REST, 1, "lmscale= is 'x', not a number"),
-        ("dir=x\nN=2 L=1\n" + REST, 1, "dir=x is neither f nor b"),
+        ("dir=b\nN=2 L=1\n" + REST, 1, "dir=b, but links must run from the start"),
         ("start=2\nN=2 L=1\n" + REST, 1, "start=2, but there are only nodes 0 to 1"),
         ("N=0 L=0\n", 1, "no node can be the start"),
         ("N=3 L=1\n" + REST + "I=2\n", 5, "nodes 0 and 2 could both be the start"),
@@ -535,7 +525,7 @@ TABLE: list[Case] = [
         ({"features": [[1.0]]}, "features has 1 rows, statistics has 2"),
         ({"features": [["1"], ["2"]]}, "features must be real numbers"),
         ({"features": [[1.0], [np.nan]]}, "list '0', hypothesis 1 .from 0., feature 'feature1': nan is not"),
-        ({"names": [1]}, "names must be a row of strings, not int64"),
+        ({"names": [[1]]}, r"names must be strings that are not empty, not \[1\]"),
         ({"texts": ["a"]}, "texts has 1 entries; 2 are needed"),
         ({"text_ends": [1, 2]}, "texts need text_bytes, of type uint8, and text_ends"),
         ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [1, 3]}, "text_ends does not go up"),
@@ -695,11 +685,6 @@ SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0,
     [
         ("x.jsonl", ROWS[0], read),
         ("x.json", ROWS, read),
-        (
-            "x.json",
-            {"l1": ROWS[:1], "l2": ROWS[:1]},
-            lambda path: read(path, segment="list", features="x", loss="loss"),
-        ),
         ("x.json", SPREAD, lambda path: read(path, features=["x.a"], loss="loss")),
         ("x.jsonl", {"id": "q", "candidates": CANDIDATES}, lambda path: read(path, "best-of-n")),
         ("w.json", {"weights": {"a": 1, "b": 2}}, lambda path: read_weights(path).of_features(["a", "b"])),

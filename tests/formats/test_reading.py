@@ -15,7 +15,7 @@ from written_lists import FEATURES, SCORES, Content, put
 
 from lpmert import DataError, NBest, read
 from lpmert.formats.detect import detect
-from lpmert.formats.mert_data import load_mert_data, merge_sparse
+from lpmert.formats.moses import load_mert_data, merge_sparse
 from lpmert.formats.references import read_transcripts
 from lpmert.metrics.ratio import BLEU_COLUMNS
 from lpmert.metrics.text import BleuTexts
@@ -170,10 +170,6 @@ MEANINGS = {
     "a set of answers in an array": means(json.dumps(SETS), [[1], [2]], [0, 1], {"q": 2}, "a"),
     "a set of answers, indented": means(json.dumps(SETS, indent=2), [[1], [2]], [0, 1], {"q": 2}, "a"),
     "a set of answers alone": means(json.dumps(SETS[0]), [[1], [2]], [0, 1], {"q": 2}, "a"),
-    "lists by name need no options": means(
-        {"x.json": json.dumps({"a": [{"am": 1, "loss": 0}, {"am": 2, "loss": 1}], "b": [{"am": 1, "loss": 0}]})},
-        [[1], [2], [1]], [0, 1, 0], {"a": 2, "b": 1}, "am", source="@x.json",
-    ),
     "files are joined by key in the order of the first": means(
         KEYED, [[-10.5, -2], [-11, -4], [-3, -1]], [0, 1, 2], {"one": 2, "two-x": 1}, "am lm",
         ["the cat", "the cut", ""], source={"am": "@am", "lm": "@lm"}, text_file="@text", references=SPOKEN,

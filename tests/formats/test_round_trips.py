@@ -30,7 +30,7 @@ from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 import lpmert
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
-from lpmert.formats.mert_data import load_mert_data, merge_sparse
+from lpmert.formats.moses import load_mert_data, merge_sparse
 from lpmert.system.files import read_text
 from lpmert.system.streams import buffered_pipes
 

@@ -128,11 +128,6 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
     assert list(entry["runs"][0]["weights"].values()) == VALUES
 
 
-def test_what_is_no_text_stays_as_it_is() -> None:
-    given = np.array([1.0, 2.0])
-    assert given_weights(given) is given
-
-
 # Files that are written and kept up to date.
 
 WORDS = [

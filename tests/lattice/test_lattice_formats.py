@@ -157,12 +157,11 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
     (ON_NODES, {}, {"x": ON_NODES_ROWS}),
     (ON_NODES, {"scales": {"words": -2.0}}, {"x": ordered(ON_NODES_ROWS, "cat", "the cat", "the cut")}),
     (DEAD, {}, {"x": ON_NODES_ROWS}),
-    # words of the first and last node count whatever the direction
-    *((header + ENDS, {}, {"x": rows_of("acoustic words", one_two=(-1, 2))}) for header in ("", "dir=f\n", "dir=b\n")),
+    # words of the first and last node count
+    *((header + ENDS, {}, {"x": rows_of("acoustic words", one_two=(-1, 2))}) for header in ("", "dir=f\n")),
     ("N=1 L=0\nI=0 W=yes\n", {}, {"x": rows_of("words", yes=(1,))}),
     # scores of nodes stand for those that links lack
     (OF_NODES, {}, {"x": rows_of("acoustic lm words", x=(-5, -9, 1))}),
-    ("dir=b\n" + OF_NODES, {}, {"x": rows_of("acoustic lm words", x=(-6, -7, 1))}),
     (LACKING, {}, {"x": rows_of("acoustic lm words", b=(0, -3, 1), a=(-2.5, -1, 1))}),
     # paths with the same words are one hypothesis with the scores of the best
     (SAME_WORDS, {"counts": COUNTS},
@@ -284,7 +283,7 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, 
     ("content", "options", "where", "message"),
     [
         (PLAIN, {"symbols": "<eps> 0\nthe 5\n"}, "x", "label 6 is not among the symbols"),
-        (PLAIN, {"symbols": "the\n"}, "words.txt", "'the' should be a word and its number"),
+        (PLAIN, {"symbols": "the\n"}, "words.txt", "the number of 'the' is '', not a count"),
         (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is already the number of 'the'"),
         (PLAIN, {"symbols": ""}, "words.txt", "empty file"),
         (ACCEPTOR, {"symbols": SYMBOLS}, "x", "the labels are words; leave the symbols out"),
@@ -340,17 +339,9 @@ scores = st.dictionaries(st.sampled_from(["a", "l", "n", "r", "x1"]), number | s
 def test_written_lattices_are_read_as_they_are(data: st.DataObject) -> None:
     """Parallel links, each with a word and scores of its own, against the scores and words that were written."""
     links = data.draw(st.lists(st.tuples(word, scores), min_size=1, max_size=4))
-    forward = data.draw(st.booleans())
-    shared = data.draw(scores)  # of the node that has them where links have none
-    nodes = [
-        " ".join([f"{key}={value!r}" for key, value in shared.items()]) if own == forward else "" for own in (0, 1)
-    ]
-    lines = [
-        f"dir={'f' if forward else 'b'} start=0 end=1",
-        f"N=2 L={len(links)}",
-        f"I=0 {nodes[0]}",
-        f"I=1 {nodes[1]}",
-    ]
+    shared = data.draw(scores)  # of the node, where links have none
+    lines = ["start=0 end=1", f"N=2 L={len(links)}", "I=0"]
+    lines.append(" ".join(["I=1", *(f"{key}={value!r}" for key, value in shared.items())]))
     for place, (said, own) in enumerate(links):
         lines.append(" ".join([f"J={place} S=0 E=1 W={escaped(said)}", *(f"{key}={own[key]!r}" for key in own)]))
     graph = graph_of("slf", "\n".join(lines) + "\n")
@@ -425,7 +416,7 @@ def same_both_ways(text: str) -> list[bool]:
         REGULAR.replace(" r=-0.25", "").replace("W=!SENT_START", "W=!'SENT_START'"),
         REGULAR.replace("W=!SENT_START", "W='!SENT_START'"),
         REGULAR.replace("W=!SENT_START", "W=\\141"),
-        REGULAR.replace("VERSION", "dir=b\nVERSION"),
+        REGULAR.replace("VERSION", "dir=f\nVERSION"),
         REGULAR.replace("N=5 L=6", "NODES=5\tLINKS=6"),
         REGULAR.replace(" l=", " language="),
         REGULAR.replace("the", "thé"),

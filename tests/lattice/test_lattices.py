@@ -26,7 +26,7 @@ from lpmert import (
     evaluate,
     minimize,
 )
-from lpmert.formats import best_lists
+from lpmert.formats import lattices as files
 from lpmert.formats import lattices as lattice_graphs
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
@@ -287,7 +287,7 @@ def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
 def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave links out of small graphs, too."""
     for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_GROWTH", 2)):
-        monkeypatch.setattr(best_lists, name, value)
+        monkeypatch.setattr(files, name, value)
 
 
 BLOCKS = pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
@@ -373,4 +373,4 @@ def test_the_time_limit_of_whoever_asks_for_lists_counts() -> None:
         pytest.raises(lpmert.LimitError, match=r"nothing read: the time limit of 0\.3 s is over"),
         limited(0.3, None, "nothing read: {}".format),
     ):
-        best_lists.best_lists(graphs, [np.ones(2)], 10**9)
+        files.best_lists(graphs, [np.ones(2)], 10**9)

@@ -62,8 +62,7 @@ def lists_of(
         raise _too_large(f"a number of {len(coordinates.free)} features")
     ways: dict[int, list[Way]] = {}
     done = 0
-    # Small lattices first, so that later links take no less time.
-    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):
+    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):  # small ones first, for progress
         ways[number] = sorted(_ways(graphs, number, limits, coordinates, partial(on_links, done, sum(sizes))))
         if not ways[number]:
             raise CertificateError("the limits and equations leave no weights")
