@@ -33,7 +33,7 @@ from lpmert.search.driver import solve
 from lpmert.search.incumbent import first_on_lattices
 from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time, time_left
-from lpmert.workers import PerThread, workers_for
+from lpmert.workers import Pending, PerThread, Workers, workers_for
 
 TEMPERATURE = 3.0
 """In units of the mean difference in loss between two hypotheses of a list."""
@@ -55,6 +55,9 @@ STATES = 40
 
 _PIECE = 1_000_000
 """Hypotheses times steps between two looks at the clock."""
+
+_PIECES = 4
+"""Such pieces in a unit of work."""
 
 _STEP_SECONDS = 1e-8
 """Approximate time of a step per hypothesis."""
@@ -96,19 +99,12 @@ class _Chain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Sphere:
-    """The sphere on which chains walk, and what they share. features [m, d]: of the form, in whitened coordinates.
-
-    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
-    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
-    looks at the clock, for which random numbers are drawn at once.
-    """
+    """The sphere on which chains walk. features [m, d]: of the canonical form, in whitened coordinates."""
 
     features: FloatArray
     offsets: IntArray
     loss: LossInCore
     where: core.SphereRegion
-    piece: int
-    law: tuple[float, float] = (inf, inf)
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
@@ -117,6 +113,19 @@ class _Sphere:
         return self._searches.get(
             lambda: core.line_search(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
+
+
+class _Context(NamedTuple):
+    """What all chains share.
+
+    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
+    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
+    looks at the clock, for which random numbers are drawn at once.
+    """
+
+    sphere: _Sphere
+    law: tuple[float, float]
+    piece: int
 
 
 def average_weights(
@@ -152,34 +161,22 @@ def average_weights(
     most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / level_unit
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
-    shared = workers.share(replace(sphere, law=(temperature / level_unit, most)))
-    begin = first / np.linalg.norm(first)
-    states = [
-        _Chain(begin, np.zeros(len(begin)), np.zeros(1), np.random.default_rng([seed, number]))
-        for number in range(chains)
-    ]
-    paths: list[list[FloatArray]] = [[] for _ in states]
-    rounds, taken, complete = 0, 0, True
-    while complete and (not rounds or (_agreement(_means(states)) < AGREEMENT and rounds < MOST_ROUNDS)):
-        pending = [workers.submit(_walked, shared, state, 0 if rounds else burn_in, steps) for state in states]
+    rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
+    context = _Context(sphere, (temperature / level_unit, most), max(1, _PIECE // len(form.features)))
+    walks = _Walks(workers, context, first, rngs, burn_in)
+    rounds = 1
+    complete = walks.walk(burn_in + steps, on_steps)
+    while complete and _agreement(walks.means) < AGREEMENT and rounds < MOST_ROUNDS:
         rounds += 1
-        for number, one in enumerate(pending):
-            if not (complete and one.in_time()):
-                complete = False
-                one.give_up()
-                continue
-            states[number], path, walked = one.answer()
-            paths[number].append(path)
-            taken += walked
-            complete = not on_steps(taken, chains * (burn_in + rounds * steps)) and len(path) == steps
-    means = _means(states)
+        complete = walks.walk(steps, on_steps)
+    means = walks.means
     if not means:
         return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped during burn-in
     mean = np.mean(means, axis=0)
-    answer = CanonicalWeights(basis @ mean) if mean.any() else start
-    sample = [CanonicalWeights(basis @ state) for own in paths if own for state in _spaced(np.concatenate(own))]
+    answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
+    states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
     agreement = _agreement(means) if len(means) > 1 else None
-    return Average(answer, unit, temperature, agreement, chains, taken, complete, tuple(sample))
+    return Average(answer, unit, temperature, agreement, chains, walks.steps, complete, states)
 
 
 def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
@@ -211,32 +208,77 @@ def switched(
     return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
-def _walked(sphere: _Sphere, before: _Chain, burn_in: int, steps: int) -> tuple[_Chain, FloatArray, int]:
-    """Walk a chain for steps that do not count and then for others that do, or for fewer if time runs out.
+def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
+    """Walk a chain for so many steps, or fewer if time runs out; return its new state and the path [n, d]."""
+    sphere, chain = context.sphere, deepcopy(before)
+    path = np.empty((steps, len(chain.weights)))
+    done = 0
+    while done < steps and not (done and out_of_time()):
+        part = path[done : done + context.piece]
+        directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
+        core.walk(sphere.search, sphere.where, context.law, chain[:3], directions, draws, counted, part)
+        done += len(part)
+    return chain, path[:done]
 
-    Return its new state, the path [n, d] of the steps that count, and the number of all steps.
+
+class _Walks:
+    """Chains with the same start [d] on the sphere, one for each of `rngs`, which workers walk in parallel.
+
+    burn_in: steps of each chain that do not count.
     """
-    chain, taken = deepcopy(before), 0
-    for count, counted in ((burn_in, False), (steps, True)):
-        path, done = np.empty((count, len(chain.weights))), 0
-        while done < count and not out_of_time():
-            part = path[done : done + sphere.piece]
-            directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
-            core.walk(sphere.search, sphere.where, sphere.law, chain[:3], directions, draws, counted, part)
-            done += len(part)
-        taken += done
-    return chain, path[:done], taken
 
+    def __init__(
+        self, workers: Workers, context: _Context, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
+    ) -> None:
+        self._workers, self._shared, self._burn_in = workers, workers.share(context), burn_in
+        self._unit = _PIECES * context.piece
+        start = first / np.linalg.norm(first)
+        self._chains = [_Chain(start, np.zeros(len(start)), np.zeros(1), rng) for rng in rngs]
+        self._paths: list[list[FloatArray]] = [[] for _ in rngs]
+        self._taken = [0 for _ in rngs]
 
-def _means(chains: Sequence[_Chain]) -> list[FloatArray]:
-    """Return the directions [d] of the means of the chains that have one."""
-    totals = [(chain.total, float(np.linalg.norm(chain.total))) for chain in chains]
-    return [total / length for total, length in totals if length > 0.0]
+    @property
+    def steps(self) -> int:
+        return sum(self._taken)
 
+    @property
+    def means(self) -> list[FloatArray]:
+        """The directions [d] of the means of the chains that have one."""
+        totals = [(chain.total, float(np.linalg.norm(chain.total))) for chain in self._chains]
+        return [total / length for total, length in totals if length > 0.0]
 
-def _spaced(path: FloatArray) -> FloatArray:
-    """Return up to `STATES` weights [n, d] of a path, evenly spaced."""
-    return np.asarray(path[np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int))])
+    def states(self) -> Iterator[FloatArray]:
+        """Yield up to `STATES` weights [d] of each chain, evenly spaced along its path."""
+        for parts in self._paths:
+            path = np.concatenate(parts) if parts else np.empty((0, 0))
+            for number in np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int)):
+                yield path[number]
+
+    def walk(self, count: int, on_steps: OnSteps) -> bool:
+        """Take so many steps in each chain; return false if time runs out or `on_steps` stops the chains."""
+        goals = [taken + count for taken in self._taken]
+        units = [self._submit(number, goal) for number, goal in enumerate(goals)]
+        stopped = False
+        while self._taken != goals:
+            for number in [number for number, goal in enumerate(goals) if self._taken[number] < goal]:
+                if stopped or not units[number].in_time():
+                    for pending in units:
+                        pending.give_up()
+                    return False
+                self._chains[number], path = units[number].answer()
+                if self._taken[number] >= self._burn_in:
+                    self._paths[number].append(path)
+                self._taken[number] += len(path)
+                if self._taken[number] < goals[number]:
+                    units[number] = self._submit(number, goals[number])
+                stopped = bool(on_steps(self.steps, sum(goals)))
+        return not stopped
+
+    def _submit(self, number: int, goal: int) -> Pending[tuple[_Chain, FloatArray]]:
+        taken = self._taken[number]
+        counted = taken >= self._burn_in
+        left = (goal if counted else self._burn_in) - taken
+        return self._workers.submit(_walked, self._shared, self._chains[number], min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float:
@@ -255,7 +297,7 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
-    return _Sphere(features, form.offsets, loss_of_form(form), where, max(1, _PIECE // len(features)))
+    return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 
 def _whitening(problem: Problem) -> FloatArray:
@@ -263,6 +305,11 @@ def _whitening(problem: Problem) -> FloatArray:
     correlation, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
     values, vectors = np.linalg.eigh(correlation)
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
+
+
+def _scaled(weights: FloatArray) -> FloatArray:
+    """Scale weights [d] by a power of two so that the largest entry is about 1."""
+    return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1])))
 
 
 DRAWN = 50

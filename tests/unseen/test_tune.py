@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import json_of, refusal, run, succeeded
-from graph_problems import real_lattices
 from late import Late
 from problems import changed_in, noise, random_nbest
 from shared import ROOT
 
 import lpmert
+from lpmert import DataError
 from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
@@ -40,13 +40,9 @@ def table(lists, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("folds", [5, 2], ids=["lists", "lattices"])
-def test_both_weights_cost_what_the_result_says(lists, folds):
+def test_both_weights_cost_what_the_result_says(lists):
     dev, test = lists
-    if folds == 2:
-        lattices = real_lattices(5, 24, (4, 8), 8, [1.0, 6.0])
-        dev, test = lattices.restrict(slice(0, 16)), lattices.restrict(slice(16, 24))
-    tuned = lpmert.tune(dev, held_out=test, folds=folds)
+    tuned = lpmert.tune(dev, held_out=test)
     assert tuned.optimum.status.proved
     assert tuned.optimum.loss == lpmert.minimize(dev).loss
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
@@ -55,7 +51,7 @@ def test_both_weights_cost_what_the_result_says(lists, folds):
     assert np.abs(tuned.weights).sum() == pytest.approx(1.0)
     own = {"averaged": tuned.averaged.weights, "optimum": tuned.optimum.weights}
     assert np.array_equal(tuned.weights, own[tuned.recommended])
-    assert tuned.estimate.folds == folds
+    assert tuned.estimate.folds == 5
     assert tuned.averaged.agreement > 0.95
 
 
@@ -108,7 +104,7 @@ def test_diagnostics_of_the_lists_are_reported(caplog, tmp_path):
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == expected
     lpmert.write(turned, tmp_path / "turned.tsv")
     shown = run("tune", tmp_path / "turned.tsv", "--loss", "correct", "--quick")
-    assert " ".join(expected[0].split())[:40] in " ".join(shown.stderr.split())
+    assert " ".join(expected[0].split())[:40] in " ".join(shown.stdout.split())
 
 
 def test_fewer_than_thirty_lists_cause_a_note(lists):
@@ -302,9 +298,23 @@ def test_noise_is_expected_to_cost_half_of_the_lists():
     assert np.mean(fitted) < 30 - 3 * deviation / np.sqrt(6)  # there is something to leak
 
 
+def test_lists_of_a_source_stay_together():
+    group = groups_of(["a", "b", "a", "c", "b", "d"], 6)
+    assert group.tolist() == [0, 1, 0, 2, 1, 3]
+    fold = folds_of(group, 3, 5)
+    assert fold[0] == fold[2]
+    assert fold[1] == fold[4]
+    assert set(fold.tolist()) == {0, 1, 2}
+
+
 def test_folds_are_of_equal_size():
     sizes = np.bincount(folds_of(np.arange(52), 5, 3))
     assert sorted(sizes.tolist()) == [10, 10, 10, 11, 11]
+
+
+def test_each_list_needs_a_group():
+    with pytest.raises(DataError, match="one entry for each of the 3 lists; got 2"):
+        groups_of([1, 2], 3)
 
 
 def test_the_interval_of_a_sum_is_that_of_student():
