@@ -104,7 +104,7 @@ def test_diagnostics_of_the_lists_are_reported(caplog, tmp_path):
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == expected
     lpmert.write(turned, tmp_path / "turned.tsv")
     shown = run("tune", tmp_path / "turned.tsv", "--loss", "correct", "--quick")
-    assert " ".join(expected[0].split())[:40] in " ".join(shown.stdout.split())
+    assert " ".join(expected[0].split())[:40] in " ".join(shown.stderr.split())
 
 
 def test_fewer_than_thirty_lists_cause_a_note(lists):
