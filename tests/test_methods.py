@@ -189,7 +189,7 @@ def test_nearly_parallel_boundaries_do_not_have_to_be_closed_part_by_part(seed: 
     result = lpmert.minimize(one.data, method="cells", node_limit=20_000)
     check_result(one, result, one.least)
     assert result.status is Status.OPTIMAL
-    assert 64 < result.counters["exact_leaves"] < 100
+    assert 16 < result.counters["exact_leaves"] < 100
 
 
 def test_a_part_that_takes_long_to_close_holds_cells_up(monkeypatch: pytest.MonkeyPatch) -> None:

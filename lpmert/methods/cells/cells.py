@@ -82,7 +82,7 @@ _CLOSING_NODES = 50
 _LONG_CLOSING = 32
 """Slices after which a node that is being closed holds the search up: about a second."""
 
-_MANY_CLOSINGS = 64
+_MANY_CLOSINGS = 16
 """Nodes closed in exact arithmetic after which a search over the selections of all lists runs beside: if differences
 are nearly parallel, their boundaries pass through more nodes than there are selections.
 """
