@@ -18,7 +18,8 @@ from lpmert.certificates.check import lattices as check
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.cli import progress
 from lpmert.cli.running import Quiet
-from lpmert.system.deadline import Deadline
+from lpmert.system import deadline
+from lpmert.system.deadline import Deadline, OutOfTime, Pace
 
 MIB = 1 << 20
 
@@ -81,8 +82,32 @@ def test_more_orthants_than_a_lattice_may_have_cones_are_refused(path: Path, mon
     lattices = Drawn(3, "integers", 2, 2).lattices()
     result = lpmert.minimize(lattices)
     monkeypatch.setattr(check, "_MOST_CONES", 3)
+    monkeypatch.setattr(check, "_labels", None)  # nothing is looked for
     with pytest.raises(CertificateError, match="2 features is too large for a certificate"):
         lpmert.certify(lattices, result, path)
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "hopeless"),
+    [
+        (None, False),  # there is no limit
+        (95, False),  # less than a tenth of the time has passed: too little is known
+        (90, False),  # 10 s for 2 of 100 parts: 490 s more, and 900 would be ten times what is left
+        (66, True),  # 34 s for 2: 1,666 s more, and 660 would be
+        (0, True),
+    ],
+)
+def test_hopeless_work_is_ended(seconds_left: float | None, hopeless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now: list[float | None] = [100.0]
+    monkeypatch.setattr(deadline, "time_left", lambda: now[0])
+    pace = Pace(100, "work")
+    now[0] = seconds_left
+    if hopeless:
+        with pytest.raises(OutOfTime, match=r"work would take [0-9,]+ s more at the pace so far"):
+            pace.check(2)
+    else:
+        pace.check(2)
+    pace.check(100)
 
 
 @pytest.mark.parametrize("given", [None, 1000])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certificates import random_nbest
+from certificates import base, document, random_nbest
 from oracle import Lists
 from problems import KINDS, random_lists
 
@@ -16,10 +16,12 @@ import lpmert
 from lpmert import CertificateError, NBest, verify
 from lpmert.certificates.check.lists import Price, ProofLists
 from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Node, _charges, _checked, narrowed, root_node
+from lpmert.certificates.check.tree import Node, _checked, check_node, narrowed, root_node
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
+from lpmert.certificates.write.tree import _at_prices
+from lpmert.metrics import Bleu
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 
@@ -186,12 +188,10 @@ def any_pair(proof: ProofLists, node: Node, rng: np.random.Generator) -> list[in
 def accepted(proof: ProofLists, node: Node, cores: list[list[int]]) -> float | None:
     """The bound that the checker gives a node with these cores, `None` if it refuses them."""
     target = node.sum_bounds(proof)[0][0]
-    node = node._replace(price=Price([1], target))
     try:
-        charges = _charges(proof, node, [], node.costs(proof), {"cores": cores})
+        return target + check_node(proof, node._replace(price=Price([1], target)), {"cores": cores})[0]
     except CertificateError:
         return None
-    return float("inf") if charges is None else target + sum(amount for amount, _ in charges)
 
 
 def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
@@ -214,6 +214,27 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
         for _ in range(10):  # the lemma is about strictly best hypotheses, so ties count at their most
             assert bound <= sum(map(max, worths_at(proof, inside(node.box, rng))))
     assert min(taken, refused) > 100
+
+
+def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
+    nbest, header = base("bleu boxes")[0], document("bleu boxes")
+    claim = claim_of(Bleu(), nbest, "first")
+    proof = ProofLists(nbest, claim, "first", header["exponents"])
+    claim.set_bound(header["sums"], Fraction(header["bound"]))
+    proof.weigh()
+    root = root_node(proof)
+    first = {own[0] for own in np.split(root.rows, root.starts[1:])}
+    moved = 0
+    for node in (narrowed(proof, root, face) for face in root.box.parts({"split": BOXES})):
+        points = list(_at_prices(proof, node, node.sum_bounds(proof)[0]))
+        assert len(points) > 1
+        for (_, weighed), (later, _) in pairwise(points):
+            rows = [min(own, key=lambda row: weighed.price.of(proof.worth[:, row]))
+                    for own in np.split(node.rows, node.starts[1:])]  # fmt: skip
+            moved += not {*rows} <= first
+            sums = proof.sums((node.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
+            assert later == [max(1, value) for value in sums]
+    assert moved
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])

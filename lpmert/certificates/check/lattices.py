@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from math import gcd, lcm
-from operator import ge
+from math import gcd, isfinite, lcm
+from operator import ge, mul
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +24,16 @@ from lpmert.model.graphs import Graph, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.deadline import checked, checkpoint
+from lpmert.system.deadline import Pace, checked, checkpoint
 
 _MOST_LABELS = 400
 """A cone is halved where a node has more partial paths."""
 
 _MOST_CONES = 2000
 """A lattice with more cones is too large for exact arithmetic."""
+
+_NEAR = Fraction(1, 10**9)
+"""The most by which the loss of a ratio in doubles may differ from the exact one."""
 
 _MOST_TIED = 100
 """The most paths of a lattice that may have the best score."""
@@ -43,7 +46,8 @@ Label = tuple[tuple[int, ...], Way]
 
 
 def lists_of(
-    problem: LatticeProblem,
+    graphs: WordGraphs,
+    metric: str | TextMetric,
     limits: Sequence[Sequence[float]],
     equations: Equations = (),
     on_links: Callable[[int, int], object] = lambda *_: None,
@@ -53,20 +57,22 @@ def lists_of(
     These fulfil equations [e, D] and have positive products with limits [k, D]. Of paths that they cannot tell apart,
     the first is listed. on_links: called with the number of links in the lattices done, and in all.
 
-    Raises `CertificateError` if paths are too many.
+    Raises `CertificateError` if paths are too many, and `MetricError` for a metric that paths do not have.
     """
-    graphs, coordinates = problem.lattices, Coordinates.of(problem.lattices, equations)
+    problem, coordinates = LatticeProblem(graphs, metric), Coordinates.of(graphs, equations)
     features, statistics, texts, offsets = [], [], [], [0]
     sizes = [len(graphs.graph(number).targets) for number in range(graphs.n_lists)]
     if 1 << len(coordinates.free) > _MOST_CONES:
         raise _too_large(f"a number of {len(coordinates.free)} features")
     ways: dict[int, list[Way]] = {}
-    done = 0
-    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):  # small ones first, for progress
+    done, pace = 0, Pace(sum(sizes), "finding the paths that may win, in exact arithmetic,")
+    # Small lattices first: `pace` asks that later links take no less time.
+    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):
         ways[number] = sorted(_ways(graphs, number, limits, coordinates, partial(on_links, done, sum(sizes))))
         if not ways[number]:
             raise CertificateError("the limits and equations leave no weights")
         done += sizes[number]
+        pace.check(done)
     for number in range(graphs.n_lists):
         for way in ways[number]:
             links = np.array(way, dtype=np.int64)
@@ -79,9 +85,10 @@ def lists_of(
 
 
 def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: Header) -> tuple[NBest, Metric]:
-    """Return the lists and the metric of a certificate about lattices.
+    """Return the lists and the metric of a certificate about lattices, checking its loss on all paths.
 
-    Raises `CertificateError` if paths tie at its weights, and `DataError` if `graphs` are no lattices.
+    Raises `CertificateError` unless its weights have this loss without ties, and `DataError` if `graphs` are no
+    lattices.
     """
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
@@ -93,28 +100,20 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     agreeing(("features", list(header.weights), list(graphs.names)))
     if any(len(row) != len(graphs.names) or not any(row) for row in header.limits):
         raise CertificateError(f"every limit must have {len(graphs.names)} numbers, not all 0")
-    check_ties(problem, header.equations, list(header.weights.values()))
-    return lists_of(problem, header.limits, header.equations), problem.metric
+    lost = lost_on_paths(problem, header.equations, list(header.weights.values()))
+    if not isfinite(lost) or abs(Fraction(lost) - header.loss) > (0 if problem.additive else _NEAR):
+        raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}")
+    return lists_of(graphs, problem.given_metric, header.limits, header.equations), problem.metric
 
 
-def check_ties(problem: LatticeProblem, equations: Equations, weights: Sequence[float]) -> None:
-    """Raise `CertificateError` if paths that are best at weights [D] differ in features and statistics.
+def lost_on_paths(problem: LatticeProblem, equations: Equations, weights: Sequence[float]) -> float:
+    """Return the loss of the best paths at weights [D]; that of a ratio is rounded.
 
-    Otherwise the lists of `lists_of` have one of the best paths. Weights that equations set do not matter.
+    Raises `CertificateError` if paths that differ in features and statistics tie.
     """
-    graphs, coordinates = problem.lattices, Coordinates.of(problem.lattices, equations)
-    free = [Fraction(weights[d]) / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
-    whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
-    for number in range(graphs.n_lists):
-        graph = graphs.graph(number)
-        rows = coordinates.rows(graph, graphs.units)
-        tied = []
-        for _, way in _labels(graph, rows, [whole], tied=_MOST_TIED + 1) or ():
-            features = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
-            tied.append((problem.statistics(number, np.array(way, dtype=np.int64)), features))
-        first, its = tied[0]
-        if len(tied) > _MOST_TIED or any((own != first).any() and features != its for own, features in tied):
-            raise CertificateError(f"at the weights, paths of {quoted(graphs.list_ids[number])} tie")
+    coordinates, exact = Coordinates.of(problem.lattices, equations), [Fraction(weight) for weight in weights]
+    total = sum(_statistics_at(problem, number, coordinates, exact) for number in range(problem.lattices.n_lists))
+    return float(problem.metric.loss(np.asarray(total)))
 
 
 class Coordinates(NamedTuple):
@@ -145,6 +144,46 @@ class Coordinates(NamedTuple):
         """Return the integer features [L, d] of the links of a lattice in these coordinates."""
         rows: list[list[int]] = ((graph.features / units).astype(np.int64).astype(object) @ self.whole).tolist()
         return rows
+
+
+def _statistics_at(
+    problem: LatticeProblem, number: int, coordinates: Coordinates, weights: list[Fraction]
+) -> FloatArray:
+    """Return the statistics [K] of the best path of a lattice at weights [D]; those that equations set do not matter.
+
+    Raises `CertificateError` if paths that differ in features and statistics tie.
+    """
+    graph = problem.lattices.graph(number)
+    rows = coordinates.rows(graph, problem.lattices.units)
+    free = [weights[d] / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
+    whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # node -> its best score, and the links that lead to it
+    for k, (source, second, target) in enumerate(links):
+        score = best[source][0] + best[second][0] + sum(map(mul, rows[k], whole))
+        if target not in best or score > best[target][0]:
+            best[target] = score, []
+        if score == best[target][0]:
+            best[target][1].append(k)
+    ways: list[Way] = []
+    # Partial derivations: the nodes that still have to be derived, and the links so far.
+    stack: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
+    while stack and len(ways) <= _MOST_TIED:
+        nodes, way = stack.pop()
+        if not nodes:
+            ways.append(way)
+            continue
+        for k in best[nodes[-1]][1]:
+            below = [node for node in (links[k][1], links[k][0]) if node]
+            stack.append(((*nodes[:-1], *below), (*way, k)))
+    tied = []
+    for way in sorted(ways):
+        features = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
+        tied.append((problem.statistics(number, np.array(way, dtype=np.int64)), features))
+    first_statistics, first_features = tied[0]
+    if stack or any((own != first_statistics).any() and features != first_features for own, features in tied):
+        raise CertificateError(f"at the weights, paths of {quoted(problem.lattices.list_ids[number])} tie")
+    return first_statistics
 
 
 def _ways(
@@ -209,11 +248,8 @@ def _longest(rays: Whole) -> tuple[int, int]:
     return max(edges, key=lambda edge: sum(abs(a - b) for a, b in zip(unit[edge[0]], unit[edge[1]], strict=True)))
 
 
-def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]], tied: int = 0) -> list[Label] | None:
-    """Return the paths that no other equals or beats at all rays, or `None` if a node has too many (L1 a to c).
-
-    tied: with a single ray, return up to so many paths that are best there, the first ones by their links.
-    """
+def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> list[Label] | None:
+    """Return the paths that no other equals or beats at all rays, or `None` if a node has too many (L1 a to c)."""
     empty: Label = ((0,) * len(weights), ())
     at: list[list[Label]] = [[empty], *([] for _ in range(graph.n_nodes - 1))]
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), rows, strict=True))
@@ -231,9 +267,6 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]], tied:
             k += 1
         # A label that beats another one has a larger sum of scores, or equal scores and comes first.
         new.sort(key=lambda label: (-sum(label[0]), label[1]))
-        if tied:
-            at[node] = [label for label in new if label[0] == new[0][0]][:tied]
-            continue
         unbeaten: list[Label] = []
         for label in checked(new, 100):
             if not any(all(map(ge, other[0], label[0])) for other in unbeaten):

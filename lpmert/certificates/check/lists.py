@@ -60,16 +60,18 @@ class Claim:
 
     values: the K integers that each hypothesis adds to the sums. stated: whether the certificate states sums whose loss
     is the bound. several: whether the loss depends on several sums; otherwise there is one, and a proof shows that it
-    is at least `goal`.
+    is at least `goal`. met: with several sums, whether the best corner of some part has exactly the bound as its loss.
     """
 
     values: Values
-    stated = several = False
+    stated = several = met = False
     goal = Fraction(0)
 
     def __init__(self, losses: FloatArray) -> None:
-        whole, self.unit = _in_units(map(Fraction, losses.tolist()))
-        self.values = [(value,) for value in whole]
+        ratios = [value.as_integer_ratio() for value in losses.tolist()]
+        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
+        self.unit = Fraction(1, denominator)
+        self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
 
     def loss(self, sums: Sums) -> Fraction:
         return self.unit * sums[0]
@@ -86,6 +88,10 @@ class Claim:
         if sums:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.goal = bound / self.unit
+
+    def is_tight(self, least: float) -> bool:
+        """Whether a tree that shows that the sum is at least `least` proves exactly the bound, and no more."""
+        return least == self.goal
 
     def closes(self, low: Sums, high: Sums) -> bool:
         """Whether no sums from `low` to `high` undercut the bound, since the best corner does not."""
@@ -112,7 +118,7 @@ class BudgetClaim(Claim):
     several = True
 
     def __init__(self, losses: FloatArray, second: FloatArray, most: Fraction) -> None:
-        (first, self.unit), (other, unit) = (_in_units(map(Fraction, map(repr, x.tolist()))) for x in (losses, second))
+        (first, self.unit), (other, unit) = map(_in_units, (losses, second))
         self.values = list(zip(first, other, strict=True))
         self.most = floor(most / unit)
 
@@ -131,9 +137,9 @@ class BudgetClaim(Claim):
         return Price.within([*at], at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1, low, high)
 
 
-def _in_units(values: Iterable[Fraction]) -> tuple[list[int], Fraction]:
-    """Return fractions as integer multiples of a unit, and the unit."""
-    exact = [*checked(values)]
+def _in_units(values: FloatArray) -> tuple[list[int], Fraction]:
+    """Return the decimals that doubles print as, as integer multiples of a unit, and the unit."""
+    exact = [Fraction(repr(value)) for value in checked(values.tolist())]
     common = lcm(*{value.denominator for value in exact})
     return [value.numerator * (common // value.denominator) for value in exact], Fraction(1, common)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import ceil, floor, gcd, isqrt, prod
+from math import ceil, floor, gcd, isqrt, lcm, prod
 from operator import mul, sub
 from pathlib import Path
 
@@ -19,7 +19,6 @@ import numpy as np
 from lpmert.certificates.format import CertificateReader, RankingHeader, Record, agreeing, depth_first, integers
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judged import Judged, RankingMetric
-from lpmert.numeric import rational
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import counted
 from lpmert.system.deadline import checkpoint
@@ -144,14 +143,24 @@ class Measure:
 
     def reached(self, weights: dict[str, float]) -> Fraction:
         """Return a value that weights reach at least, with ties in the worst order."""
-        features, total = in_decimals(self.lists.features), 0
-        (factors,) = rational.to_integers([[*weights.values()]])
+        ratios = [weight.as_integer_ratio() for weight in weights.values()]
+        common = lcm(*(whole for _, whole in ratios))
+        factors = [part * (common // whole) for part, whole in ratios]
+        features, levels, total = in_decimals(self.lists.features), self.parts.levels, 0
+        scale, rounded = scale_of(features), np.array(list(weights.values()))
         for query in self.parts.factors:
-            own = slice(*self.lists.offsets[query : query + 2].tolist())
-            scores = [sum(map(mul, factors, row)) for row in rational.to_integers(features[own])]
-            order = sorted(zip(scores, self.parts.levels[own].tolist(), strict=True), key=lambda one: (-one[0], one[1]))
-            found = [(place, level) for place, (_, level) in enumerate(order[: self.k]) if level]
-            total += self.worth(query, found, 0)
+            begin, end = self.lists.offsets[query : query + 2].tolist()
+            scores = dict.fromkeys(range(begin, end), 0)
+            if end - begin > self.k:  # documents surely behind the k-th need no exact scores
+                with np.errstate(over="ignore", invalid="ignore"):
+                    leads = features[begin:end] @ rounded
+                    doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[begin:end]) @ np.abs(rounded)).max()
+                    behind = leads < np.partition(leads, -self.k)[-self.k] - doubt - 1e-300
+                scores = dict.fromkeys((begin + np.flatnonzero(~behind)).tolist(), 0)
+            for d in scores:
+                scores[d] = sum(map(mul, factors, _whole(features[d], scale)))
+            order = sorted(scores, key=lambda d: (-scores[d], levels[d]))[: self.k]
+            total += self.worth(query, [(place, levels[d]) for place, d in enumerate(order) if levels[d]], 0)
             checkpoint()
         return Fraction(total, self.parts.n_queries * _ONE**2)
 

@@ -41,26 +41,41 @@ class RatioClaim(Claim):
     sums: Sums
 
     def __init__(self, metric: RatioMetric, statistics: FloatArray) -> None:
-        self.fraction = fraction_of(metric)
-        self.several, self._bleu = self.fraction is None, metric.kind == BLEU
-        if self.several and metric.kind not in (BLEU, CHRF):
-            raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
-        self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
+        self.ratio = Ratio(metric)
+        self.several = self.ratio.fraction is None
         self.values = [tuple(map(int, row)) for row in statistics.tolist()]
 
+    def loss(self, sums: Sums) -> Fraction:
+        return self.ratio.loss(sums)
+
     def compared(self, sums: Sums) -> int:
-        return self.order(sums, self.sums)
+        return self.ratio.compared(sums, self.sums)
 
     def set_bound(self, sums: Sums, bound: Fraction) -> None:
         """Set the sums of the header, and check that the bound is their loss."""
         counts = len(sums) == len(self.values[0]) and min(sums) >= 0 and not max(sums) >> 63
-        if not counts or not self.possible(sums) or self.loss(sums) != bound:
+        if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
 
+    def is_tight(self, least: float) -> bool:
+        """Whether a tree that shows this least sum, or least excess of several sums, proves exactly the bound.
+
+        A loss of 1 may be the bound although no sum is the goal: BLEU and chrF lose no more, and a denominator of 0
+        loses 1.
+        """
+        if self.ratio.fraction is None:
+            return self.met or least == 0 or self.loss(self.sums) == 1
+        return super().is_tight(least) or self.ratio.fraction.below @ self.sums == 0
+
     def closes(self, low: Sums, high: Sums) -> bool:
-        best = self.best(low, high)
-        return best is not None and self.compared(best) >= 0
+        best = self.ratio.best(low, high)
+        sign = -1 if best is None else self.compared(best)
+        self.met = self.met or sign == 0
+        return sign >= 0
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+        return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:
         """Return the worth [K, m] of values [m]; for a fraction, K = 1 and the worth is q above - p below.
@@ -69,14 +84,25 @@ class RatioClaim(Claim):
         for a bound above 1 where a denominator of 0, which loses 1, may occur.
         """
         columns = super().worth(values, starts)
-        if self.fraction is None:
+        if self.ratio.fraction is None:
             return columns
         p, q = self.loss(self.sums).as_integer_ratio()
-        above, below = self.fraction
+        above, below = self.ratio.fraction
         divisors = below.astype(object) @ columns
         if p > q and not np.minimum.reduceat(divisors, starts).sum():
             raise CertificateError("no proof is known for a loss above 1 where the denominator can be 0")
         return np.array([q * (above.astype(object) @ columns) - p * divisors], dtype=object)
+
+
+class Ratio:
+    """A metric of sums, in exact arithmetic."""
+
+    def __init__(self, metric: RatioMetric) -> None:
+        self.fraction = fraction_of(metric)
+        self._bleu = metric.kind == BLEU
+        if self.fraction is None and metric.kind not in (BLEU, CHRF):
+            raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
+        self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def loss(self, sums: Sums) -> Fraction:
         """Return the loss of sums: exact, or for BLEU rounded to the nearest multiple of 2**-64."""
@@ -99,7 +125,7 @@ class RatioClaim(Claim):
         orders = range(0, len(sums), 3) if self.fraction is None else ()
         return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
 
-    def order(self, sums: Sums, other: Sums) -> int:
+    def compared(self, sums: Sums, other: Sums) -> int:
         """Return the sign of the loss of sums minus that of others, decided exactly: R6 (c).
 
         For BLEU, e to the power of a fraction other than 0 is irrational, so that some number of digits decides.
@@ -132,29 +158,31 @@ class RatioClaim(Claim):
             return None
         return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
 
-    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+    def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
         """Return prices that hold between `low` and `high`, from a plane below the height that touches it near `at`.
 
-        A selection that reaches their target does not undercut the bound: R1 to R3, R6 (d). The height is -log BLEU or
-        the loss of chrF.
+        A selection that reaches their target does not undercut `sums`: R1 to R3, R6 (d). The height is -log BLEU or the
+        loss of chrF.
         """
-        if not self.several:
-            return super().price(low, high, at)
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
+        slopes, target = self._tangent(low, high, at, sums)
+        return Price.within(slopes, target, low, high)
+
+    def _tangent(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> tuple[list[int], int]:
+        """Return slopes and target of `price`, as integers."""
         if self._bleu:
             slopes, value = _bleu_plane(low, high, at)
-            if not prod(self.sums[0:8:2]):
+            if not prod(sums[0:8:2]):
                 raise CertificateError("there are no prices where the bound is a BLEU of 0")
-            height = self._height(self.sums, _DIGITS).high
+            height = self._height(sums, _DIGITS).high
         else:
             slopes, value = self._chrf_plane(low, high, at)
-            height = self._chrf(self.sums)
+            height = self._chrf(sums)
         value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
         # Sums are at least `low`, so that slopes may be rounded down: R6 (d).
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
-        target = _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
-        return Price.within(whole, target, low, high)
+        return whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
 
     def _height(self, sums: Sums, digits: int) -> Interval:
         """Return -log BLEU of sums with matches of all orders."""

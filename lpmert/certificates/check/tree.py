@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
+from math import inf
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -175,10 +176,13 @@ def _lead(lists: ProofLists, node: Node, winner: int, loser: int) -> Whole:
 _KEYS = {"take", "out", "at", "known", "cores", "branch"}
 
 
-def check_node(lists: ProofLists, node: Node, record: Record) -> Iterator[Node]:
-    """Check the record of a node, and return the children: the choices of a list that stay open.
+def check_node(lists: ProofLists, node: Node, record: Record) -> tuple[float, Iterator[Node]]:
+    """Check the record of a node; return by how much the bounds of what it closes exceed the target, and the children.
 
-    Each is created when it is asked for. Raises `CertificateError` if the record neither closes the node nor branches.
+    The excess is that of the least bound, infinite if nothing is closed or nothing closed can be attained. Children are
+    the choices of a list that stay open, each created when it is asked for.
+
+    Raises `CertificateError` if the record neither closes the node nor branches.
     """
     expected = None if node.take is None else list(lists.places[node.take[1]])
     if ("take" in record) != (node.take is not None) or record.get("take") != expected or not set(record) <= _KEYS:
@@ -193,10 +197,11 @@ def check_node(lists: ProofLists, node: Node, record: Record) -> Iterator[Node]:
     target = left.price.target
     others = left.least(costs)
     charges = _charges(lists, left, met, costs, record) if attainable else None
-    if charges is None or (bound := others + sum(amount for amount, _ in charges)) >= target:
+    bound = inf if charges is None else others + sum(amount for amount, _ in charges)
+    if charges is None or bound >= target:
         if "branch" in record:
             raise CertificateError("the node is closed, and cannot branch")
-        return iter(())
+        return bound - target, iter(())
     if "branch" not in record:
         raise CertificateError(f"the bound of this part is {bound} steps of the loss, and {target} are needed")
     branch = typed(record["branch"], int)
@@ -206,8 +211,9 @@ def check_node(lists: ProofLists, node: Node, record: Record) -> Iterator[Node]:
     choices = list(zip(left.rows[of_branch].tolist(), costs[of_branch].tolist(), strict=True))
     others += sum(amount for amount, core in charges if branch not in core) - choices[0][1]
     rest = left.only(~of_branch)._replace(cores=tuple(met))
+    excesses = [others + cost - target for _, cost in choices if others + cost >= target]
     # Made all at once, every child would hold its own copy of the choices.
-    return (
+    return min(excesses, default=inf), (
         rest._replace(fixed=rest.fixed + lists.worth[:, row], chosen={**rest.chosen, branch: row}, take=(branch, row))
         for row in [row for row, cost in choices if others + cost < target]
     )
@@ -293,14 +299,22 @@ def _checked(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping
     return [dict(zip(numbers[start:end], chosen[start:end], strict=True)) for start, end in pairwise(ends)]
 
 
-def check_tree(reader: CertificateReader, lists: ProofLists) -> None:
-    """Raise `CertificateError` if the tree of a certificate does not prove the bound of the claim of the lists (T1)."""
+def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
+    """Check a whole tree; return by how much its least bound exceeds the target, infinite if nothing can be attained.
+
+    The claim of the lists must have its bound. Raises `CertificateError` if the tree does not prove it (T1).
+    """
+    least = inf
     lists.weigh()
 
     def visit(node: Node) -> Iterator[Node]:
+        nonlocal least
         record = reader.record()
         if node.take is None and "split" in record:
             return map(partial(narrowed, lists, node), node.box.parts(record))
-        return check_node(lists, node, record)
+        excess, children = check_node(lists, node, record)
+        least = min(least, excess)
+        return children
 
     depth_first(iter([root_node(lists)]), visit)
+    return least

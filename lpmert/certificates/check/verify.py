@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +180,10 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
             raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
         check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
     if not header.at_most:
-        check_tree(reader, lists)
+        least = check_tree(reader, lists)
+        least_sum = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+        if not header.budget and not claim.is_tight(least_sum):
+            raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     reader.end()
     return Verified(**vars(header), records=reader.line - 2)
 

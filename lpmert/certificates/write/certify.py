@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.lattices import check_ties, lists_of
+from lpmert.certificates.check.lattices import lists_of, lost_on_paths
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.check.tree import root_node
@@ -59,7 +59,8 @@ _FEW_LISTS = 12
 """Problems with no more open lists get a tree over selections."""
 
 _MOST_BOX_FEATURES = 7
-"""So do problems with more features."""
+_MOST_PAIR_FEATURES = 4
+"""So do problems with more features than the first number or, if no list has more than two hypotheses, the second."""
 
 
 def write_certificate(
@@ -177,11 +178,11 @@ def write_certificate_of_graphs(
     _check_result(result, graphs.fingerprint)
     limits, equations = certified_limits(problem.region, graphs.names)
     try:
-        check_ties(problem, equations, result.weights.tolist())
+        lost_on_paths(problem, equations, result.weights.tolist())
     except CertificateError as error:
         raise MethodError(f"there are no weights to certify: {error}") from error
     on_links = partial(on_stage, "links of lattices looked through for paths that may win")
-    lists = lists_of(problem, limits, equations, on_links)
+    lists = lists_of(graphs, problem.given_metric, limits, equations, on_links)
     result = replace(result, fingerprint=lists.fingerprint)
     write_certificate(path, lists, result, metric=problem.metric, region=problem.region, on_stage=on_stage)
 
@@ -248,8 +249,12 @@ def _exponents(nbest: NBest, limits: list[list[float]], equations: list[list[Fra
 
 def _suitable_kind(lists: ProofLists) -> str:
     n_features = lists.features.shape[1]
+    sizes = np.diff(lists.offsets)
     open_lists = int(np.sum(np.maximum.reduceat(lists.worth, lists.offsets[:-1], axis=1).any(axis=0)))
-    return BOXES if 0 < n_features <= _MOST_BOX_FEATURES and open_lists > _FEW_LISTS else SELECTIONS
+    if n_features <= 2:
+        return BOXES if n_features else SELECTIONS
+    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_BOX_FEATURES
+    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else BOXES
 
 
 @contextmanager

@@ -8,7 +8,6 @@ that nothing undercuts it. The checker's own rules check every record before it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from math import exp, gcd
 
@@ -50,7 +49,7 @@ def grow_selections(lists: ProofLists, root: Node, feasible: Feasibility, add: C
             number, row = node.take
             witnesses = [witness for witness in witnesses if witness[number] == row]
         record = _RecordBuilder(lists, feasible, node, witnesses).record()
-        children = check_node(lists, node, record)
+        _, children = check_node(lists, node, record)
         add(record)
         return ((child, witnesses) for child in children)
 
@@ -106,7 +105,14 @@ class _RecordBuilder:
     def _weigh(self) -> list[int]:
         """Set prices, costs and bound; return the sums that the prices are taken at, if the node needs any."""
         lists = self._lists
-        at, node, self._closed_by_corner = at_prices(lists, self._node)
+        points: list[tuple[list[int], Node]] = [([], self._node)]
+        self._closed_by_corner = False
+        if lists.claim.several:
+            low, high = self._node.sum_bounds(lists)
+            self._closed_by_corner = not may_undercut(lists, low, high)
+            middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+            points += () if self._closed_by_corner else _at_prices(lists, self._node, middle)
+        at, node = points[-1]
         rows, numbers = node.rows.tolist(), lists.numbers[node.rows[node.starts]].tolist()
         ends = zip(numbers, pairwise([*node.starts.tolist(), len(rows)]), strict=True)
         self._alive: dict[int, tuple[int, ...]] = {
@@ -149,6 +155,21 @@ class _RecordBuilder:
                 else:
                     self._out = [entry for entry in self._out if entry[0] == number]
                     self._empty = True
+        if self._closed and not self._empty and not self._lists.claim.several:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Undo exclusions that the bound does not need to close the node, the last of each list first."""
+        cost = self._cost
+        needed: list[tuple[int, int, list[int]]] = []
+        for number, row, core in reversed(self._out):
+            step = cost[self._alive[number][0]] - cost[row]
+            if step <= self._bound - self._target and number not in {entry[0] for entry in needed}:
+                self._bound -= step
+                self._alive[number] = (row, *self._alive[number])
+            else:
+                needed.append((number, row, core))
+        self._out = needed[::-1]
 
     def _charge_cores(self) -> None:
         """Raise the bound by cores of the cheapest choices: first those met on the path, then new ones."""
@@ -211,28 +232,27 @@ class _RecordBuilder:
         return answer
 
 
-def at_prices(lists: ProofLists, node: Node) -> tuple[list[int], Node, bool]:
-    """Return what a record has as `at`, empty without prices; the node at these prices; whether its corner closes it.
+def _at_prices(lists: ProofLists, node: Node, worth: Sequence[int]) -> Iterator[tuple[list[int], Node]]:
+    """Yield sums and the node at the prices taken there: sums of this worth, then the cheapest at the last prices."""
+    seen: list[list[int]] = []
+    while len(seen) < _MOST_POINTS:
+        at = point(lists, node, worth)
+        if at in seen:
+            return
+        seen.append(at)
+        try:
+            weighed = priced(lists, node, at)
+        except CertificateError:
+            return
+        yield at, weighed
+        worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
 
-    For a budget, `at` has the best prices. Otherwise these are taken at the middle of the bounds of the sums, then at
-    the sums that are cheapest at the last prices, until they close the node.
-    """
-    if not lists.claim.several:
-        return [], node, False
-    low, high = node.sum_bounds(lists)
-    if not may_undercut(lists, low, high):
-        return [], node, True
-    at, weighed = list[int](), node
-    most = lists.claim.most if isinstance(lists.claim, BudgetClaim) else None
-    worth = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-    with suppress(CertificateError):  # no prices are known there
-        for _ in range(_MOST_POINTS):
-            point = budget_prices(lists, node, most) if most is not None else [max(1, x) for x in lists.sums(worth)]
-            at, weighed = point, priced(lists, node, point)
-            if most is not None or weighed.least(weighed.costs(lists)) >= weighed.price.target:
-                break
-            worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
-    return at, weighed, False
+
+def point(lists: ProofLists, node: Node, worth: Sequence[int]) -> list[int]:
+    """Return what a record has as `at`: the sums of this worth, of at least 1; for a budget, the best prices."""
+    if isinstance(lists.claim, BudgetClaim):
+        return budget_prices(lists, node, lists.claim.most)
+    return [max(1, value) for value in lists.sums(worth)]
 
 
 def budget_prices(lists: ProofLists, node: Node, most: int) -> list[int]:
@@ -270,6 +290,9 @@ _LEAF_LISTS = 8
 _MOST_STALLED = 12
 """So are boxes after this many splits for each feature in a row that settled less than a tenth of the open lists."""
 
+_SAMPLED_LISTS = 100
+"""About this many open lists decide along which axis a box is split."""
+
 _MOST_LISTS = 4000
 """Boxes with more open lists are split without looking for conflicts of pairs."""
 
@@ -296,13 +319,14 @@ def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:
         parent, box, stalled = state
         node = narrowed(lists, parent, box)
         stalled = stalled + 1 if len(node.starts) >= 0.9 * len(parent.starts) else 0
-        record = _closing(lists, node)
+        scores = node.scores(lists)
+        costs, record = (_closed_by_prices if lists.claim.several else _closed_by_cores)(lists, node, scores)
         if record is not None:
             add(record)
         elif len(node.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * lists.features.shape[1]:
             grow_selections(lists, node, Inside(lists, node), add)
         else:
-            record = {"split": [1 + int(np.argmax(np.abs(box.rays[1:]).max(axis=1)))]}  # along the longest side
+            record = {"split": [_axis(node, scores, costs)]}
             add(record)
             return ((node, half, stalled) for half in node.box.parts(record))
         return iter(())
@@ -313,26 +337,66 @@ def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:
     depth_first(((root, face, -1) for face in root.box.parts(split)), grow)
 
 
-def _closing(lists: ProofLists, node: Node) -> Record | None:
-    """Return the record that closes a box by its costs, by prices or by conflicts of pairs, if one does."""
-    at, weighed, closed = at_prices(lists, node)
-    needed = weighed.price.target - weighed.least(weighed.costs(lists))
-    if closed or needed <= 0:
-        return {"at": at} if at else {}
-    if not lists.claim.several and len(node.starts) and (cores := box_conflicts(lists, node, needed)):
-        with suppress(CertificateError):  # conflicts were found in floating point, and may not all hold
-            check_node(lists, node, {"cores": cores})
-            return {"cores": cores}
-    return None
+def _closed_by_cores(lists: ProofLists, node: Node, scores: FloatArray) -> tuple[FloatArray, Record | None]:
+    """Return the costs [n] of a box's survivors, and the record that closes it by conflicts of pairs, if one does."""
+    exact = node.costs(lists)
+    needed = lists.target - node.least(exact)
+    costs = exact.astype(np.float64)
+    if needed <= 0:
+        return costs, {}
+    record: Record = {"cores": box_conflicts(lists, node, scores, needed) if len(node.starts) else []}
+    if not record["cores"]:
+        return costs, None
+    try:
+        check_node(lists, node, record)
+    except CertificateError:
+        return costs, None  # conflicts were found in floating point, and do not all hold
+    return costs, record
 
 
-def box_conflicts(lists: ProofLists, node: Node, needed: int) -> list[list[int]]:
+def _closed_by_prices(lists: ProofLists, node: Node, scores: FloatArray) -> tuple[FloatArray, Record | None]:
+    """Return the costs [n] of a box's survivors at the last prices, and the record that closes it by prices, if any.
+
+    Prices are taken at the sums of the centre of the box, then at those that are cheapest at the last prices.
+    """
+    costs = np.zeros(len(node.rows))
+    if not may_undercut(lists, *node.sum_bounds(lists)):
+        return costs, {}
+    if not len(node.starts):
+        return costs, None
+    centre = node.fixed + lists.worth[:, node.rows[first_best(scores[0], node.starts)]].sum(axis=1)
+    for at, weighed in _at_prices(lists, node, centre.tolist()):
+        if weighed.least(weighed.costs(lists)) >= weighed.price.target:
+            return costs, {"at": at}
+        costs = (np.array(weighed.price.slopes[:-1]) @ lists.worth[:-1, node.rows]).astype(np.float64)
+    return costs, None
+
+
+def _axis(node: Node, scores: FloatArray, costs: FloatArray) -> int:
+    """Return the axis of a box along which most cost is at stake.
+
+    The cost difference of a list's first hypothesis and another is shared among the axes by how much the difference of
+    their scores varies along each.
+    """
+    first = np.repeat(node.starts, node.sizes)
+    stride = max(1, len(node.starts) // _SAMPLED_LISTS)
+    sampled = np.repeat(np.arange(len(node.starts)) % stride == 0, node.sizes)
+    rows = np.flatnonzero(sampled & (costs != costs[first]))
+    gains = scores[1:, rows] - scores[1:, first[rows]]
+    reach = np.abs(gains).sum(axis=0)
+    rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
+    stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(node.sizes, node.sizes)[rows]
+    lengths = np.abs(node.box.points).max(axis=1)
+    return 1 + int(np.argmax(stakes @ np.abs((gains / reach).T) + 1e-3 * lengths[1:] / lengths[0]))
+
+
+def box_conflicts(lists: ProofLists, node: Node, scores: FloatArray, needed: int) -> list[list[int]]:
     """Return cores of pairs of lists that together charge what a box needs to be closed; none if they do not suffice.
 
     They are found in doubles and named with integer multipliers. Steps too large for the compiled core are divided by a
     power of two first.
     """
-    costs, scores = lists.worth[0][node.rows], node.scores(lists)
+    costs = lists.worth[0][node.rows]
     steps = costs[node.starts + 1] - costs[node.starts]
     value = scores[0].copy()
     value[node.starts] = -np.inf
