@@ -201,6 +201,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
             if error.suggestion.get("loss") == COLUMN:
                 hint += " Where no column is a loss, --references FILE counts errors."
+            hint += error.trouble and f" Only the names were looked at, as of {error.trouble}."
             suggestion = dict(error.suggestion)
             if "metric" in suggestion and self.metric is not None:  # --metric may not take these statistics
                 del suggestion["metric"]

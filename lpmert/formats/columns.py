@@ -103,7 +103,8 @@ class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
     missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
-    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature.
+    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no rows could be
+    read.
     """
 
     def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
@@ -111,6 +112,7 @@ class ColumnsNeeded(DataError):
         self.missing, self.known = tuple(missing), known
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
+        self.trouble = ""
 
     def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
         """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""

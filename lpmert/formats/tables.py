@@ -8,7 +8,7 @@ import csv
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -116,8 +116,11 @@ def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, 
     if names:
         wanted = Columns(names[0], tuple(names[1:]), (), None)
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-        with suppress(DataError, StopIteration):
-            block = next(table.blocks(wanted))
+        try:
+            block = next(table.blocks(wanted), None)
+        except DataError as trouble:
+            error.trouble, block = str(trouble), None
+        if block is not None:
             cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
     error.suggest(cells, textual=textual, group=group, costs=costs)
 

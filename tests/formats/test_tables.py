@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import run
+from commands import refusal, run
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, PACKINGS, TOO_LARGE, frame, put
 
@@ -343,11 +343,13 @@ def test_a_wide_table_is_looked_at_in_a_moment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of", ["another encoding", "the far future"])
-def test_a_parquet_column_that_cannot_be_read_hides_no_others(tmp_path: Path, of: str) -> None:
+def test_a_parquet_column_that_cannot_be_read_is_told_beside_what_is_needed(tmp_path: Path, of: str) -> None:
     path, size = written(tmp_path, speech(), "parquet"), LISTS * SIZE
     letters = pyarrow.array([b"\xe9"] * size).view(pyarrow.string())
     odd = letters if of == "another encoding" else pyarrow.array([1 << 40] * size, pyarrow.timestamp("s"))
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).append_column("odd", odd), path)
+    assert f"{path}: cannot be read as Parquet: " in needed(path).trouble
+    assert "the names were looked at, as of" in refusal("solve", path)
     assert needed(path).suggestion["loss"] == "errors"
     assert read(path, segment="recording", features="am,lm", loss="errors").n_lists == LISTS
 
@@ -362,6 +364,8 @@ def test_a_broken_table_still_says_what_it_needs(tmp_path: Path) -> None:
     path = written(tmp_path, speech())
     path.write_text(path.read_text() + "one\tcell\ttoo\tfew\n")
     assert needed(path).suggestion["loss"] == "errors"
+    assert "the names were looked at, as of" in refusal("solve", path)
+    assert "lists.tsv:62: 4 cells, but the header has 10" in " ".join(refusal("solve", path).split())
     with pytest.raises(DataError, match=r"lists\.tsv:62: 4 cells, but the header has 10"):
         read(path, segment="recording", features="am", loss="errors")
 
