@@ -9,8 +9,10 @@ import io
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -297,15 +299,24 @@ class Page:
         from lpmert.reporting.documents import Material, documents
 
         with naming(lists.name):
-            material = Material.of(documents([outcome]), data, metric, {}, None)
-            return _write_page(self.report, material, out)
+            found = documents([outcome])
+            with_lists = partial(Material.of, found, data, metric, {}, None)
+            return _write_page(self.report, out, Material.of(found, None, None, {}, None), with_lists)
 
 
-def _write_page(path: str, material: Material, out: Quiet, pairs: Any = None, time_limit: float | None = None) -> int:
-    """Write a page, log its size or the parts it lacks, and return the exit code."""
+def _write_page(
+    path: str,
+    out: Quiet,
+    outcomes: Material,
+    with_lists: Callable[[], Material],
+    pairs: Sequence[tuple[str, str]] | None = None,
+    time_limit: float | None = None,
+    started: float | None = None,
+) -> int:
+    """Do as `write_page`, log the size of the page or the parts that it lacks, and return the exit code."""
     from lpmert.reporting.page import write_page
 
-    missing, stop = write_page(path, material, pairs, time_limit, Stages(out))
+    missing, stop = write_page(path, outcomes, with_lists, pairs, time_limit, started, Stages(out))
     if missing:
         why = "interrupted" if stop.pressed else "time limit reached"
         say(f"{path}: {why}; the page lacks {', '.join(missing)}")
@@ -353,23 +364,27 @@ def report(
     The page is one file and fetches nothing. It shows the verdict, the bound and the best loss over time, and tables of
     the RESULTs. With the lists (--data, and the options with which they were read) it also shows the exact loss over
     two weights and along each weight, the lists that change between two weight vectors, with their texts side by side,
-    and the closest decisions. All RESULTs must be of the same lists. --time-limit is for drawing; at its end, or at
-    Ctrl-C, the page is written with the parts that are ready, and says which are missing; the exit code is then 3, or
-    that of the signal.
+    and the closest decisions. All RESULTs must be of the same lists. At --time-limit or Ctrl-C, the page is written
+    with the parts that are ready, and says which are missing; the exit code is then 3, or that of the signal.
     """
     from lpmert.reporting.documents import Material, documents
     from lpmert.reporting.pictures import check_installed
     from lpmert.system.files import writing_later
 
+    started = time.perf_counter()
     need_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
     if not lists.data and any(need_lists):
         raise click.UsageError("options about lists, and more weights, need the lists: give --data.")
     check_installed("jinja2", "matplotlib")
     with writing_later(output), naming(lists.name or results[0]), Allowance().enforced():
-        found, data, metric = documents(results), None, None
-        if lists.data:
+        found = documents(results)
+        outcomes = Material.of(found, None, None, weights, scale)
+
+        def with_lists() -> Material:
+            if not lists.data:
+                return outcomes
             data = lists.read_whole()
-            metric = lists.summed_metric(data)
             out.say(f"{lists.name}: {sizes(data)}")
-        material = Material.of(found, data, metric, weights, scale)
-        return _write_page(output, material, out, surface or None, time_limit)
+            return Material.of(found, data, lists.summed_metric(data), weights, scale)
+
+        return _write_page(output, out, outcomes, with_lists, surface or None, time_limit, started)

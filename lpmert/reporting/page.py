@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -90,8 +91,7 @@ def report(
     scale : (name, number), optional
         Show all weights times the positive factor that gives this weight this value.
     time_limit : float, optional
-        Seconds for drawing; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are
-        missing.
+        Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
 
     Raises
     ------
@@ -111,28 +111,38 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
+    started = time.perf_counter()
     limit = checked_limits(time_limit, None, None, None, None).time_limit
     if data is None and (weights or pairs):
         raise DataError("weights and pairs need the lists: pass data")
     found = documents([results] if isinstance(results, str | Path | Outcome) else results)
     pictures.check_installed("jinja2", "matplotlib")
-    write_page(path, Material.of(found, data, metric, weights or {}, scale), pairs, limit)
+    outcomes = Material.of(found, None, None, weights or {}, scale)
+    with_lists = partial(Material.of, found, data, metric, weights or {}, scale)
+    write_page(path, outcomes, with_lists, pairs, limit, started)
 
 
 def write_page(
     path: str | Path,
-    material: Material,
+    outcomes: Material,
+    with_lists: Callable[[], Material],
     pairs: Sequence[tuple[str, str]] | None = None,
     time_limit: float | None = None,
+    started: float | None = None,
     on_stage: Stage = lambda *_: None,
 ) -> tuple[list[str], Interrupts]:
     """Write a page until the time limit; return the parts that it lacks for lack of time, and the signals that came.
 
-    Raises `DataError` if pairs of features do not belong to the outcomes.
+    outcomes: without lists, shown alone if the time does not suffice for `with_lists`, which reads them. started: as
+    for `Deadline`. Raises `DataError` if lists or pairs of features do not belong to the outcomes.
     """
-    missing: list[str] = []
-    with Interrupts() as stop, Deadline(time_limit, stop=lambda: stop.pressed).running(), heeding():
-        parts = _of_lists(material, pairs, missing, on_stage)
+    material, missing, parts = outcomes, list[str](), dict[str, Any]()
+    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
+        try:
+            material = with_lists()
+            parts = _of_lists(material, pairs, missing, on_stage)
+        except OutOfTime:
+            missing.append("all parts about the lists")
         text = _page(material, missing, parts)
     write_text(path, text)
     return missing, stop

@@ -308,6 +308,21 @@ class TestTime:
         assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
         assert len(found.pictures) == 2 * pairs + 1
 
+    def test_lists_that_take_long_to_read_are_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path, page = written(tmp_path, self.LISTS), tmp_path / "page.html"
+        lines = "a\t1\t0\n" * 200_000  # several blocks
+        (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
+        whole = lpmert.formats.tables._Rows.collected
+
+        def press(*arguments: object) -> object:
+            signal.raise_signal(signal.SIGINT)
+            return whole(*arguments)
+
+        monkeypatch.setattr("lpmert.formats.tables._Rows.collected", press)
+        outcome = ended(130, "report", path, "--data", tmp_path / "x.tsv", "-o", page)
+        assert "interrupted; the page lacks all parts about the lists" in outcome.stderr
+        assert "Progress" in parts(page).texts["h2"]
+
 
 class TestOwnPage:
     """The page that `solve`, `check` and `tune` write about what they found."""
