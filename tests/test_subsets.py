@@ -19,6 +19,7 @@ import lpmert
 from lpmert import DataError, MethodError, NBest, Problem, Region, RegionError, Status, Subset
 from lpmert.errors import FloatArray, IntArray
 from lpmert.search.driver import Below
+from lpmert.subsets import _Selection
 
 NAMES = ("a", "b", "c", "d")
 
@@ -166,6 +167,28 @@ def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() 
 def test_losses_are_the_same_for_any_number_of_jobs() -> None:
     one, two = (lpmert.best_subsets(_wide(5), at_most=3, jobs=jobs) for jobs in (1, 2))
     assert [list(a.result.weights) for a in one.subsets] == [list(b.result.weights) for b in two.subsets]
+
+
+def _tightened(larger: float, *, ties: str = "worst", region: Region | None = None, tied_lists: int = 0) -> Subset:
+    """A size whose search was stopped at a loss of 5 with a bound of 2, beside the next, with this bound."""
+    found = lpmert.minimize(_wide(3))
+    own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
+    more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
+    case = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
+    return case.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
+
+
+def test_the_bound_of_more_features_holds_for_fewer_if_ties_count_at_their_worst() -> None:
+    for one, bound, status, n_open in (
+        (_tightened(3.0), 3.0, Status.TIME_LIMIT, 2),
+        (_tightened(1.0), 2.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0), 5.0, Status.OPTIMAL, 0),
+        (_tightened(6.0), 5.0, Status.OPTIMAL, 0),
+        (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, region=Region(cosine=0.5, around=np.eye(3)[0])), 5.0, Status.TIME_LIMIT, 2),
+    ):
+        assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
 
 
 def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:

@@ -23,7 +23,6 @@ from lpmert.system.interrupts import Interrupts
 UNLIMITED = 1_000_000
 """Width of streams that are not terminals."""
 
-
 Deliver = Callable[..., None]
 """Prints or writes an outcome, given functions that return it as JSON and as a report.
 

@@ -96,7 +96,6 @@ def leave_one_out(search: Search, out: Output) -> int:
     The sum is what to expect on as many unseen lists. If the other lists have several optima, the one at which the list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-
     find = partial(search.ask, lpmert.leave_one_out, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _left_out_report)
 

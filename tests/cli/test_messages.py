@@ -396,11 +396,29 @@ def test_wrong_usage_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, l
     assert told.count("exhaustive") <= 1
     assert "nodes" not in told, "before the search"
     if code == 1 and "For example" not in told:
-        lines = outcome.stderr.splitlines()
-        assert lines[-1].startswith("lpmert: error: ")
-        alone = line.endswith(" -q") or line.startswith(("solve none", "solve zero", "solve .", "solve dev"))
-        assert len(lines) == 1 or not alone
+        assert outcome.stderr.splitlines()[-1].startswith("lpmert: error: ")
     assert files(folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "solve none.tsv --loss errors",
+        "solve none.tsv -o no/r.json",
+        "solve none.tsv -o old.json",
+        "solve . --loss errors",
+        "solve dev.tsv --segment utt --features am,xx --loss errors",
+        "solve zero.tsv --segment utt --features am,lm --loss errors",
+        "solve zero.tsv --segment utt --features am,lm --loss errors -o new.json",
+        "solve DATA --metric f1 -q",
+        "check DATA --weights dev.tsv -q",
+    ],
+)
+def test_what_failed_is_named_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.chdir(folder)
+    told = ended(1, *chain(*(NAMED.get(word, [word]) for word in line.split()))).stderr.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith("lpmert: error: ")
 
 
 @pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
