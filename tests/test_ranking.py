@@ -1,7 +1,8 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise, permutations, product
 from typing import Any
 
@@ -13,7 +14,7 @@ from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
-from lpmert import DataError, MethodError, MetricError, Status, core
+from lpmert import DataError, LpmertError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
 from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
@@ -411,32 +412,6 @@ def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
 def test_queries_without_a_relevant_document_do_not_count() -> None:
     lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
     assert evaluate(lists, [1.0], "ndcg-exp@2") == 1.0
-    for grade, metric, least in ((0, "ndcg-exp@2", "more than 0"), (1, "recall-l2@2", "2 or more")):
-        with pytest.raises(DataError, match=f"no query has .*, with a grade of {least}; check the grades"):
-            evaluate(Judged([[1.0]], [0, 1], [grade]), [1.0], metric)
-
-
-@pytest.mark.parametrize(
-    "metric",
-    ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", "mrr@" + "9" * 5000, None, b"mrr@3"],
-)
-def test_other_metrics_are_refused(metric: Any) -> None:
-    with pytest.raises(MetricError, match="must be"):
-        maximize(Judged([[1.0]], [0, 1], [1]), metric)
-
-
-@pytest.mark.parametrize("k", [2.5, True, "10"])
-def test_k_is_a_whole_number(k: Any) -> None:
-    with pytest.raises(MetricError, match="k must be a whole number"):
-        RankingMetric("ndcg", k)
-
-
-@pytest.mark.parametrize(
-    "setting", [{"time_limit": "1"}, {"time_limit": float("nan")}, {"time_limit": -1}, {"seed": -1}]
-)
-def test_invalid_limits_and_seeds_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(MethodError, match=f"{next(iter(setting))} must be a"):
-        maximize(Judged([[1.0, 2.0]], [0, 1], [1]), "mrr@1", **setting)
 
 
 def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:
@@ -450,8 +425,6 @@ def test_a_metric_is_written_as_it_is_read() -> None:
     for text in (*METRICS, "recall-l3@100"):
         assert str(RankingMetric.of(text)) == text
         assert RankingMetric.of(RankingMetric.of(text)) == RankingMetric.of(text)
-    with pytest.raises(MetricError, match="ndcg takes grades as they are; leave out -l2"):
-        RankingMetric.of("ndcg-l2@10")
 
 
 def test_the_progress_of_the_search_is_reported() -> None:
@@ -466,31 +439,44 @@ def test_the_progress_of_the_search_is_reported() -> None:
     assert max(scores) <= best.score <= min(bounds)
 
 
-def test_names_must_differ() -> None:
-    for what, names in (("names", ("a", "b", "a")), ("queries", ("a", "a"))):
-        with pytest.raises(DataError, match=f"{what} has 'a' twice; all must differ"):
-            Judged(np.eye(3), [0, 1, 3], [1, 0, 0], **{what: names})
+ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
+OTHERS = (*"ndcg-exp ndcg-exp@0 ndcg-exp@x bpref@3 mrr@5000 recall-l@3".split(), "mrr@" + "9" * 5000, None, b"mrr@3")
 
-
-@pytest.mark.parametrize(
-    ("features", "offsets", "grades", "said"),
-    [
+# fmt: off
+REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
+    *((MetricError, "must be", partial(maximize, ONE, metric)) for metric in OTHERS),
+    *((MetricError, "k must be a whole number", partial(RankingMetric, "ndcg", k)) for k in (2.5, True, "10")),
+    (MetricError, "ndcg takes grades as they are; leave out -l2", lambda: RankingMetric.of("ndcg-l2@10")),
+    *((MethodError, f"{name} must be a", partial(maximize, ONE, "mrr@1", **{name: value})) for name, value in [
+        ("time_limit", "1"), ("time_limit", float("nan")), ("time_limit", -1), ("seed", -1),
+    ]),
+    *((DataError, f"no query has .*, with a grade of {least}; check the grades",
+       partial(evaluate, Judged([[1.0]], [0, 1], [grade]), [1.0], metric))
+      for grade, metric, least in ((0, "ndcg-exp@2", "more than 0"), (1, "recall-l2@2", "2 or more"))),
+    *((DataError, f"{what} has 'a' twice; all must differ",
+       partial(Judged, np.eye(3), [0, 1, 3], [1, 0, 0], **{what: names}))
+      for what, names in (("names", ("a", "b", "a")), ("queries", ("a", "a")))),
+    *((DataError, said, partial(Judged, features, offsets, grades)) for features, offsets, grades, said in [
         ([[1.0], [np.nan]], [0, 2], [1, 0], "must be finite; replace missing scores"),
-        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must run from 0 to 2, the number of documents"),
-        ([[1.0], [2.0]], [0, 2], [1, -1], "relevance must be finite and not negative"),
-        ([[1.0], [2.0]], [0, 2], [1], "one grade for each of 2 documents"),
+        (TWO, [0, 1], [1, 0], "offsets must run from 0 to 2, the number of documents"),
+        (TWO, [0, 2], [1, -1], "relevance must be finite and not negative"),
+        (TWO, [0, 2], [1], "one grade for each of 2 documents"),
         ([1.0, 2.0], [0, 2], [1, 0], "documents x features"),
         ([[1.0], ["x"]], [0, 2], [1, 0], "features must be numbers"),
         ([[1.0], [2.0, 3.0]], [0, 2], [1, 0], "features must be numbers"),
-        ([[1.0], [2.0]], [], [1, 0], "offsets must be one-dimensional, with at least two integers"),
-        ([[1.0], [2.0]], [0, 0.5, 2], [1, 0], "offsets must be one-dimensional, with at least two integers"),
-        ([[1.0], [2.0]], [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
-        ([[1.0], [2.0]], [0, 2], [1e-320, 0], "relevance must be 0, or from 1e-100 to 1e"),
-    ],
-)
-def test_lists_that_cannot_be_ranked_are_refused(features: Any, offsets: Any, grades: Any, said: str) -> None:
-    with pytest.raises(DataError, match=said):
-        Judged(features, offsets, grades)
+        (TWO, [], [1, 0], "offsets must be one-dimensional, with at least two integers"),
+        (TWO, [0, 0.5, 2], [1, 0], "offsets must be one-dimensional, with at least two integers"),
+        (TWO, [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
+        (TWO, [0, 2], [1e-320, 0], "relevance must be 0, or from 1e-100 to 1e"),
+    ]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("error", "said", "call"), REFUSED)
+def test_what_cannot_be_ranked_is_refused(error: type[LpmertError], said: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=said):
+        call()
 
 
 # LightGBM's example
