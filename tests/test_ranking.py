@@ -444,7 +444,7 @@ ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
 # fmt: off
 REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
     *((MetricError, "must be", partial(maximize, ONE, metric)) for metric in [
-        "ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", "mrr@" + "9" * 5000, None, b"mrr@3",
+        "ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", f"mrr@{'9' * 5000}", None, b"mrr@3"
     ]),
     *((MetricError, "k must be a whole number", partial(RankingMetric, "ndcg", k)) for k in (2.5, True, "10")),
     (MetricError, "ndcg takes grades as they are; leave out -l2", lambda: RankingMetric.of("ndcg-l2@10")),

@@ -4,6 +4,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ from lpmert import (
     DataError,
     Hypergraphs,
     Lattices,
+    LpmertError,
     MethodError,
     MetricError,
+    NBest,
     Region,
     RegionError,
+    Result,
     Status,
     evaluate,
     minimize,
 )
 from lpmert.formats import lattices as files
-from lpmert.formats import lattices as lattice_graphs
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 from lpmert.model import lattice_problem
@@ -49,41 +52,6 @@ SAUSAGE: dict[str, Any] = {
 
 def built(**changes: Any) -> Lattices:
     return Lattices(**{**SAUSAGE, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"sources": [0, 1, 1], "targets": [1, 0, 2], "starts": [0]}, r"cycle, \d -> \d -> \d"),
-        ({"sources": [0, 1, 1], "targets": [1, 1, 2]}, "cycle, 1 -> 1"),
-        ({"sources": [0, 1, 2], "targets": [1, 2, 0]}, "cycle"),
-        ({"sources": [0, 1, 2], "targets": [2, 2, 3]}, "nodes 0 and 1 could both be its start; give starts"),
-        ({"sources": [0, 0, 0], "targets": [1, 1, 2]}, "nodes 1 and 2 could both be its end; give ends"),
-        ({"starts": [2], "ends": [0]}, "no path from node 2 to node 0"),
-        ({"starts": [1], "ends": [1]}, "no path"),
-        ({"starts": [7]}, "no node 7, its start"),
-        ({"sources": [0, 0]}, "sources must be a one-dimensional array of 3 whole numbers"),
-        ({"targets": [1, 1, -2]}, "targets has numbers below 0"),
-        ({"targets": [1.0, 1.0, 2.0]}, "targets must be"),
-        ({"offsets": [0, 2]}, "offsets must run from 0 to 3, the number of links"),
-        ({"words": ["a", "b"]}, "words must be a sequence of 3"),
-        ({"words": ["a", "", None]}, "words must be strings that are not empty"),
-        ({"words": [0, 1, -2], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
-        ({"words": [0, 2, -1], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
-        ({"references": ["a", "b"]}, "references needs one entry for each of the 1 lattices"),
-        ({"references": [[]]}, "at least one reference"),
-        (
-            {"features": [[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]]},
-            "lattice '0', link 0 .*'feature2': nan is not a finite number",
-        ),
-        ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
-        ({"names": ["x", "x"]}, "names has 'x' twice"),
-        ({"losses": [3, 1, -4]}, "whole numbers"),
-    ],
-)
-def test_what_is_no_lattice_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        built(**changes)
 
 
 def test_links_that_lead_nowhere_are_left_out_and_nodes_may_be_numbered_in_any_order() -> None:
@@ -152,29 +120,6 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
     assert not evaluate(built(), [-1, 1], region=Region(nonnegative=True)).inside
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
-        ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
-        ({"metric": "wer", "references": None, "losses": [3, 1, 2]}, MetricError, "needs references"),
-        ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
-        ({"method": Choices()}, MethodError, "'choices' needs N-best lists"),
-        ({"ties": "best"}, MethodError, "ties='best'"),
-        ({"region": Region(total=1.0, bounds={"feature1": (0.1, 1)})}, RegionError, "feature1 >= 0.1 has digits"),
-        ({"region": Region(cosine=0.9, around=[1, 1], bounds={"feature1": (None, 0)})}, RegionError, "feature1"),
-        ({"region": Region(bounds={"x": (0, None)})}, RegionError, "no feature 'x'"),
-        ({"region": Region(nonnegative=True, bounds={"feature2": (None, 0)})}, RegionError, "feature2"),
-    ],
-)
-def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
-    words = ["a", "b c", "d"]  # two edits for three words of the reference are no whole number
-    own = {name: one for name, one in settings.items() if name in ("references", "losses")}
-    rest = {name: one for name, one in settings.items() if name not in own}
-    with pytest.raises(error, match=message):
-        minimize(built(**{"words": words, "references": ["x y d"], **own}), **rest)
-
-
 GRAMMAR: dict[str, Any] = {
     "features": [[1, 0], [0, 1], [0, 2], [3, 0]],
     "offsets": [0, 4],
@@ -188,31 +133,6 @@ GRAMMAR: dict[str, Any] = {
 
 def hyper(**changes: Any) -> Hypergraphs:
     return Hypergraphs(**{**GRAMMAR, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]]}, "goal; give goals"),
-        (
-            {"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]], "goals": [0]},
-            r"cycle, \d -> \d",
-        ),
-        ({"heads": [1, 2, 0, 3]}, "0 and 3 could both be the goal"),
-        ({"goals": [7]}, "no derivation of node 7"),
-        ({"outputs": [["la"], ["casa"], [0, 0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
-        ({"outputs": [["la"], ["casa"], [0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
-        ({"outputs": [["la"], "casa", [0, 1], [2, 0, 1]]}, r"output of edge 1"),
-        ({"outputs": [["la"], ["casa"], [0, 1]]}, "outputs must be a sequence of 4"),
-        ({"tails": [[], [], [1, -2], [2, 1, 2]]}, r"tails of edge 2 \(from 0\) must be whole numbers"),
-        ({"tails": [[], [], [1, 2]]}, "tails must be a sequence of 4"),
-        ({"losses": [1, 2, 0.5, 3]}, "losses must be 4 whole numbers"),
-        ({"references": None}, "give references, or losses"),
-    ],
-)
-def test_what_is_no_hypergraph_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        hyper(**changes)
 
 
 def test_texts_are_put_together_from_outputs() -> None:
@@ -248,7 +168,7 @@ def test_joining_lattices_takes_no_more_than_was_asked_for(tmp_path: Path, monke
         taken.append(tracemalloc.get_traced_memory()[0])
 
     taken: list[int] = []
-    monkeypatch.setattr(lattice_graphs, "room_for", begin)
+    monkeypatch.setattr(files, "room_for", begin)
     tracemalloc.start()
     try:
         lpmert.load_lattices(path, {"one": "w1 w2"})
@@ -321,21 +241,6 @@ def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
     assert lists.dense_features()[:, 0].tolist() == [0.0, *[-1.0] * 5]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"weights": [1.0]}, "2 features"),
-        ({"weights": {"x": 1.0, "y": 2.0}}, "have none for a"),
-        ({"n": 0}, "n must be a whole number"),
-        ({"time_limit": -1}, "time_limit must be a number of at least 0"),
-        ({"lattices": lpmert.NBest([[1.0]], [0, 1], [[0]])}, r"must be Lattices or Hypergraphs, .*, not NBest"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.n_best(**{"lattices": parallel(2), "weights": [1.0, 1.0], **arguments})
-
-
 def parallel(words: int, links: int = 4) -> lpmert.Lattices:
     """A lattice of so many words in a row, with so many links for each: their product is the number of texts."""
     rng = np.random.default_rng(words)
@@ -374,3 +279,88 @@ def test_the_time_limit_of_whoever_asks_for_lists_counts() -> None:
         limited(0.3, None, "nothing read: {}".format),
     ):
         files.best_lists(graphs, [np.ones(2)], 10**9)
+
+
+def searched(**settings: Any) -> Result:
+    """Two edits for three words of the reference are no whole number."""
+    given = {"words": ["a", "b c", "d"], "references": ["x y d"]} | settings
+    own = {name: given.pop(name) for name in ("words", "references", "losses") if name in given}
+    return minimize(built(**own), **given)
+
+
+def listed(**arguments: Any) -> NBest:
+    return lpmert.n_best(**{"lattices": parallel(2), "weights": [1.0, 1.0], **arguments})
+
+
+FIRST_TAIL: dict[str, Any] = {"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]]}
+
+# fmt: off
+REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
+    *((DataError, message, partial(built, **changes)) for changes, message in [
+        ({"sources": [0, 1, 1], "targets": [1, 0, 2], "starts": [0]}, r"cycle, \d -> \d -> \d"),
+        ({"sources": [0, 1, 1], "targets": [1, 1, 2]}, "cycle, 1 -> 1"),
+        ({"sources": [0, 1, 2], "targets": [1, 2, 0]}, "cycle"),
+        ({"sources": [0, 1, 2], "targets": [2, 2, 3]}, "nodes 0 and 1 could both be its start; give starts"),
+        ({"sources": [0, 0, 0], "targets": [1, 1, 2]}, "nodes 1 and 2 could both be its end; give ends"),
+        ({"starts": [2], "ends": [0]}, "no path from node 2 to node 0"),
+        ({"starts": [1], "ends": [1]}, "no path"),
+        ({"starts": [7]}, "no node 7, its start"),
+        ({"sources": [0, 0]}, "sources must be a one-dimensional array of 3 whole numbers"),
+        ({"targets": [1, 1, -2]}, "targets has numbers below 0"),
+        ({"targets": [1.0, 1.0, 2.0]}, "targets must be"),
+        ({"offsets": [0, 2]}, "offsets must run from 0 to 3, the number of links"),
+        ({"words": ["a", "b"]}, "words must be a sequence of 3"),
+        ({"words": ["a", "", None]}, "words must be strings that are not empty"),
+        ({"words": [0, 1, -2], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
+        ({"words": [0, 2, -1], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
+        ({"references": ["a", "b"]}, "references needs one entry for each of the 1 lattices"),
+        ({"references": [[]]}, "at least one reference"),
+        ({"features": [[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]]},
+         "lattice '0', link 0 .*'feature2': nan is not a finite number"),
+        ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
+        ({"names": ["x", "x"]}, "names has 'x' twice"),
+        ({"losses": [3, 1, -4]}, "whole numbers"),
+    ]),
+    *((DataError, message, partial(hyper, **changes)) for changes, message in [
+        (FIRST_TAIL, "goal; give goals"),
+        ({**FIRST_TAIL, "goals": [0]}, r"cycle, \d -> \d"),
+        ({"heads": [1, 2, 0, 3]}, "0 and 3 could both be the goal"),
+        ({"goals": [7]}, "no derivation of node 7"),
+        ({"outputs": [["la"], ["casa"], [0, 0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
+        ({"outputs": [["la"], ["casa"], [0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
+        ({"outputs": [["la"], "casa", [0, 1], [2, 0, 1]]}, r"output of edge 1"),
+        ({"outputs": [["la"], ["casa"], [0, 1]]}, "outputs must be a sequence of 4"),
+        ({"tails": [[], [], [1, -2], [2, 1, 2]]}, r"tails of edge 2 \(from 0\) must be whole numbers"),
+        ({"tails": [[], [], [1, 2]]}, "tails must be a sequence of 4"),
+        ({"losses": [1, 2, 0.5, 3]}, "losses must be 4 whole numbers"),
+        ({"references": None}, "give references, or losses"),
+    ]),
+    *((error, message, partial(searched, **settings)) for settings, error, message in [
+        ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
+        ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
+        ({"metric": "wer", "references": None, "losses": [3, 1, 2]}, MetricError, "needs references"),
+        ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
+        ({"method": Choices()}, MethodError, "'choices' needs N-best lists"),
+        ({"ties": "best"}, MethodError, "ties='best'"),
+        ({"region": Region(total=1.0, bounds={"feature1": (0.1, 1)})}, RegionError, "feature1 >= 0.1 has digits"),
+        ({"region": Region(cosine=0.9, around=[1, 1], bounds={"feature1": (None, 0)})}, RegionError, "feature1"),
+        ({"region": Region(bounds={"x": (0, None)})}, RegionError, "no feature 'x'"),
+        ({"region": Region(nonnegative=True, bounds={"feature2": (None, 0)})}, RegionError, "feature2"),
+    ]),
+    *((LpmertError, message, partial(listed, **arguments)) for arguments, message in [
+        ({"weights": [1.0]}, "2 features"),
+        ({"weights": {"x": 1.0, "y": 2.0}}, "have none for a"),
+        ({"n": 0}, "n must be a whole number"),
+        ({"time_limit": -1}, "time_limit must be a number of at least 0"),
+        ({"lattices": NBest([[1.0]], [0, 1], [[0]])}, r"must be Lattices or Hypergraphs, .*, not NBest"),
+    ]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("error", "message", "call"), REFUSED)
+def test_what_does_not_fit_is_refused_by_name(
+    error: type[LpmertError], message: str, call: Callable[[], object]
+) -> None:
+    with pytest.raises(error, match=message):
+        call()

@@ -1,6 +1,8 @@
 """Invalid arguments are refused before anything is decoded, and leave no folder behind."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,35 +77,34 @@ def test_a_reference_of_what_is_not_decoded_is_named_with_what_to_do(tmp_path: P
     assert not (tmp_path / "loop" / "001").exists()
 
 
-class Gives:
-    def __init__(self, given: Any) -> None:
-        self.given = given
-
-    def decode(self, weights: Any, n: int) -> Any:  # noqa: ARG002
-        return self.given
-
-
 LISTS = Toy().lists(START, 3)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def given_by_a_decoder(given: Any) -> lpmert.Looped:
+    decoder = Toy()
+    decoder.decode = lambda *_: given
+    return looped(decoder)
+
+
+def program(words: str, **options: Any) -> lpmert.Command:
+    return lpmert.Command(words.split(), **{"names": ["am", "lm"], **options})
+
+
+def worker_decodes(weights: Any, n: Any) -> lpmert.Decoded:
+    with lpmert.Worker(["/no/such/program"], ["a"]) as worker:
+        return worker.decode(weights, n)
+
+
+# fmt: off
+REFUSED_DECODERS: list[tuple[type[lpmert.LpmertError], str, Callable[[], object]]] = [
+    *((lpmert.DecoderError, message, partial(given_by_a_decoder, given)) for given, message in [
         (None, r"iteration 1: decode must return an lpmert\.Decoded, not None"),
         (LISTS, r"iteration 1: decode must return an lpmert\.Decoded, not NBest"),
         (lpmert.Decoded(None), r"the lists of an lpmert\.Decoded must be an lpmert\.NBest, not None"),
         (lpmert.Decoded(LISTS, "x"), r"own of an lpmert\.Decoded must be texts by the names of lists, or None"),
         (lpmert.Decoded(LISTS, dict.fromkeys(LISTS.list_ids)), r"own of an lpmert\.Decoded must be texts by the names"),
-    ],
-)
-def test_what_a_decoder_may_not_return_is_told_with_the_iteration(given: Any, message: str) -> None:
-    with pytest.raises(lpmert.DecoderError, match=message):
-        looped(Gives(given))
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "message"),
-    [
+    ]),
+    *((lpmert.LpmertError, message, partial(program, words, **options)) for words, options, message in [
         ("", {}, "must be the words of a program"),
         ("decode", {}, "does not get the weights"),
         ("decode {weights} {list}", {}, r"\{list\} in the command is none of"),
@@ -116,23 +117,24 @@ def test_what_a_decoder_may_not_return_is_told_with_the_iteration(given: Any, me
         ("decode {weights}", {"names": "am"}, "names must be the names of the features, not 'am'"),
         ("decode {weights}", {"reading": "moses"}, "reading must be arguments of lpmert.read by name, not 'moses'"),
         ("decode {weights}", {"references": 3}, "references must be texts by list, a file or several files, not 3"),
-    ],
-)
-def test_a_command_that_cannot_work_is_refused_at_once(words: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.Command(words.split(), **{"names": ["am", "lm"], **options})
+    ]),
+    # before a program is started
+    *((lpmert.DataError, message, partial(program("/no/such/program {weights}").decode, weights, 3))
+      for weights, message in [
+        (None, "weights must be numbers"),
+        ({"am": 1.0, "lm": "x"}, "must be finite"),
+        ({"am": 1.0}, "have none for lm"),
+    ]),
+    *((lpmert.LpmertError, "must be", partial(worker_decodes, *given)) for given in [
+        (None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x"),
+    ]),
+]
+# fmt: on
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [(None, "weights must be numbers"), ({"am": 1.0, "lm": "x"}, "must be finite"), ({"am": 1.0}, "have none for lm")],
-)
-def test_a_command_is_not_run_for_what_are_no_weights(weights: Any, message: str) -> None:
-    with pytest.raises(lpmert.DataError, match=message):
-        lpmert.Command(["/no/such/program", "{weights}"], ["am", "lm"]).decode(weights, 3)
-
-
-@pytest.mark.parametrize(("weights", "n"), [(None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x")])
-def test_a_worker_is_not_started_for_what_cannot_be_decoded(weights: Any, n: Any) -> None:
-    with lpmert.Worker(["/no/such/program"], ["a"]) as worker, pytest.raises(lpmert.LpmertError, match="must be"):
-        worker.decode(weights, n)
+@pytest.mark.parametrize(("error", "message", "call"), REFUSED_DECODERS)
+def test_what_decoders_cannot_do_is_refused(
+    error: type[lpmert.LpmertError], message: str, call: Callable[[], object]
+) -> None:
+    with pytest.raises(error, match=message):
+        call()

@@ -1,9 +1,10 @@
 """Metrics on summed statistics: formulas, zeros, linear bounds, signatures, and what is refused."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -75,15 +76,6 @@ def test_every_name_builds_a_metric_that_is_called_so(name: str) -> None:
     assert isinstance(metric, AdditiveMetric) != isinstance(metric, RatioMetric)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [("blue", "loss, zero-one, bleu"), ("", "no metric ''"), (7, "got 7"), (Bleu, r"Bleu\(\)")],
-)
-def test_what_is_no_metric_is_refused(given: Any, message: str) -> None:
-    with pytest.raises(MetricError, match=message):
-        metric_by_name(given)
-
-
 def test_signatures_differ_wherever_the_number_can() -> None:
     metrics: list[Any] = [
         SumOfLosses(),
@@ -125,9 +117,30 @@ def test_statistics_as_described_are_taken(name: str) -> None:
     assert math.isfinite(metric.loss(statistics[0]))
 
 
-@pytest.mark.parametrize(
-    ("name", "column", "value", "message"),
-    [
+def checked(name: str, column: int, value: float) -> None:
+    statistics = np.array([GOOD[name], GOOD[name]], dtype=float)
+    statistics[1, column] = value
+    metric_by_name(name).check(statistics)
+
+
+# fmt: off
+REFUSED: list[tuple[str, Callable[[], object]]] = [
+    *((message, partial(metric_by_name, given)) for given, message in [
+        ("blue", "loss, zero-one, bleu"), ("", "no metric ''"), (7, "got 7"), (Bleu, r"Bleu\(\)"),
+    ]),
+    # settings without a meaning
+    ("at least 0; got -1", partial(f_beta, -1.0)),
+    ("got nan", partial(f_beta, math.nan)),
+    ("got True", partial(f_beta, True)),
+    ("too many digits", partial(f_beta, 0.123456789)),
+    ("needs an order", partial(Chrf, char_order=0)),
+    ("needs an order", partial(Chrf, char_order=-1, word_order=3)),
+    ("got inf", partial(Chrf, beta=math.inf)),
+    ("one number for each of a, b", partial(LinearFraction, "f", ("a", "b"), (1,), (1, 1))),
+    ("at most 1000000", partial(LinearFraction, "f", ("a", "b"), (1, 1), (1, 10**7))),
+    ("whole numbers", partial(LinearFraction, "f", ("a",), (0.5,), (1,))),
+    # impossible statistics, with their place
+    *((message, partial(checked, *given)) for *given, message in [
         ("bleu", 0, 4, "4 matches among 3 n-grams of order 1.*reference_length"),
         ("bleu", 6, 1, "hypothesis 1 .from 0. has 1 matches among 0 n-grams of order 4"),
         ("bleu", 8, -1, "'reference_length' has -1"),
@@ -141,20 +154,17 @@ def test_statistics_as_described_are_taken(name: str) -> None:
         ("wer", 0, 0.5, "'errors' has 0.5, which is not a whole number"),
         ("cer", 1, -1, "'length' has -1"),
         ("zero-one", 0, 2, "hypothesis 1 .from 0. has 2: for other losses choose metric 'loss'"),
-    ],
-)
-def test_impossible_statistics_are_refused_with_their_place(name: str, column: int, value: float, message: str) -> None:
-    statistics = np.array([GOOD[name], GOOD[name]], dtype=float)
-    statistics[1, column] = value
+    ]),
+    *((rf"(one|{len(good)}) .*{len(good) + 1}", partial(metric_by_name(name).check, np.ones((2, len(good) + 1))))
+      for name, good in GOOD.items()),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_what_is_no_metric_setting_or_statistic_is_refused(message: str, call: Callable[[], object]) -> None:
     with pytest.raises(MetricError, match=message):
-        metric_by_name(name).check(statistics)
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_the_wrong_number_of_columns_is_refused_with_both_numbers(name: str) -> None:
-    statistics = np.ones((2, len(GOOD[name]) + 1))
-    with pytest.raises(MetricError, match=rf"(one|{len(GOOD[name])}) .*{len(GOOD[name]) + 1}"):
-        metric_by_name(name).check(statistics)
+        call()
 
 
 def word_errors(words: Sequence[int]) -> NBest:
@@ -198,26 +208,6 @@ def test_references_without_words_have_errors_and_no_rate() -> None:
     result = lpmert.minimize(word_errors([0, 0, 0, 0]), metric="wer")
     assert (result.loss, result.score, result.rates) == (3, 1, {})
     assert result.unit.text(3.0) == "3"
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: f_beta(-1.0), "at least 0; got -1"),
-        (lambda: f_beta(math.nan), "got nan"),
-        (lambda: f_beta(True), "got True"),
-        (lambda: f_beta(0.123456789), "too many digits"),
-        (lambda: Chrf(char_order=0), "needs an order"),
-        (lambda: Chrf(char_order=-1, word_order=3), "needs an order"),
-        (lambda: Chrf(beta=math.inf), "got inf"),
-        (lambda: LinearFraction("f", ("a", "b"), (1,), (1, 1)), "one number for each of a, b"),
-        (lambda: LinearFraction("f", ("a", "b"), (1, 1), (1, 10**7)), "at most 1000000"),
-        (lambda: LinearFraction("f", ("a",), (0.5,), (1,)), "whole numbers"),
-    ],
-)
-def test_settings_without_a_meaning_are_refused(build: Any, message: str) -> None:
-    with pytest.raises(MetricError, match=message):
-        build()
 
 
 def test_a_metric_of_the_callers_own_is_evaluated_and_minimised() -> None:
