@@ -182,6 +182,8 @@ PLACES = [  # of numbers: a kind, a file, its content, the line, and what is the
     ("slf", "x.slf", "N=2 L=1\n" + REST.replace("a=-1", "a={}"), 4, "a="),
 ]
 
+ADVICE = r"--query, --relevance and --features \(features\) say"
+
 # fmt: off
 TABLE: list[Case] = [
     *(
@@ -427,6 +429,7 @@ TABLE: list[Case] = [
         ("N=2 L=1\n" + REST + "J=0 S=0 E=1 W=y\n", 5, "J=0 comes twice, first on line 4"),
         ("N=2 L=1\n" + REST + "N=2 L=1\n" + REST, 5, "N= comes twice, first on line 1; a file holds one lattice"),
         ("N=two L=1\n" + REST, 1, "N= is 'two', not a count"),
+        (f"N=2 L={'9' * 5000}\n" + REST, 1, r"L= is '9{12}\.\.\.9{13}', not a count$"),
         ("N=2 L=1\n" + REST.replace("S=0", "S=2"), 4, "S=2, but there are only nodes 0 to 1"),
         ("N=2 L=1\n" + REST.replace("E=1", "E=-1"), 4, "E= is '-1', not a count"),
         ("N=2 L=1\n" + REST.replace("E=1 ", ""), 4, "no E=, which must name a node"),
@@ -489,8 +492,9 @@ TABLE: list[Case] = [
         ("# nothing\n\n", None, "no documents; write lines"),
     ]),
     *of("judged table", "x.csv", [
-        ("query,grade,x\nq,1,2\n", 1, "no column 'relevance'; the columns are query, grade, x; .*--relevance"),
-        ("query,relevance,id,x\nq,1,d,2\n", 2, "column 'id' is 'd', not a number; which columns .*--features"),
+        ("query,grade,x\nq,1,2\n", 1, f"no column 'relevance'; the columns are query, grade, x; .*{ADVICE}"),
+        ("query,relevance,id,x\nq,1,d,2\n", 2, f"column 'id' is 'd', not a number; which columns .*{ADVICE}"),
+        ("query,relevance,bm25\n'the column ',1\n", 2, "^(?!.*--query)2 cells, but the header has 3"),
         ("query,relevance,x\n", None, "no rows, only names of columns; write one row for each hypothesis$"),
     ]),
     *of("runs", "run", [

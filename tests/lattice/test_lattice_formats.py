@@ -265,6 +265,7 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         ("0 1 a x,y\n1\n", 1, "the weight is 'x', not a number"),
         ("0 1 a 1,2\n1 0.5\n", 2, "should be graph cost, acoustic cost"),
         ("0 1 a\n1 x\n", 2, "the weight is 'x', not a number"),
+        (f"0 1 a\n{'9' * 5000}\n", 2, r"the state is '9{12}\.\.\.9{13}', not a count$"),
         ("u\n0 1 5 1,2,\n1\n\nu v\n", 5, "should be an utterance alone"),
         ("u\n0 1 5 1,2,\n1\n\nu\n0 1 5 1,2,\n1\n", None, "utterance 'u' comes twice"),
         ("u\n0 1 3 5 1,2\n1 2 8 5\n2 1 8 5\n2 3 8 6\n3 0.5,0\n\n", 3, "cycle: 1 -> 2 -> 1"),
