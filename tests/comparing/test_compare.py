@@ -113,6 +113,16 @@ def test_methods_take_part_as_names_or_objects_and_are_named_after_their_setting
         ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
         ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
         ({"optimum": "best"}, MethodError, "no method 'best'"),
+        (
+            {"methods": {"stabilised": Stabilised(earlier=[])}, "cv": 2},
+            MethodError,
+            "continues from what earlier runs left behind",
+        ),
+        ({"methods": {"optimum": Och()}, "cv": 2}, MethodError, "name of the optimum"),
+        ({"cv": 1}, MethodError, "cv"),
+        ({"cv": 2, "repeat": 0}, MethodError, "repeat"),
+        ({"cv": 2, "groups": [1, 2]}, DataError, "one entry for each of the 12 lists; got 2"),
+        ({"cv": 2, "groups": ["same"] * 12}, DataError, "needs two lists, or groups"),
     ],
 )
 def test_invalid_arguments_of_a_comparison_are_refused(arguments, error, text):
@@ -590,22 +600,6 @@ def test_after_a_stop_only_complete_repetitions_count():
     assert "only 2 of 3 repetitions were made" in found.cross_validation.notes
     early = lpmert.compare(random_nbest(), FITTED, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda *_: True)
     assert early.cross_validation is None
-
-
-@pytest.mark.parametrize(
-    ("methods", "settings", "text"),
-    [
-        ({"stabilised": Stabilised(earlier=[])}, {}, "continues from what earlier runs left behind"),
-        ({"optimum": Och()}, {}, "name of the optimum"),
-        (FITTED, {"cv": 1}, "cv"),
-        (FITTED, {"repeat": 0}, "repeat"),
-        (FITTED, {"groups": [1, 2]}, "one entry for each"),
-        (FITTED, {"groups": ["same"] * 12}, "needs two lists, or groups"),
-    ],
-)
-def test_methods_that_cannot_be_cross_validated_are_refused(methods, settings, text):
-    with pytest.raises(lpmert.LpmertError, match=text):
-        lpmert.compare(random_nbest(lists=12), methods, **{"cv": 2, **settings})
 
 
 def test_the_command_shows_and_writes_what_cross_validation_found(tmp_path):

@@ -13,7 +13,6 @@ from problems import changed_in, noise, random_nbest
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError
 from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
@@ -310,11 +309,6 @@ def test_lists_of_a_source_stay_together():
 def test_folds_are_of_equal_size():
     sizes = np.bincount(folds_of(np.arange(52), 5, 3))
     assert sorted(sizes.tolist()) == [10, 10, 10, 11, 11]
-
-
-def test_each_list_needs_a_group():
-    with pytest.raises(DataError, match="one entry for each of the 3 lists; got 2"):
-        groups_of([1, 2], 3)
 
 
 def test_the_interval_of_a_sum_is_that_of_student():
