@@ -68,12 +68,6 @@ def sources() -> set[str]:
     return {file.relative_to(ROOT).as_posix() for file in files if file.name != "backend.py"}
 
 
-def build_sources() -> set[str]:
-    """What it takes to build the core."""
-    core = ROOT / "lpmert" / "core"
-    return {file.relative_to(ROOT).as_posix() for end in ("*.[ch]pp", "*.txt", "*.py") for file in core.glob(end)}
-
-
 def pages() -> set[str]:
     """The manual pages and completions, which are installed beside the package."""
     return {file.relative_to(ROOT).as_posix() for file in (ROOT / "share").rglob("*") if file.is_file()}
@@ -98,7 +92,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(published: Path) -> None:
 def test_the_archive_holds_what_it_takes_to_build(archived: Path) -> None:
     with tarfile.open(one(archived, "*.tar.gz")) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    assert {name for name in names if name.startswith("lpmert/")} == sources() | build_sources()
+    core = ROOT / "lpmert" / "core"
+    built = {file.relative_to(ROOT).as_posix() for end in ("*.[ch]pp", "*.txt", "*.py") for file in core.glob(end)}
+    assert {name for name in names if name.startswith("lpmert/")} == sources() | built
     assert {name for name in names if not name.startswith("lpmert/")} == {
         *("pyproject.toml", "PKG-INFO"),
         *("README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"),

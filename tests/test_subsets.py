@@ -49,13 +49,9 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) 
         assert one.result.status is Status.OPTIMAL
         assert one.result.loss == one.result.lower_bound == float(least)
         assert one.n_open == 0
-        _assert_used(one)
-
-
-def _assert_used(one: Subset) -> None:
-    """The features are those with nonzero weights, and no more than allowed."""
-    assert len(one.features) <= one.size
-    assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
+        # the features are those with nonzero weights, and no more than allowed
+        assert len(one.features) <= one.size
+        assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
 
 
 def _least(case: Case, size: int) -> Fraction | float | None:

@@ -112,19 +112,14 @@ def differences(nbest: NBest) -> tuple[FloatArray, FloatArray]:
     return sign[:, None] * steps, np.sqrt(np.mean(np.square(steps / 2), axis=0))
 
 
-def objective_of(steps: FloatArray, spread: FloatArray, variance: float, weights: FloatArray) -> float:
-    """Written anew: with lists of two the likelihood is logistic."""
-    prior = np.sum(np.square(weights * spread)) / (2 * variance)
-    return float(np.sum(np.log1p(np.exp(-steps @ weights))) + prior)
-
-
 def fitted(nbest: NBest, variance: float, start: FloatArray) -> FloatArray:
+    """Written anew: with lists of two the likelihood is logistic."""
     steps, spread = differences(nbest)
 
-    def of_scaled(scaled: FloatArray) -> float:
-        return objective_of(steps, spread, variance, scaled / spread)
+    def objective_of(scaled: FloatArray) -> float:
+        return float(np.sum(np.log1p(np.exp(-steps @ (scaled / spread)))) + np.sum(np.square(scaled)) / (2 * variance))
 
-    return np.asarray(minimize(of_scaled, start * spread, method="BFGS", options={"gtol": 1e-7}).x / spread)
+    return np.asarray(minimize(objective_of, start * spread, method="BFGS", options={"gtol": 1e-7}).x / spread)
 
 
 METHOD = Likelihood(folds=4)

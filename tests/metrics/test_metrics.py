@@ -261,12 +261,6 @@ def test_heights_rise_with_losses_and_lead_back_to_no_more_than_the_loss(metric:
         assert loss - back < 1e-14
 
 
-def bound_exactly(constant: float, slopes: FloatArray, total: FloatArray) -> Fraction:
-    """Return constant + slopes . total in rationals."""
-    terms = (Fraction(slope) * int(x) for slope, x in zip(slopes.tolist(), total.tolist(), strict=True))
-    return sum(terms, Fraction(constant))
-
-
 def height_exactly(metric: Any, total: FloatArray) -> Fraction:
     """Return the height of possible sums with a loss below 1: for BLEU to 40 digits, otherwise in rationals."""
     counts = [int(value) for value in total]
@@ -334,7 +328,8 @@ def test_minorants_never_lie_above_the_height(metric: Any) -> None:
         assert (values <= heights + 1e-9).all()
         for near in np.flatnonzero((values > heights - 1e-9) & np.isfinite(heights))[:2]:
             met += 1
-            assert bound_exactly(constant, slopes, tried[near]) <= height_exactly(metric, tried[near])
+            terms = (Fraction(slope) * int(x) for slope, x in zip(slopes.tolist(), tried[near].tolist(), strict=True))
+            assert sum(terms, Fraction(constant)) <= height_exactly(metric, tried[near])
         useful += bool(slopes.any())
     assert useful > 150
     assert met > 100
