@@ -1,6 +1,5 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise, permutations, product
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 from oracle import dot
 from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
+from refusals import refused
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
-from lpmert import DataError, LpmertError, MethodError, MetricError, Status, core
+from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
 from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
@@ -442,7 +442,7 @@ def test_the_progress_of_the_search_is_reported() -> None:
 ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
 
 # fmt: off
-REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
+test_what_cannot_be_ranked_is_refused = refused([
     *((MetricError, "must be", partial(maximize, ONE, metric)) for metric in [
         "ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", f"mrr@{'9' * 5000}", None, b"mrr@3"
     ]),
@@ -470,14 +470,8 @@ REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
         (TWO, [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
         (TWO, [0, 2], [1e-320, 0], "relevance must be 0, or from 1e-100 to 1e"),
     ]),
-]
+])
 # fmt: on
-
-
-@pytest.mark.parametrize(("error", "said", "call"), REFUSED)
-def test_what_cannot_be_ranked_is_refused(error: type[LpmertError], said: str, call: Callable[[], object]) -> None:
-    with pytest.raises(error, match=said):
-        call()
 
 
 # LightGBM's example

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from itertools import pairwise
 from math import factorial, inf, sqrt
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from refusals import refused
 from searches import many_more
 
 import lpmert
@@ -202,20 +203,6 @@ def test_ranges_at_the_time_limit_are_valid() -> None:
     for name in ("b", "c"):
         assert found[name].possible[0] <= long[name].attained[0]
         assert long[name].attained[1] <= found[name].possible[1]
-
-
-def test_problems_without_ranges_are_refused() -> None:
-    share = "0 or more, or a share of the optimum such as 1%"
-    for settings, error, said in (
-        *(({"slack": slack}, DataError, share) for slack in (-1, "-1%", "many", None, inf, "inf%")),
-        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0)),
-        ({"relative_to": "z"}, DataError, "no feature 'z'"),
-        ({"relative_to": "a", "region": Region(total=1.0)}, MethodError, "the region fixes the scale, sum = 1"),
-        ({"method": "och"}, MethodError, "proves nothing"),
-        ({"slack": 1e6}, MethodError, "no weight has a sure sign"),
-    ):
-        with pytest.raises(error, match=said):
-            lpmert.near_optimal(_sure(1, 3), **settings)
 
 
 Direction = tuple[int, int]
@@ -540,15 +527,23 @@ def test_a_stopped_division_leaves_a_valid_set() -> None:
     assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 
-def test_problems_without_cones_are_refused() -> None:
-    six = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
-    alike = NBest([[1.0], [1.0]], [0, 2], [[0], [1]])
-    cosine, equations = Region(cosine=0.5, around={"a": 1.0, "b": 1.0}), Region(fixed={"a": 1.0, "b": 0.3})
-    for lists, region, said in (
-        (six, None, "6 features matter, and cones are for 1 to 5"),
-        (alike, None, r"nothing to choose: no feature .*; choose other features"),
-        (_lists(0, 2), cosine, "take no cosine and no equations"),
-        (_lists(0, 3), equations, "take no cosine and no equations"),
-    ):
-        with pytest.raises(MethodError, match=said):
-            lpmert.near_optimal(lists, cones=True, region=region)
+SHARE = "0 or more, or a share of the optimum such as 1%"
+SIX = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
+# fmt: off
+test_problems_without_ranges_or_cones_are_refused = refused([
+    *((error, said, partial(lpmert.near_optimal, _sure(1, 3), **settings)) for settings, error, said in [
+        *(({"slack": slack}, DataError, SHARE) for slack in (-1, "-1%", "many", None, inf, "inf%")),
+        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0)),
+        ({"relative_to": "z"}, DataError, "no feature 'z'"),
+        ({"relative_to": "a", "region": Region(total=1.0)}, MethodError, "the region fixes the scale, sum = 1"),
+        ({"method": "och"}, MethodError, "proves nothing"),
+        ({"slack": 1e6}, MethodError, "no weight has a sure sign"),
+    ]),
+    *((MethodError, said, partial(lpmert.near_optimal, lists, cones=True, region=region)) for lists, region, said in [
+        (SIX, None, "6 features matter, and cones are for 1 to 5"),
+        (NBest([[1.0], [1.0]], [0, 2], [[0], [1]]), None, "nothing to choose: no feature .*; choose other features"),
+        (_lists(0, 2), Region(cosine=0.5, around={"a": 1.0, "b": 1.0}), "take no cosine and no equations"),
+        (_lists(0, 3), Region(fixed={"a": 1.0, "b": 0.3}), "take no cosine and no equations"),
+    ]),
+])
+# fmt: on

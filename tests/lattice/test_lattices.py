@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fuzz import check_n_best
 from problems import FEATURES, WORTHS
+from refusals import refused
 from searches import many_more, peak_of
 
 import lpmert
@@ -295,7 +296,7 @@ def listed(**arguments: Any) -> NBest:
 FIRST_TAIL: dict[str, Any] = {"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]]}
 
 # fmt: off
-REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
+test_what_does_not_fit_is_refused_by_name = refused([
     *((DataError, message, partial(built, **changes)) for changes, message in [
         ({"sources": [0, 1, 1], "targets": [1, 0, 2], "starts": [0]}, r"cycle, \d -> \d -> \d"),
         ({"sources": [0, 1, 1], "targets": [1, 1, 2]}, "cycle, 1 -> 1"),
@@ -354,13 +355,5 @@ REFUSED: list[tuple[type[LpmertError], str, Callable[[], object]]] = [
         ({"time_limit": -1}, "time_limit must be a number of at least 0"),
         ({"lattices": NBest([[1.0]], [0, 1], [[0]])}, r"must be Lattices or Hypergraphs, .*, not NBest"),
     ]),
-]
+])
 # fmt: on
-
-
-@pytest.mark.parametrize(("error", "message", "call"), REFUSED)
-def test_what_does_not_fit_is_refused_by_name(
-    error: type[LpmertError], message: str, call: Callable[[], object]
-) -> None:
-    with pytest.raises(error, match=message):
-        call()

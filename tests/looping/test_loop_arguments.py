@@ -1,13 +1,13 @@
 """Invalid arguments are refused before anything is decoded, and leave no folder behind."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from looping.test_loop import START, Toy, looped
+from refusals import refused
 
 import lpmert
 from lpmert.metrics.text import BleuTexts
@@ -96,7 +96,7 @@ def worker_decodes(weights: Any, n: Any) -> lpmert.Decoded:
 
 
 # fmt: off
-REFUSED_DECODERS: list[tuple[type[lpmert.LpmertError], str, Callable[[], object]]] = [
+test_what_decoders_cannot_do_is_refused = refused([
     *((lpmert.DecoderError, message, partial(given_by_a_decoder, given)) for given, message in [
         (None, r"iteration 1: decode must return an lpmert\.Decoded, not None"),
         (LISTS, r"iteration 1: decode must return an lpmert\.Decoded, not NBest"),
@@ -128,13 +128,5 @@ REFUSED_DECODERS: list[tuple[type[lpmert.LpmertError], str, Callable[[], object]
     *((lpmert.LpmertError, "must be", partial(worker_decodes, *given)) for given in [
         (None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x"),
     ]),
-]
+])
 # fmt: on
-
-
-@pytest.mark.parametrize(("error", "message", "call"), REFUSED_DECODERS)
-def test_what_decoders_cannot_do_is_refused(
-    error: type[lpmert.LpmertError], message: str, call: Callable[[], object]
-) -> None:
-    with pytest.raises(error, match=message):
-        call()

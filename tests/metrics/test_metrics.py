@@ -1,7 +1,7 @@
 """Metrics on summed statistics: formulas, zeros, linear bounds, signatures, and what is refused."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import Sum, bleu_loss, chrf_in_rationals, fractions_loss, height_of_loss, sums
+from refusals import refused
 
 import lpmert
 from lpmert import MetricError, NBest, Problem, Status, core
@@ -124,7 +125,7 @@ def checked(name: str, column: int, value: float) -> None:
 
 
 # fmt: off
-REFUSED: list[tuple[str, Callable[[], object]]] = [
+test_what_is_no_metric_setting_or_statistic_is_refused = refused((MetricError, *row) for row in [
     *((message, partial(metric_by_name, given)) for given, message in [
         ("blue", "loss, zero-one, bleu"), ("", "no metric ''"), (7, "got 7"), (Bleu, r"Bleu\(\)"),
     ]),
@@ -157,14 +158,8 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ]),
     *((rf"(one|{len(good)}) .*{len(good) + 1}", partial(metric_by_name(name).check, np.ones((2, len(good) + 1))))
       for name, good in GOOD.items()),
-]
+])
 # fmt: on
-
-
-@pytest.mark.parametrize(("message", "call"), REFUSED)
-def test_what_is_no_metric_setting_or_statistic_is_refused(message: str, call: Callable[[], object]) -> None:
-    with pytest.raises(MetricError, match=message):
-        call()
 
 
 def word_errors(words: Sequence[int]) -> NBest:

@@ -2,8 +2,7 @@
 
 import lzma
 import sys
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from graph_problems import edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import Late
+from refusals import refused
 from shared import SHARED_DATA, needs_shared
 
 from lpmert import DataError, MetricError, NBest
@@ -238,26 +238,21 @@ def test_equal_settings_have_equal_signatures() -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("lists", "references", "message"),
-    [
-        (one_each(["a", "b"]), "a", "references must be a sequence, not 'a'; give a list"),
-        (one_each(["a", "b"]), ["a"], "2 lists; got 1"),
-        (one_each(["a", "b"]), ["a", []], "list '1' needs at least one reference"),
-        (one_each(["a", "b"]), ["a", [None]], "all of them strings"),
+TWO = one_each(["a", "b"])
+# fmt: off
+test_references_that_do_not_fit_and_settings_without_a_meaning_are_refused = refused([
+    *((DataError, message, partial(measure_texts, lists, references)) for lists, references, message in [
+        (TWO, "a", "references must be a sequence, not 'a'; give a list"),
+        (TWO, ["a"], "2 lists; got 1"),
+        (TWO, ["a", []], "list '1' needs at least one reference"),
+        (TWO, ["a", [None]], "all of them strings"),
         (NBest([[1.0]], [0, 1], [0.0]), ["a"], "no texts; read them"),
-    ],
-)
-def test_references_that_do_not_fit_are_refused(lists: NBest, references: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        measure_texts(lists, references)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: measure_texts(one_each(["a"]), ["a"], "blue"), "choose one of bleu, sentence-bleu"),
-        (lambda: measure_texts(one_each(["a"]), ["a"], BleuTexts(tokenize="14a")), "no tokenizer '14a'.*13a"),
+    ]),
+    *((MetricError, message, partial(measure_texts, one_each(["a"]), ["a"], metric)) for metric, message in [
+        ("blue", "choose one of bleu, sentence-bleu"),
+        (BleuTexts(tokenize="14a"), "no tokenizer '14a'.*13a"),
+    ]),
+    *((MetricError, message, build) for build, message in [
         (lambda: BleuTexts(reference_length="longest"), "none of closest, shortest"),
         (lambda: SentenceBleuTexts(smoothing="add"), "none of add-k, exp, floor, none"),
         (lambda: SentenceBleuTexts(smoothing="exp", smooth_value=1), "'exp' takes no smooth_value"),
@@ -266,11 +261,9 @@ def test_references_that_do_not_fit_are_refused(lists: NBest, references: Any, m
         (lambda: ChrfTexts(char_order=0, per_sentence=True), "needs an order"),
         (lambda: ChrfTexts(beta=-1, per_sentence=True), "at least 0; got -1"),
         (lambda: EditTexts(unit="phoneme"), "none of word, character"),
-    ],
-)
-def test_settings_without_a_meaning_are_refused(build: Callable[[], object], message: str) -> None:
-    with pytest.raises(MetricError, match=message):
-        build()
+    ]),
+])
+# fmt: on
 
 
 def test_a_tokenizer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,4 @@
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from late import Late
 from oracle import decoded
+from refusals import refused
 from scipy import sparse
 from shared import needs_shared, swahili
 
@@ -285,7 +285,7 @@ MIXED = "groups has '1' as a string and as a number; write all ids alike"
 
 
 # fmt: off
-REFUSED: list[tuple[str, Callable[[], object]]] = [
+test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in [
     *((message, partial(small, **changes)) for changes, message in [
         ({"statistics": [0, np.nan, 0, np.nan, 0], "statistic_names": ["errors"]},
          r"list 'a', hypothesis 1 \(from 0\), statistic 'errors': nan"),
@@ -367,11 +367,5 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
         ((from_groups, [[1], [2]], [0, 1], ["1", 1]), MIXED),
         ((from_groups, [[1], [2]], [0, 1], np.array(["1", 1], dtype=object)), MIXED),
     ]),
-]
+])
 # fmt: on
-
-
-@pytest.mark.parametrize(("message", "call"), REFUSED)
-def test_what_cannot_become_lists_is_refused(message: str, call: Callable[[], object]) -> None:
-    with pytest.raises(DataError, match=message):
-        call()
