@@ -110,7 +110,7 @@ def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
     entries over one common denominator) with Bland's rule, which ends.
     """
     width = len(rows[0]) if rows else 0
-    distinct = list(dict.fromkeys(_primitive(row) for row in rows))
+    distinct = list(dict.fromkeys(primitive(row) for row in rows))
     if not distinct:
         return [0] * width
     count, height = len(distinct), width + 1
@@ -141,7 +141,7 @@ def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
     weights = [-(gains[count + k] + denominator) for k in range(width)]
     if any(inner(weights, row) <= 0 for row in distinct):
         raise ArithmeticError("the oracle's weights have no positive product with every row")
-    return list(_primitive(weights))
+    return list(primitive(weights))
 
 
 def whole(rows: Sequence[Sequence[float | Fraction]]) -> list[list[int]]:
@@ -205,7 +205,7 @@ def selections_in(
         yield from extend((), [tuple(row) for row in limits], start)
 
 
-def _primitive(row: Sequence[int]) -> tuple[int, ...]:
+def primitive(row: Sequence[int]) -> tuple[int, ...]:
     divisor = gcd(*row)
     return tuple(value // divisor for value in row) if divisor > 1 else tuple(row)
 

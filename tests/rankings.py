@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
-from math import gcd, lcm, log2
+from math import lcm, log2
 
 import numpy as np
+from oracle import inner, primitive
 
 from lpmert.ranking import Judged
 
@@ -43,10 +44,6 @@ def value(metric: str, grades: list[float]) -> float | None:
     return dcg(top) / dcg(sorted(grades, reverse=True)[: int(k)])
 
 
-def dot(a: Sequence[int | Fraction], b: Vector) -> int | Fraction:
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
 class Exact:
     """Lists whose features mean the decimals that are printed: times `scale` these are whole numbers."""
 
@@ -61,7 +58,7 @@ class Exact:
         """The mean where the documents that tie come in the order of rising grades."""
         found = []
         for rows, grades in self.queries:
-            order = sorted(range(len(rows)), key=lambda d: (-dot(weights, rows[d]), grades[d]))
+            order = sorted(range(len(rows)), key=lambda d: (-inner(weights, rows[d]), grades[d]))
             found.append(value(metric, [grades[d] for d in order]))
         counted = [one for one in found if one is not None]
         return sum(counted) / len(counted)
@@ -84,11 +81,11 @@ class Exact:
             return
         corners = {primitive(cross(a, b)) for a, b in combinations(normals, 2)}
         for corner in corners | set(map(minus, corners)):
-            through = [n for n in normals if not dot(n, corner)]
+            through = [n for n in normals if not inner(n, corner)]
             rays = [primitive(cross(n, one)) for n in through for one in (corner, minus(corner))]
-            least = min(abs(dot(corner, n)) for n in normals if dot(corner, n))
+            least = min(abs(inner(corner, n)) for n in normals if inner(corner, n))
             for step in generic(rays, through):
-                size = max(abs(dot(step, n)) for n in normals)
+                size = max(abs(inner(step, n)) for n in normals)
                 yield tuple(int(2 * size * x + least * y) for x, y in zip(corner, step, strict=True))
 
     def best(self, metric: str, *, nonnegative: bool) -> float:
@@ -100,11 +97,6 @@ def cross(a: Vector, b: Vector) -> Vector:
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
-def primitive(a: Vector) -> Vector:
-    divisor = gcd(*a)
-    return tuple(x // divisor for x in a)
-
-
 def minus(a: Vector) -> Vector:
     return tuple(-x for x in a)
 
@@ -113,7 +105,7 @@ def generic(rays: Sequence[Vector], normals: Iterable[Vector]) -> Iterator[Vecto
     """Sums of two rays that lie on no normal's plane; those of neighbours are in every cell between rays."""
     for a, b in combinations(dict.fromkeys(rays), 2):
         middle = tuple(x + y for x, y in zip(a, b, strict=True))
-        if all(dot(n, middle) for n in normals):
+        if all(inner(n, middle) for n in normals):
             yield middle
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import dot
-from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
+from oracle import dot, primitive
+from rankings import METRICS, Exact, no_multiples, random_lists, value
 from refusals import refused
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
