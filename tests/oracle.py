@@ -300,6 +300,11 @@ def decoded(features: FloatArray, offsets: Sequence[int], weights: Any) -> IntAr
     return np.array([begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(offsets)])
 
 
+def decoded_loss(nbest: lpmert.NBest, weights: Any) -> float:
+    """The sum of the first statistic over what plain floating point chooses."""
+    return float(nbest.statistics[decoded(nbest.dense_features(), nbest.offsets.tolist(), weights), 0].sum())
+
+
 def directions_of_the_plane(features: FloatArray, offsets: Sequence[int]) -> Iterator[FloatArray]:
     """One direction between any two neighbours at which hypotheses of a list tie: of two features, all choices."""
     steps = [features[begin:end, None] - features[begin:end] for begin, end in pairwise(offsets)]

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from oracle import decoded, exact_decode
+from oracle import decoded, decoded_loss, exact_decode
 from problems import WER, bleu_loss, gaussian_lists
 from searches import FRACTIONS, RATIOS, many_more, short_descent
 from shared import SHARED_DATA, librispeech, needs_shared, swahili, train_choices
@@ -229,16 +228,11 @@ def test_every_method_proves_what_is_known(name: str) -> None:
 # Real data, and problems brought over by the converters
 
 
-def numpy_loss(nbest: NBest, weights: NDArray[np.float64]) -> float:
-    """The loss of decoding in plain floating point, first hypothesis on ties."""
-    return float(nbest.statistics[decoded(nbest.dense_features(), nbest.offsets, weights), 0].sum())
-
-
 def assert_proved(result: Result, nbest: NBest, loss: float, tolerance: float = 0.0) -> None:
     assert result.status is Status.OPTIMAL
     assert result.loss == pytest.approx(loss, rel=0, abs=tolerance)
     assert result.lower_bound == result.loss
-    assert numpy_loss(nbest, result.weights) == pytest.approx(result.loss, rel=1e-12)
+    assert decoded_loss(nbest, result.weights) == pytest.approx(result.loss, rel=1e-12)
 
 
 @needs_shared
@@ -262,7 +256,7 @@ def test_proofs_take_no_more_nodes_than_they_need(load: Callable[[], NBest], los
 def test_common_speech_weights_are_checked() -> None:
     nbest, weights = librispeech(), np.array([0.6, 0.4, 0.6])
     found = lpmert.check(nbest, weights)
-    assert found.loss == numpy_loss(nbest, weights)
+    assert found.loss == decoded_loss(nbest, weights)
     assert found.optimum.loss == 1767
     assert found.excess == found.loss - 1767 > 0
     assert not found.wins_by_ties
@@ -294,7 +288,7 @@ def test_merged_train_choices_cost_what_they_cost_before() -> None:
     for _ in range(20):
         w = rng.normal(size=form.n_features)
         cost = int(form.costs[decoded(form.features, form.offsets, w)].sum())
-        assert form.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
+        assert form.loss_of(cost) == decoded_loss(nbest, problem.to_caller(w))
 
 
 @needs_shared
@@ -310,4 +304,4 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     result = lpmert.minimize(nbest, method=method, time_limit=2.0)
     assert time.perf_counter() - began < 12.0
     assert 148 <= result.lower_bound <= result.loss
-    assert numpy_loss(nbest, result.weights) == result.loss
+    assert decoded_loss(nbest, result.weights) == result.loss

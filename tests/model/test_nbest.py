@@ -8,7 +8,7 @@ from commands import python
 from hypothesis import given
 from hypothesis import strategies as st
 from late import Late
-from oracle import decoded
+from oracle import decoded_loss
 from refusals import refused
 from scipy import sparse
 from shared import needs_shared, swahili
@@ -217,10 +217,6 @@ def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
     assert np.minimum.reduceat(loss, nbest.offsets[:-1]).mean() == pytest.approx(0.57348, abs=5e-6)
 
 
-def loss_of(nbest: NBest, weights: np.ndarray) -> float:
-    return float(nbest.statistics[decoded(nbest.dense_features(), nbest.offsets, weights)].sum())
-
-
 @given(st.data())
 def test_classification_loss_counts_wrong_signs_with_ties_negative(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 8))
@@ -229,10 +225,10 @@ def test_classification_loss_counts_wrong_signs_with_ties_negative(data: st.Data
     labels = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     weights = np.array(data.draw(st.tuples(numbers, numbers, numbers)), dtype=float)
     said_positive = features @ weights[:2] + weights[2] > 0
-    assert loss_of(from_classification(features, labels), weights) == (said_positive != labels).sum()
+    assert decoded_loss(from_classification(features, labels), weights) == (said_positive != labels).sum()
     said_positive = features @ weights[:2] > 0
     nbest = from_classification(features, labels, intercept=False)
-    assert loss_of(nbest, weights[:2]) == (said_positive != labels).sum()
+    assert decoded_loss(nbest, weights[:2]) == (said_positive != labels).sum()
 
 
 def test_classification_names_the_intercept_last() -> None:
@@ -275,8 +271,8 @@ def test_choices_keep_alternatives_in_order() -> None:
     assert nbest.offsets.tolist() == [0, 3, 5]
     assert nbest.dense_features().tolist() == features
     assert nbest.statistics[:, 0].tolist() == [1, 0, 1, 0, 1]
-    assert loss_of(nbest, np.array([1.0, 0.0])) == 1
-    assert loss_of(nbest, np.array([0.0, 0.0])) == 1
+    assert decoded_loss(nbest, np.array([1.0, 0.0])) == 1
+    assert decoded_loss(nbest, np.array([0.0, 0.0])) == 1
 
 
 CLASSES: Any = (from_classification, [[1.0], [2.0]])
