@@ -16,12 +16,11 @@ import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Picture, grid, joined, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, naming
+from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming
 from lpmert.cli.search import Search, command
 from lpmert.findings import Unit
 from lpmert.quoting import number, shortened, visible
 from lpmert.reporting.tables import bound
-from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,7 +145,7 @@ def _answered(
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
         unit = search.unit(data)
-        with Interrupts() as stop, naming(search.name):
+        with interruptible() as stop, naming(search.name):
             found = find(data)
         deliver(found.to_json, partial(report, found, unit))
         if drawn is not None and draw is not None:
@@ -163,7 +162,7 @@ def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Re
     """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
     found = _subsets(search, out, at_most, data)
     if not found.subsets:
-        raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
+        raise lpmert.LimitError("no weights found: no set of features was searched to the end; allow more time")
     last = found.subsets[-1]
     unused = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})

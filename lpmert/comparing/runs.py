@@ -81,12 +81,14 @@ def permutation_test(
     return (extreme + drawn) / (len(differences) + drawn)
 
 
-def corrected_test(values: FloatArray, ratio: float) -> float:
-    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0."""
-    mean, error = float(np.mean(values)), corrected_error(values, ratio)
-    if error == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return float(2 * stdtr(len(values) - 1, -abs(mean) / error))
+def corrected_test(values: FloatArray, ratio: float) -> float | None:
+    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0.
+
+    1 if all values are 0, `None` if they are equal otherwise.
+    """
+    if not np.ptp(values):
+        return None if values[0] else 1.0
+    return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
 Function = Callable[["Material", int], Weights]
