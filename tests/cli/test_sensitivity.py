@@ -79,7 +79,7 @@ def test_sizes_time_left_out_are_no_success(table: Path, lists: lpmert.NBest, mo
     some = replace(found, subsets=found.subsets[:2], complete=False)
     monkeypatch.setattr(lpmert, "best_subsets", lambda *_, **__: some)
     done = run("subsets", table, *OPTIONS, "-q")
-    assert "proved for these sizes; there was no time for more" in done.stdout
+    assert "stopped before 3 features; the sizes above are proved" in done.stdout
     assert done.exit_code == 3
 
 
