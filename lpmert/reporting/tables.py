@@ -191,7 +191,8 @@ class Compared:
 
 
 def _p_value(entry: Content) -> str:
-    return "-" if entry["p_value"] is None else f"{entry['p_value']:.3f}"
+    p_value = entry["p_value"]
+    return "-" if p_value is None else "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
 
 
 def tuned_table(content: Content) -> Table:

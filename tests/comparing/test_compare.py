@@ -270,6 +270,13 @@ def test_permutation_test_comes_near_the_exact_p_value(kind):
         assert estimate == pytest.approx(exact_p_value(metric, first, second), abs=0.015)
 
 
+def test_no_p_value_is_shown_as_zero():
+    content = lpmert.compare(random_nbest(1), ["och", "grid"], seeds=1, optimum=None).to_dict()
+    for p_value, shown in ((1e-9, "<0.001"), (0.0006, "0.001"), (1.0, "1.000")):
+        content["methods"][1]["p_value"] = p_value
+        assert Compared(content).tables[0].rows[1][-2] == shown
+
+
 def test_equal_choices_differ_by_chance_alone():
     statistics = np.random.default_rng(0).integers(0, 9, (30, 1)).astype(float)
     assert permutation_test(SumOfLosses(), statistics, statistics) == 1.0
