@@ -153,7 +153,7 @@ def interruptible() -> Iterator[Interrupts]:
     with Interrupts() as stop:
         try:
             yield stop
-        except lpmert.LimitError as error:
+        except (lpmert.LimitError, lpmert.DecoderError) as error:  # the signal may have ended the decoder, too
             if not stop.pressed:
                 raise
             say(f"lpmert: {error}")

@@ -153,6 +153,15 @@ def test_a_signal_before_there_are_any_weights_is_told_by_the_exit_code(tmp_path
     assert "error" not in log
 
 
+def test_a_signal_that_ends_the_decoder_as_well_is_told_by_the_exit_code(tmp_path: Path) -> None:
+    """As that of a queue which ends all processes of a job."""
+    script = "import os, signal; os.kill(os.getppid(), signal.SIGTERM); os.abort()"
+    process = start("loop", written(tmp_path, CONFIG.replace('TOY, "worker"', f'"-c", {script!r}')), "--forget")
+    _, log = process.communicate(timeout=120)
+    assert process.returncode == 143, log
+    assert "was killed by signal 6" in log or "interrupted" in log
+
+
 def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:
     script = tmp_path / "deaf.py"
     script.write_text(
