@@ -242,7 +242,7 @@ class Rounds:
         for number in range(1, most + 1):
             output = self.inputs.output(number, weights)
             held_out = None if self.held_out is None else self.held_out.output(number, weights)
-            if number == 1 and held_out is not None:  # both decoded with the same weights
+            if number == 1 and held_out is not None:  # equal inputs give equal lists, as the weights are the same
                 self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
             growth, hypotheses, agreement = self._merged(number, weights, output)
             accepted = centre is None or self.stepping.explores or output.cost.loss <= centre.loss

@@ -112,7 +112,7 @@ def repeats(held_out: NBest | WordGraphs, data: NBest | WordGraphs) -> list[str]
         return []
     return [
         f"{found:,} of {held_out.n_lists:,} held-out lists are also among the lists tuned on, with the same features: "
-        "losses there say nothing about unseen lists; hold out others"
+        "their losses say nothing about unseen lists; hold out others"
     ]
 
 
