@@ -171,10 +171,6 @@ def compare(
         )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
-    for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
-        if not isinstance(problem, Problem):
-            check_fits(method, problem)
-
     tasks = [
         (source, number, limits, initial)
         for source in compared
@@ -195,6 +191,8 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
+        for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
+            check_fits(method, problem)  # before the first run
         complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
         if solver is not None and complete:
             best = best_of(chain.from_iterable(runs.values()))

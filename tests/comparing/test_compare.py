@@ -120,6 +120,14 @@ def test_invalid_arguments_of_a_comparison_are_refused(arguments, error, text):
         lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
 
 
+@pytest.mark.parametrize("more", [{"methods": ["och", "mip"]}, {"methods": ["och"], "optimum": "mip"}])
+def test_a_method_that_does_not_fit_is_refused_before_the_first_run(more):
+    seen = []
+    with pytest.raises(MethodError, match="'mip' needs an additive loss"):
+        lpmert.compare(random_nbest(kind="f1"), metric="f1", seeds=1, on_run=lambda *run: seen.append(run), **more)
+    assert not seen
+
+
 def test_without_a_proof_the_distance_is_to_the_bound():
     nbest = random_nbest(lists=60, size=20, dimension=6)
     found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum="choices", optimum_limits=Limits(node_limit=10))
