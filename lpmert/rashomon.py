@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError, RegionError
+from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
 from lpmert.findings import LOSS, Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -211,6 +211,8 @@ def near_optimal(
     DataError, MetricError, MethodError, RegionError
         As by `minimize`; `MethodError` also for lattices, if no weight can fix the scale, and for cones of more
         features or in regions with a cosine or equations.
+    LimitError
+        If a limit ended the search before a weight could fix the scale.
 
     Notes
     -----
@@ -279,7 +281,10 @@ class _Ranges:
     scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
-        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a proved sign."""
+        """Fix the scale of the weights, unless the region does.
+
+        Raises `MethodError` if no weight has a sure sign, `LimitError` if the searches ended before that was known.
+        """
         self.optimum, self._region = optimum, region
         fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
         self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
@@ -289,6 +294,7 @@ class _Ranges:
             return
         if relative_to is not None and relative_to not in optimum.names:
             raise DataError(f"no feature {quoted(relative_to)}; the features are {listed(optimum.names)}")
+        undecided = not optimum.status.proved
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
@@ -298,6 +304,9 @@ class _Ranges:
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
+            undecided |= opposite is not None and opposite.result is None
+        if undecided:
+            raise LimitError("the search ended before a weight had a proved sign, to set the scale; allow more time")
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
             f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "

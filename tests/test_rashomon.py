@@ -15,7 +15,7 @@ from refusals import refused
 from searches import many_more
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Problem, RashomonSet, Region, Status
+from lpmert import DataError, LimitError, MethodError, NBest, Problem, RashomonSet, Region, Status
 from lpmert.errors import FloatArray
 from lpmert.rashomon import _cones_of_ranges, _Precision, near_cones
 from lpmert.search.driver import Below, search_below
@@ -126,8 +126,10 @@ def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: py
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
     assert len(asked) == 3
-    with pytest.raises(MethodError, match="the sign of 'a' is not sure"):
+    with pytest.raises(LimitError, match="the search ended before a weight had a proved sign"):
         lpmert.near_optimal(lists, slack=1.0, relative_to="a")
+    with pytest.raises(LimitError, match="the search ended before a weight had a proved sign"):
+        lpmert.near_optimal(lists, slack=1.0, time_limit=0.0)
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,11 @@ def table(found, lists):
         here = "-" if entry.here is None else share(entry.here)
         cells = ["-", "-", "-"]
         if entry.difference is not None:
-            points = -100.0 * np.array([entry.difference.value, entry.difference.high, entry.difference.low]) / rest
-            cells = [f"{points[0]:+.1f}", f"{points[1]:+.1f} to {points[2]:+.1f}", f"{entry.p_value:.3f}"]
+            change, least, most = (
+                "-" if end is None else f"{-100.0 * end / rest:+.1f}"
+                for end in (entry.difference.value, entry.difference.high, entry.difference.low)
+            )
+            cells = [change, f"{least} to {most}", "-" if entry.p_value is None else f"{entry.p_value:.3f}"]
         rows.append(f"| {' | '.join([entry.name, here, share(entry.loss.value), *cells])} |")
     return rows
 

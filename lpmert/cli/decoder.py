@@ -21,7 +21,7 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, command, memory_limit, option, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import Picture, looped_report
-from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, naming, put, say
+from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
 from lpmert.cli.search import WeightsOut
 from lpmert.findings import Unit
 from lpmert.quoting import listed, number, quoted, shortened
@@ -78,23 +78,18 @@ def loop(
     with weights.delivering(out, drawn.picture) as deliver:
         found = read_config(config)
         arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}
-        with found.closing, Interrupts() as stop:
-            try:
-                looped = lpmert.loop(
-                    found.decoder,
-                    found.weights,
-                    **arguments,
-                    folder=None if forget else folder or Path(config).with_suffix(".loop"),
-                    resume=resume,
-                    on_iteration=_table(out),
-                )
-            except lpmert.LpmertError as error:  # as a loop does that is stopped before it has any weights
-                if not stop.pressed:
-                    raise
-                say(f"lpmert: {error}")
-                raise click.exceptions.Exit(exit_code(None, stop)) from error
-        for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
-            out.say(line)
+        with found.closing, interruptible() as stop:
+            looped = lpmert.loop(
+                found.decoder,
+                found.weights,
+                **arguments,
+                folder=None if forget else folder or Path(config).with_suffix(".loop"),
+                resume=resume,
+                on_iteration=_table(out),
+            )
+        for one in looped.warnings:
+            say(f"warning: {one}")
+        out.say(looped.reason)
         text = partial(weights.text, looped.names, looped.weights, None)
         deliver(looped.to_json, partial(looped_report, looped), text)
         drawn.write(lambda: pictures.loop(looped.to_dict()))

@@ -126,7 +126,7 @@ def _decoder(
         inputs = settings.pop("inputs", None)
         if inputs is None:
             if not isinstance(references, Mapping | Path):
-                raise DataError("decoder.inputs are missing: what the worker is to decode")
+                raise DataError("decoder.inputs are missing: what to decode; give references, also in [held-out]")
             inputs = [*read_transcripts(references)]
         return closing.enter_context(Worker(words, inputs, **settings))
     except DecoderError as error:

@@ -148,6 +148,19 @@ def exit_code(status: lpmert.Status | None, stop: Interrupts, complete: bool = T
 
 
 @contextmanager
+def interruptible() -> Iterator[Interrupts]:
+    """Let signals end the work in the block; where nothing was found by then, exit with the code of the signal."""
+    with Interrupts() as stop:
+        try:
+            yield stop
+        except (lpmert.LimitError, lpmert.DecoderError) as error:  # the signal may have ended the decoder, too
+            if not stop.pressed:
+                raise
+            say(f"lpmert: {error}")
+            raise click.exceptions.Exit(exit_code(None, stop)) from error
+
+
+@contextmanager
 def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
     """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
 

@@ -16,12 +16,11 @@ import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Picture, grid, joined, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, naming
+from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming
 from lpmert.cli.search import Search, command
 from lpmert.findings import Unit
-from lpmert.quoting import number, shortened, visible
+from lpmert.quoting import counted, number, shortened, visible
 from lpmert.reporting.tables import bound
-from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,8 +92,9 @@ def ranges(
 def leave_one_out(search: Search, out: Output) -> int:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
-    The sum is what to expect on as many unseen lists. If the other lists have several optima, the one at which the list
-    costs most counts. DATA is as for `lpmert solve`, with counts as losses.
+    If the other lists have several optima, the one at which the list costs most counts. So the sum estimates the loss
+    on as many unseen lists from above, and is far too high for few lists. DATA is as for `lpmert solve`, with counts as
+    losses.
     """
     find = partial(search.ask, lpmert.leave_one_out, on_stage=Stages(out))
     return _answered(search, out, find, _optimum, _left_out_report)
@@ -146,7 +146,7 @@ def _answered(
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
         unit = search.unit(data)
-        with Interrupts() as stop, naming(search.name):
+        with interruptible() as stop, naming(search.name):
             found = find(data)
         deliver(found.to_json, partial(report, found, unit))
         if drawn is not None and draw is not None:
@@ -163,7 +163,7 @@ def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Re
     """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
     found = _subsets(search, out, at_most, data)
     if not found.subsets:
-        raise lpmert.LimitError("no weights found: the time ended before one set of features was searched; allow more")
+        raise lpmert.LimitError("no weights found: no set of features was searched to the end; allow more time")
     last = found.subsets[-1]
     unused = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
@@ -210,7 +210,8 @@ def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
     if open_sizes:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
-        verdict = "proved for these sizes; there was no time for more"
+        fewer = "; the sizes above are proved" if rows else ""
+        verdict = f"stopped before {counted(len(rows) + 1, 'feature')}{fewer}"
     good = found.complete and not open_sizes
     return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
@@ -258,7 +259,7 @@ def _left_out_report(found: lpmert.LeftOut, unit: Unit) -> str:
     others = f"and {len(costly) - _MOST_LISTS} others" if len(costly) > _MOST_LISTS else ""
     total = _either(*(unit.short(float(one.sum())) for one in ends))
     costs = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}"
-    verdict = "proved: each list is decoded with an optimum of all others"
+    verdict = "proved: each list is decoded with the worst optimum of all others"
     if not found.complete:
         verdict = f"{int((found.least < found.most).sum())} lists are open: the search was stopped"
     table = grid(["list", "fitted", "left out"], rows) if rows else ""

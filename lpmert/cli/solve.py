@@ -18,7 +18,7 @@ from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Deliver, Output, delivering, exit_code, naming, say
+from lpmert.cli.running import Deliver, Output, delivering, exit_code, interruptible, naming, say
 from lpmert.cli.search import ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
@@ -199,7 +199,7 @@ def _run(
     with files as deliver:
         data, seconds = search.load(out)
         unit = search.unit(data)
-        with Interrupts() as stop:
+        with interruptible() as stop:
             with (
                 naming(search.name),
                 Allowance(search.memory_limit).enforced(),

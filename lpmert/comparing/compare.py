@@ -35,7 +35,7 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import Material, Split, held_out_like
+from lpmert.unseen.estimate import Material, Split, unseen
 from lpmert.values import Weights, checked_limits, whole_number
 from lpmert.workers import checked_backend, using_workers
 
@@ -149,7 +149,7 @@ def compare(
     memory = None if most is None else Allowance(most)
     with Allowance(most).enforced_if_any():
         problem = problem_of(nbest, metric, ties, region)
-    test = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
+    test = None if held_out is None else problem_of(unseen(held_out, nbest), metric, ties, None)
     judge = Judge(problem, test)
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
@@ -171,10 +171,6 @@ def compare(
         )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
-    for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
-        if not isinstance(problem, Problem):
-            check_fits(method, problem)
-
     tasks = [
         (source, number, limits, initial)
         for source in compared
@@ -195,6 +191,8 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
+        for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
+            check_fits(method, problem)  # before the first run
         complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
         if solver is not None and complete:
             best = best_of(chain.from_iterable(runs.values()))

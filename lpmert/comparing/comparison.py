@@ -80,7 +80,7 @@ class Expected:
     difference : Interval or None
         The difference from the first method; `None` for the first.
     p_value : float or None
-        The p-value of that difference.
+        The p-value of that difference; `None` for the first, and if all folds have the same difference, not 0.
     held_out : float or None
         The mean loss of its runs on the held-out lists, if there are any.
     fits : tuple of Run

@@ -52,41 +52,34 @@ def permutation_test(
     """
     if first.shape != second.shape or first.ndim != 2 or not len(first):
         raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
-    if len(first) == 1:
-        return 1.0  # a swap only changes the sign of the difference
+    drawn = 1 << len(first) > replications
+    ways = replications if drawn else 1 << len(first)
+    rng, lists, size = np.random.default_rng(seed), np.arange(len(first)), max(1, _BLOCK // first.size)
 
-    def difference(signs: FloatArray, **_axis: int) -> FloatArray:
-        """Return the absolute difference in loss after swapping the lists with sign -1; signs [..., S]."""
-        moved = (1.0 - np.atleast_2d(signs)) / 2 @ (second - first)
+    def differences(swapped: FloatArray) -> FloatArray:
+        """Return the absolute differences in loss [n] after swapping the lists that are 1 in rows [n, S]."""
+        moved = swapped @ (second - first)
         one = losses_of_totals(metric, first.sum(axis=0) + moved)
-        other = losses_of_totals(metric, second.sum(axis=0) - moved)
-        return np.asarray(np.abs(one - other)).reshape(signs.shape[:-1])
+        return np.asarray(np.abs(one - losses_of_totals(metric, second.sum(axis=0) - moved)))
 
-    from scipy import stats  # takes half a second
-
-    found = stats.permutation_test(
-        (np.ones(len(first)),),  # a single sample: scipy changes signs at random
-        difference,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=replications,
-        batch=max(1, _BLOCK // first.size),
-        alternative="greater",
-        random_state=np.random.default_rng(seed),
-    )
-    # scipy's own p-value ignores that sums in another order differ by rounding
-    observed, differences = float(found.statistic), np.asarray(found.null_distribution)
-    extreme = int(np.count_nonzero(differences >= observed - 1e-12 * max(1.0, observed)))
-    drawn = len(differences) < 1 << len(first)
-    return (extreme + drawn) / (len(differences) + drawn)
+    least = float(differences(np.zeros((1, len(first))))[0])
+    least -= 1e-12 * max(1.0, least)  # sums in another order differ by rounding
+    extreme = 0
+    for begin in range(0, ways, size):
+        numbers = np.arange(begin, min(begin + size, ways))[:, None]
+        swapped = rng.random((len(numbers), len(first))) < 0.5 if drawn else numbers >> lists & 1
+        extreme += int(np.count_nonzero(differences(swapped.astype(np.float64)) >= least))
+    return (extreme + drawn) / (ways + drawn)
 
 
-def corrected_test(values: FloatArray, ratio: float) -> float:
-    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0."""
-    mean, error = float(np.mean(values)), corrected_error(values, ratio)
-    if error == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return float(2 * stdtr(len(values) - 1, -abs(mean) / error))
+def corrected_test(values: FloatArray, ratio: float) -> float | None:
+    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0.
+
+    1 if all values are 0, `None` if they are equal otherwise.
+    """
+    if not np.ptp(values):
+        return None if values[0] else 1.0
+    return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
 Function = Callable[["Material", int], Weights]

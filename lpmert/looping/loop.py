@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.api import settings_of
-from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, MethodError, RegionError
+from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
 from lpmert.findings import Unit, Weighted
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
@@ -21,11 +21,12 @@ from lpmert.looping.journal import Journal
 from lpmert.looping.pool import Consistency, Growth, Pool, consistency, warning
 from lpmert.looping.steps import AVERAGE, Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import counted, listed, quoted
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, told
 from lpmert.system.files import read_text
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
+from lpmert.unseen.estimate import repeats
 from lpmert.values import checked_limits, named_weights, real_number, whole_number
 from lpmert.workers import using_workers
 
@@ -241,6 +242,8 @@ class Rounds:
         for number in range(1, most + 1):
             output = self.inputs.output(number, weights)
             held_out = None if self.held_out is None else self.held_out.output(number, weights)
+            if number == 1 and held_out is not None:  # equal inputs give equal lists, as the weights are the same
+                self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
             growth, hypotheses, agreement = self._merged(number, weights, output)
             accepted = centre is None or self.stepping.explores or output.cost.loss <= centre.loss
             iteration = Iteration(
@@ -267,7 +270,7 @@ class Rounds:
             try:
                 self.reason = self._ended(growth, angle)
                 if not self.reason and number == most:
-                    self.reason, self.finished = f"{most} iterations were allowed", False
+                    self.reason, self.finished = f"{counted(most, 'iteration')} done, the most allowed", False
                 if not self.reason:
                     step = self._step(number, centre.weights, angle)
                     seconds = {**iteration.seconds, "search": step.seconds}
@@ -281,9 +284,9 @@ class Rounds:
                 return
 
     def stop(self, reason: str) -> None:
-        """End the loop at a limit, with all complete decodings; raises `LpmertError` if there is none."""
+        """End the loop at a limit, with all complete decodings; raises `LimitError` if there is none."""
         if not self.done:
-            raise LpmertError(f"{reason} before the first decoding was over")
+            raise LimitError(f"{reason} before the first decoding was over")
         self.reason, self.finished = reason, False
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
@@ -426,6 +429,8 @@ def loop(
     ------
     DecoderError
         If the decoder fails; everything before is saved in `folder`.
+    LimitError
+        If a limit or Ctrl-C ended the loop before the first decoding was over.
     DataError, MetricError, MethodError, RegionError
         If an argument cannot be used.
 

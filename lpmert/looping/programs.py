@@ -117,6 +117,8 @@ class Program:
             cast(IO[bytes], stream) for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
         os.set_blocking(self._input.fileno(), False)
+        self.missing = ""
+        """What a program that runs out of time has not answered yet, for the error."""
         self._messages = b""
         self._listener = threading.Thread(target=self._listen, args=(errors,), daemon=True)
         self._listener.start()
@@ -142,7 +144,7 @@ class Program:
                 f"wrote {_beginning(stray)} without being asked; its standard output must hold one line for each input "
                 "of a decoding, and nothing else: write all else to standard error"
             )
-        self._written = 0
+        self._written, self.missing = 0, ""
         left = memoryview(request.encode() + b"\n")
         while left:
             self._await(self._input, selectors.EVENT_WRITE, deadline)
@@ -242,7 +244,7 @@ class Program:
     def _look(self, deadline: float) -> None:
         checkpoint()
         if time.monotonic() >= deadline:
-            raise self.failure("was stopped at its time limit")
+            raise self.failure(f"was stopped at its time limit{self.missing}; allow more with timeout")
 
     def _listen(self, errors: IO[bytes]) -> None:
         """Read the program's standard error and keep its end, until all processes have closed it."""
@@ -480,8 +482,10 @@ class Worker:
 
     def _answers(self, program: Program, deadline: float) -> dict[str, dict[str, Any]]:
         answers: dict[str, dict[str, Any]] = {}
-        expected = {*self.inputs}
-        while len(answers) < len(self.inputs):
+        missing = dict.fromkeys(self.inputs)
+        while missing:
+            first = quoted(next(iter(missing)))
+            program.missing = f" before it had answered {len(missing):,} of {len(self.inputs):,} inputs, first {first}"
             line = program.line(deadline)
             try:
                 answer = json.loads(line, object_pairs_hook=unique_keys)
@@ -491,7 +495,7 @@ class Worker:
                 why = answer["error"]
                 raise program.failure(f"gave up: {shortened(why) if isinstance(why, str) else quoted(why)}")
             name = answer.get("id") if isinstance(answer, dict) else None
-            if not isinstance(name, str) or name not in expected or name in answers:
+            if not isinstance(name, str) or name not in missing:
                 raise program.failure(f"wrote {quoted(line)}, which is no answer about an input that it was to decode")
             if (number := answer.get("decoding", self._decodings)) != self._decodings:
                 raise program.failure(
@@ -499,6 +503,7 @@ class Worker:
                     "answer each request before it reads the next one"
                 )
             answers[name] = answer
+            del missing[name]
         return answers
 
 

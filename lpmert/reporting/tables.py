@@ -160,13 +160,13 @@ class Compared:
         rows = []
         bound = self._content["lower_bound"]
         for entry in self._runs:
-            loss, held_out, p_value = entry["loss"], entry["held_out_loss"], entry["p_value"]
+            loss, held_out = entry["loss"], entry["held_out_loss"]
             rows.append([
                 entry["name"], str(len(entry["runs"])), *(self._unit.short(loss[name]) for name in ("mean", "best")),
                 *(self._difference(loss[name]) for name in ("delta", "deviation")),
                 self._difference(None if bound is None else best_run(entry)["loss"] - bound),
                 self._held_out.short(None if held_out is None else held_out["mean"]),
-                "-" if p_value is None else f"{p_value:.3f}", duration(entry["seconds"]),
+                _p_value(entry), duration(entry["seconds"]),
             ])  # fmt: skip
         heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
         return Table.of("Methods on these lists", heading, rows)
@@ -178,9 +178,9 @@ class Compared:
             loss, difference, optimism = entry["loss"], entry["difference"], entry["optimism"]
             reach = None if loss["low"] is None else (loss["high"] - loss["low"]) / 2
             compared = ["-", "", "-"]
-            if difference is not None and entry["p_value"] is not None:
+            if difference is not None:
                 ends = unit.interval(difference["low"], difference["high"])
-                compared = [unit.difference(difference["value"], sign=True), ends, f"{entry['p_value']:.3f}"]
+                compared = [unit.difference(difference["value"], sign=True), ends, _p_value(entry)]
             rows.append([
                 entry["name"], unit.short(entry["here"]), unit.short(loss["value"]), self._difference(reach),
                 "-" if optimism is None else f"{100 * optimism:.1f} %", self._held_out.short(entry["held_out"]),
@@ -188,6 +188,11 @@ class Compared:
             ])  # fmt: skip
         heading = [unit.name, "on these", "on unseen", "+-", "optimism", "held out", "difference", "95 %", "p"]
         return Table.of("On unseen lists", heading, rows)
+
+
+def _p_value(entry: Content) -> str:
+    p_value = entry["p_value"]
+    return "-" if p_value is None else "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
 
 
 def tuned_table(content: Content) -> Table:

@@ -6,10 +6,14 @@ never leak into training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,7 +28,7 @@ from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, aligned_with, checked_lists
 from lpmert.model.region import Region
-from lpmert.quoting import listed
+from lpmert.quoting import WARNINGS, listed
 from lpmert.result import Limits
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.mapped import released
@@ -35,6 +39,9 @@ FEW = 30
 """With fewer lists, or groups of lists, an estimate comes with a note."""
 
 CONFIDENCE = 0.95
+
+warn = logging.getLogger(WARNINGS).warning
+"""Logs a warning about a result."""
 
 TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
 
@@ -80,12 +87,49 @@ def divisible(data: NBest | WordGraphs) -> Material:
 
 
 def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
-    """Return held-out data with their features in the order of `data`; raises `DataError` if the features differ."""
+    """Return held-out data with the features of `data`, in their order; raises `DataError` if some are missing.
+
+    Of lists, a warning names features that are left out because `data` lack them.
+    """
     if isinstance(held_out, NBest) and isinstance(data, NBest):
+        known = {*data.names}
+        if unused := [name for name in held_out.names if name not in known]:
+            warn("warning: the held-out lists have further features, which are left out: %s", listed(unused))
         return cast(AnyData, aligned_with(held_out, data))
     if type(held_out) is not type(data) or held_out.names != data.names:
         raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
     return held_out
+
+
+def repeats(held_out: NBest | WordGraphs, data: NBest | WordGraphs) -> list[str]:
+    """Return a warning if lists held out are among those of `data`, told by their features.
+
+    Features that several lists of `data` share are no evidence: such data repeat themselves.
+    """
+    known = Counter(_digests(data))
+    found = sum(known[digest] == 1 for digest in _digests(held_out))
+    if not found:
+        return []
+    return [
+        f"{found:,} of {held_out.n_lists:,} held-out lists are also among the lists tuned on, with the same features: "
+        "their losses say nothing about unseen lists; hold out others"
+    ]
+
+
+def unseen(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
+    """Return held-out data as `held_out_like` does, and log a warning if they are not unseen."""
+    found = held_out_like(held_out, data)
+    for message in repeats(found, data):
+        warn("warning: %s", message)
+    return found
+
+
+def _digests(data: NBest | WordGraphs) -> Iterator[bytes]:
+    """Yield a digest of the features of each list or lattice."""
+    blocks: Any = data.blocks() if isinstance(data, NBest) else [(data.features, data.offsets)]
+    for features, offsets in blocks:
+        for begin, end in pairwise(offsets.tolist()):
+            yield hashlib.blake2b(features[begin:end].tobytes(), digest_size=16).digest()
 
 
 def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
@@ -316,8 +360,8 @@ def corrected_reach(values: FloatArray, ratio: float) -> float:
 
 
 def interval_of(value: float, values: FloatArray, ratio: float) -> Interval:
-    """Return the interval of a mean of values [J] from overlapping splits; unknown for a single value."""
-    if len(values) < 2:
+    """Return the interval of a mean of values [J] from overlapping splits; unknown if they do not differ."""
+    if not np.ptp(values):
         return Interval(value, None, None)
     reach = corrected_reach(values, ratio)
     return Interval(value, value - reach, value + reach)

@@ -63,7 +63,10 @@ class LeftOut(Outcome):
 
     @property
     def loss(self) -> float | None:
-        """The total loss of the lists when left out, an estimate for as many unseen lists; `None` if time was short."""
+        """The total loss of the lists when left out; `None` if time was short.
+
+        It estimates the loss on as many unseen lists from above, because the worst of several optima counts.
+        """
         return float(self.most.sum()) if self.complete else None
 
     @property

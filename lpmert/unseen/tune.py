@@ -35,8 +35,8 @@ from lpmert.unseen.estimate import (
     estimate_of,
     fit,
     groups_of,
-    held_out_like,
     like,
+    unseen,
 )
 from lpmert.values import whole_number
 from lpmert.workers import using_workers
@@ -291,7 +291,7 @@ def tune(
         with allowance.enforced_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
-        test = None if held_out is None else held_out_like(held_out, nbest)
+        test = None if held_out is None else unseen(held_out, nbest)
         setting = Setting(seed, deadline, averaging)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))

@@ -1,8 +1,10 @@
 """Commands about subsets, ranges, lists left out, fronts and budgets: what they print is what the library finds."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import ended, finished, json_of, refusal, run, succeeded
@@ -77,7 +79,7 @@ def test_sizes_time_left_out_are_no_success(table: Path, lists: lpmert.NBest, mo
     some = replace(found, subsets=found.subsets[:2], complete=False)
     monkeypatch.setattr(lpmert, "best_subsets", lambda *_, **__: some)
     done = run("subsets", table, *OPTIONS, "-q")
-    assert "proved for these sizes; there was no time for more" in done.stdout
+    assert "stopped before 3 features; the sizes above are proved" in done.stdout
     assert done.exit_code == 3
 
 
@@ -226,3 +228,18 @@ def test_all_are_drawn(tmp_path: Path, table: Path, command: tuple[str, ...], wo
     drawn = (tmp_path / "found.svg").read_text()
     assert all(word in drawn for word in words)
     assert ".png" in refusal(*command, table, "--picture", tmp_path / "found.txt")
+
+
+def test_ctrl_c_before_the_optimum_is_proved_is_told_by_the_exit_code(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = lpmert.leave_one_out
+
+    def pressed(*arguments: Any, **settings: Any) -> lpmert.LeftOut:
+        signal.raise_signal(signal.SIGINT)
+        return original(*arguments, **settings)
+
+    monkeypatch.setattr(lpmert, "leave_one_out", pressed)
+    assert "interrupted: loss and bound hold" in refusal("leave-one-out", table, *OPTIONS, code=130)
+    monkeypatch.undo()
+    assert "stopped by a limit" in refusal("leave-one-out", table, *OPTIONS, "--time-limit", 0, code=3)

@@ -130,6 +130,14 @@ def test_invalid_arguments_of_a_comparison_are_refused(arguments, error, text):
         lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
 
 
+@pytest.mark.parametrize("more", [{"methods": ["och", "mip"]}, {"methods": ["och"], "optimum": "mip"}])
+def test_a_method_that_does_not_fit_is_refused_before_the_first_run(more):
+    seen = []
+    with pytest.raises(MethodError, match="'mip' needs an additive loss"):
+        lpmert.compare(random_nbest(kind="f1"), metric="f1", seeds=1, on_run=lambda *run: seen.append(run), **more)
+    assert not seen
+
+
 def test_without_a_proof_the_distance_is_to_the_bound():
     nbest = random_nbest(lists=60, size=20, dimension=6)
     found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum="choices", optimum_limits=Limits(node_limit=10))
@@ -278,6 +286,13 @@ def test_permutation_test_comes_near_the_exact_p_value(kind):
         first, second = nbest.statistics[nbest.offsets[:-1]], nbest.statistics[nbest.offsets[:-1] + 1]
         estimate = permutation_test(metric, first, second, replications=20_000)
         assert estimate == pytest.approx(exact_p_value(metric, first, second), abs=0.015)
+
+
+def test_no_p_value_is_shown_as_zero():
+    content = lpmert.compare(random_nbest(1), ["och", "grid"], seeds=1, optimum=None).to_dict()
+    for p_value, shown in ((1e-9, "<0.001"), (0.0006, "0.001"), (1.0, "1.000")):
+        content["methods"][1]["p_value"] = p_value
+        assert Compared(content).tables[0].rows[1][-2] == shown
 
 
 def test_equal_choices_differ_by_chance_alone():
@@ -566,7 +581,7 @@ def test_the_corrected_interval_by_hand():
     assert corrected_error(values, 0.25) == pytest.approx(np.sqrt(5 / 6))
     assert corrected_reach(values, 0.25) == pytest.approx(3.182446 * np.sqrt(5 / 6), rel=1e-6)
     assert corrected_test(values - 2.5, 0.25) == 1.0
-    assert corrected_test(np.ones(4), 0.25) == 0.0
+    assert corrected_test(np.full(3, 0.1), 0.25) is None  # equal values show no chance, and prove nothing
     assert corrected_test(np.zeros(4), 0.25) == 1.0
 
 

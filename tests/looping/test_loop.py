@@ -112,7 +112,7 @@ def test_rates_are_of_the_words_of_the_references() -> None:
     found = looped(iterations=1)
     assert found.iterations[0].rate == found.loss / (12 * 5)
     assert not found.finished
-    assert "1 iterations were allowed" in found.reason
+    assert "1 iteration done, the most allowed" in found.reason
 
 
 def test_statistics_of_the_lists_count_where_there_are_no_references() -> None:
@@ -124,6 +124,7 @@ def test_statistics_of_the_lists_count_where_there_are_no_references() -> None:
 
 def test_losses_are_in_the_unit_of_the_metric() -> None:
     found = looped(held_out=Toy(), n=4)
+    assert found.warnings[0].startswith("12 of 12 held-out lists are also among the lists tuned on")
     one = found.iterations[0]
     shown = f"{100 * one.loss / 60:.2f}% ({one.loss:g} errors)"  # 12 lists of 5 words
     assert (one.unit.name, one.unit.text(one.loss)) == ("WER", shown)

@@ -91,7 +91,7 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
 
 def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     config = written(tmp_path)
-    assert "1 iterations were allowed" in refusal("loop", config, "--iterations", 1, code=3)
+    assert "1 iteration done, the most allowed" in refusal("loop", config, "--iterations", 1, code=3)
     ended(2, "loop", config, "--forget", "--resume")
     ended(2, "loop", config, "--write", "update")
     assert "none.toml: cannot be read" in refusal("loop", tmp_path / "none.toml")
@@ -151,6 +151,15 @@ def test_a_signal_before_there_are_any_weights_is_told_by_the_exit_code(tmp_path
     assert (process.returncode, out) == (128 + number, "")
     assert "interrupted" in log
     assert "error" not in log
+
+
+def test_a_signal_that_ends_the_decoder_as_well_is_told_by_the_exit_code(tmp_path: Path) -> None:
+    """As that of a queue which ends all processes of a job."""
+    script = "import os, signal; os.kill(os.getppid(), signal.SIGTERM); os.abort()"
+    process = start("loop", written(tmp_path, CONFIG.replace('TOY, "worker"', f'"-c", {script!r}')), "--forget")
+    _, log = process.communicate(timeout=120)
+    assert process.returncode == 143, log
+    assert "was killed by signal 6" in log or "interrupted" in log
 
 
 def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:

@@ -428,6 +428,12 @@ def test_a_selection_of_lattices_keeps_their_paths():
         lattices.restrict([11])
 
 
+def test_lattices_that_are_tuned_on_are_not_unseen(caplog):
+    everything = drawn(5)
+    lpmert.tune(everything, held_out=everything.restrict([1, 4, 7]), quick=True)
+    assert [record.getMessage()[:29] for record in caplog.records] == ["warning: 3 of 3 held-out list"]
+
+
 def test_held_out_data_must_have_the_same_features():
     with pytest.raises(lpmert.DataError, match="of the same kind"):
         lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)

@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates
 from lpmert.unseen.averaging import Average
-from lpmert.unseen.estimate import Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
+from lpmert.unseen.estimate import Interval, Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
@@ -166,6 +167,27 @@ def test_a_time_limit_holds_for_everything(lists):
     assert tuned.recommended == "optimum"
     assert any("not complete" in note for note in tuned.notes)
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss
+
+
+def compared(dev, **settings):
+    return lpmert.compare(dev, ["och"], seeds=1, optimum=None, **settings)
+
+
+@pytest.mark.parametrize("judge", [partial(lpmert.tune, quick=True), compared])
+def test_held_out_lists_that_are_not_unseen_cause_a_warning(lists, caplog, judge):
+    dev, test = lists[0].restrict(slice(0, 30)), lists[0].restrict(slice(20, 60))
+    judge(dev, held_out=test.changed(list_ids=[f"other {one}" for one in test.list_ids]))
+    assert [one.getMessage().partition(", with")[0] for one in caplog.records] == [
+        "warning: 10 of 40 held-out lists are also among the lists tuned on"
+    ]
+    caplog.clear()
+    judge(dev.merge(dev.changed(list_ids=range(30))), held_out=test)  # lists that repeat themselves are no evidence
+    judge(dev, held_out=test.restrict(slice(10, 40)))
+    assert not caplog.records
+    judge(dev.select_features(["lm", "am"]), held_out=test.restrict(slice(10, 40)))
+    assert [one.getMessage().partition(" have ")[2] for one in caplog.records] == [
+        "further features, which are left out: words"
+    ]
 
 
 def test_held_out_lists_need_the_same_columns(lists):
@@ -319,6 +341,14 @@ def test_the_interval_of_a_sum_is_that_of_student():
         low, high = stats.t.interval(0.95, 39, values.mean(), stats.sem(values[:, 0]))
         assert (interval.low, interval.high) == pytest.approx((40 * low, 40 * high))
         assert interval.value == values.sum()
+
+
+def test_equal_values_leave_the_interval_unknown():
+    """Two perfect lists do not prove that all others are, nor two worse ones that all others are worse."""
+    right, wrong = np.zeros((2, 1)), np.ones((2, 1))
+    found = estimate_of(metric_by_name("loss"), right, wrong, np.arange(2), 2)
+    assert found.optimum == Interval(0.0, None, None)
+    assert found.difference == Interval(2.0, None, None)
 
 
 def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_are_fitted_to():
