@@ -27,6 +27,7 @@ from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head
 from lpmert.formats.text import Place, unique_keys, unpacked
+from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
@@ -375,17 +376,18 @@ def frame_table(frame: Any, path: str) -> Table:
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
-    arrays = {name: _column(frame, name, path) for name in list(names)}
-    sizes = {len(column) for column in arrays.values()}
-    if len(sizes) > 1 or any(not isinstance(name, str) for name in arrays):
-        raise DataError("columns must have strings for names, and all the same number of rows", path=path)
+    names = list(names)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise DataError(f"the name of a column is {quoted(wrong[0])}, not a string; rename it", path=path)
 
     def rows(columns: Columns) -> Iterator[Block]:
-        wanted = [arrays[name] for name in columns.all]
-        cells = [column if column.dtype.kind in "iuf" else _cells(column) for column in wanted]
+        cells = [_cells(frame, name, path) for name in columns.all]
+        sizes = {len(column) for column in cells}
+        if len(sizes) > 1:
+            raise DataError(f"columns of {' and '.join(map(str, sorted(sizes)))} rows; give all the same", path=path)
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
-    return _table(Head(list(arrays), Place(path)), rows)
+    return _table(Head(names, Place(path)), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
@@ -433,20 +435,19 @@ def cells_by_column(nbest: NBest) -> list[Any]:
     return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
 
 
-def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column; `tolist` would turn some dates and times into numbers."""
-    return list(column) if column.dtype.kind in "mM" else list(column.tolist())
-
-
-def _column(frame: Any, name: Any, path: str) -> Any:
-    column = frame[name]
-    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
-    if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 into 1
-        array = np.asarray(column, dtype=object)
+def _cells(frame: Any, name: str, path: str) -> Any:
+    """Return the cells of a column, numbers as an array; `tolist` would turn some dates and times into numbers."""
+    try:
+        column = frame[name]
+        array = as_array(column, "it")
+        mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
+        if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 to 1
+            array = as_array(column, "it", object)
+    except Exception as error:  # of any kind, from the package that made the frame
+        raise DataError(f"column {quoted(name)} cannot be read; convert it first: {error}", path=path) from error
     if array.ndim != 1:
         raise DataError(f"column {quoted(name)} is not one-dimensional", path=path)
-    return array
+    return array if array.dtype.kind in "iuf" else list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 # JSON: records in lines, in an array or an object, nested or with arrays for columns

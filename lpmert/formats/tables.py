@@ -172,7 +172,7 @@ class _Rows:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
         for key, size in runs_of(keys):
-            if not (self.begun and key == self.last and type(key) is type(self.last)):
+            if not (self.begun and type(key) is type(self.last) and key == self.last):
                 self._check_list(lines[first], key)
             self.last = key
             self.pool.add(str(key), size)
@@ -180,11 +180,10 @@ class _Rows:
 
     def _check_list(self, line: int, key: Any) -> None:
         """Raise `DataError` for an unusable id, one that is string and number, or one that returns after another."""
-        if key is None or key == "":
-            trouble = "is empty; it must say which list the row belongs to"
-            raise self._column_error(line, self.columns.segment, trouble)
-        if type(key) not in (str, int):
+        if type(key) not in (str, int) or key == "":
             trouble = f"is {reprlib.repr(key)}, not a string or an integer"
+            if key is None or isinstance(key, str):
+                trouble = "is empty; it must say which list the row belongs to"
             raise self._column_error(line, self.columns.segment, trouble)
         first, kind = self.begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):

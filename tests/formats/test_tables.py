@@ -162,6 +162,49 @@ def test_what_a_frame_does_not_tell_is_asked_for(kind: str) -> None:
         read(frame(kind, ROWS), segment="x", features="am", loss="errors")
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"errors": np.ma.array([0, 9, 1], mask=[0, 1, 0])}, "column 'errors' cannot be read; .*it has masked entries"),
+        ({"am": [0.5, 2**53 + 1, 1]}, r"column 'am' cannot be read; .*it has integers beyond 2\*\*53"),
+        ({"am": [[1], [1, 2], [3]]}, "column 'am' cannot be read; .*it must be a rectangular array"),
+        ({"am": [1, 2]}, "columns of 2 and 3 rows; give all the same"),
+        ({7: [1, 2, 3]}, "the name of a column is 7, not a string; rename it"),
+    ],
+)
+def test_a_mapping_is_read_as_it_is_or_refused(columns: dict[Any, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read({**ROWS, **columns}, **COLUMNS)
+
+
+def test_only_the_columns_of_a_frame_that_are_wanted_are_looked_at() -> None:
+    assert read({**ROWS, "notes": [[1], [1, 2]]}, **COLUMNS).features.tolist() == [[-1.5, 2], [-2.25, 1], [3, -4]]
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names of a LazyFrame")
+def test_what_is_only_like_a_frame_is_read_or_refused_by_name() -> None:
+    import pandas
+    import polars
+
+    rows = pandas.DataFrame(ROWS)
+    batch = pyarrow.table(ROWS).to_batches()[0]
+    assert read(batch, **COLUMNS).fingerprint == read(ROWS, **COLUMNS).fingerprint
+    twice = pyarrow.table([[1], [2]], names=["am", "am"])
+    for source, message in (
+        (rows.assign(utt=pandas.array(["a", "a", None], dtype="string")), "row 3: column 'utt' is <NA>, not a string"),
+        (pandas.concat([rows, rows[["am"]]], axis=1), "two columns are called 'am'; rename one"),
+        (twice, "two columns are called 'am'; rename one"),
+        (polars.DataFrame(ROWS).cast({"errors": polars.Int128}), "column 'errors' cannot be read; .*i128"),
+        (polars.DataFrame(ROWS).lazy(), "column 'utt' cannot be read; convert it first"),
+        (rows.groupby("utt"), "source must be paths of files, not "),
+        (rows["am"], "source must be paths of files, not -1.5"),
+        (rows.to_dict("records"), "source must be paths of files, not {'am'"),
+        (rows.to_records(), "source must be paths of files, not "),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(source, **COLUMNS)
+
+
 def test_a_gain_that_is_missing_in_a_frame_is_named() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"list": ["a", "a"], "f": [1, 2], "gain": pandas.array([True, None], dtype="boolean")})
