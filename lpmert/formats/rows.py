@@ -557,7 +557,9 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
             try:
                 cells.append(record[name] if name in record else at_path(record, name))
             except KeyError as error:
-                raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
+                known = leaves(record)
+                where = " in one of its objects" if name in known else ""
+                raise place.error(f"no key {quoted(name)}{where}; the keys are {listed(known)}") from error
         if any(isinstance(cell, list) for cell in cells):
             try:
                 yield from ((place.line, row) for row in list(_spread(cells)))
@@ -654,7 +656,8 @@ def _after_white(text: str, place: int) -> int:
 def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield the rows of a record, several if all its cells but the first, the list's, are arrays.
 
-    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths.
+    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths, and
+    for empty ones.
     """
     key, *others = cells
     if not others or not all(isinstance(cell, list) for cell in others):
@@ -663,6 +666,8 @@ def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     sizes = {len(cell) for cell in cells if isinstance(cell, list)}
     if len(sizes) > 1:
         raise ValueError(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
+    if sizes == {0}:
+        raise ValueError("no hypotheses, only empty arrays; leave the list out, or give it some")
     for row in zip(key if isinstance(key, list) else [key] * len(others[0]), *others, strict=True):
         yield from _spread(row)
 

@@ -44,7 +44,7 @@ from lpmert.formats.rows import (
     parquet_table,
     runs_of,
 )
-from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
+from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number, warn_of_quotes
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -157,6 +157,8 @@ class _Rows:
             self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
         if not len(self.pool):
             raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
+        if self.kind == "tsv":
+            warn_of_quotes(self.pool.texts, self.path)
         return self.pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
@@ -219,7 +221,7 @@ class _Rows:
     def _trouble(self, cell: Any, name: str) -> str | None:
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
+        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
         return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 

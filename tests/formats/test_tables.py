@@ -224,6 +224,18 @@ def test_records_that_hold_all_of_a_list_need_no_id(tmp_path: Path, dialect: str
         assert read(tmp_path / "x", **columns).list_ids == ("0", "1")
 
 
+def test_one_of_several_objects_that_lacks_a_key_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"n": [{"f": 1, "e": 0}, {"f": 2}]}\n')
+    with pytest.raises(DataError, match=r"x.jsonl:1: no key 'n.e' in one of its objects; the keys are n.f, n.e"):
+        read(tmp_path / "x.jsonl", features="n.f", loss="n.e")
+
+
+def test_a_gain_in_quotes_is_not_advised_to_be_a_gain(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"q": "a", "f": 1, "g": "true"}\n')
+    with pytest.raises(DataError, match=r"column 'g' is 'true', not a number but a string$"):
+        read(tmp_path / "x.jsonl", segment="q", features="f", gain="g")
+
+
 # Columns that an error proposes, where a table does not say which are what.
 
 Table = dict[str, list[Any]]
