@@ -6,6 +6,7 @@ proposes; they never decide how lists are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -297,6 +298,8 @@ _FEW_ROWS = 10
 """With fewer rows, a pattern may be chance."""
 _ROUNDING = 1e-3
 """Difference between a sum and its parts, relative to its spread, that few written digits explain."""
+_BETWEEN_COMMAS = re.compile(r",|^\s+|\s+$")
+"""What a name cannot have where commas separate names; a pattern has a question mark in its place."""
 _NAMED_PARTS = 4
 """Most parts of a sum that a message names."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
@@ -318,7 +321,7 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     options = _loss(cells, known, numbers, textual, first)
     text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
-    features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
+    features = {name: found for name, found in numbers.items() if name and name not in taken}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
     lengths = [
@@ -332,8 +335,9 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
+    likely = ",".join(_BETWEEN_COMMAS.sub(lambda match: "?" * len(match[0]), name) for name in named)
     group = {"group": ""} if scattered else {}
-    return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
+    return {"segment": segment, **group, "features": likely, **options, "text": text}, reasons
 
 
 def _loss(

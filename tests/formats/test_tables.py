@@ -236,6 +236,16 @@ def test_a_gain_in_quotes_is_not_advised_to_be_a_gain(tmp_path: Path) -> None:
         read(tmp_path / "x.jsonl", segment="q", features="f", gain="g")
 
 
+def test_names_with_commas_and_spaces_are_proposed_as_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(
+        'utt,"a,m", lm,errors\n' + "".join(f"u{row // 2},{row % 3},{row**2},{row % 2}\n" for row in range(8))
+    )
+    found = needed(path).suggestion
+    assert found == {"segment": "utt", "features": "a?m,?lm"}
+    assert read(path, loss="errors", **found).names == ("a,m", " lm")
+
+
 # Columns that an error proposes, where a table does not say which are what.
 
 Table = dict[str, list[Any]]
