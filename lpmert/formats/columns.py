@@ -177,6 +177,8 @@ class Wanted:
         if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
             trouble = f"there is one column only, {quoted(head.names[0])}"
             raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
+        if (twice := repeated(head.names)) is not None:
+            raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics = known.statistics
@@ -201,6 +203,8 @@ class Wanted:
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
         features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
+        if not head.spread:  # objects in arrays may have more keys than the first
+            head.refuse_absent(features)
         return Columns(segment, features, statistics if read else (), text)
 
 
@@ -334,8 +338,8 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
-    named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
-    likely = ",".join(_BETWEEN_COMMAS.sub(lambda match: "?" * len(match[0]), name) for name in named)
+    named = [name for name in features if name not in reasons] or ([] if gaps else [*features])
+    likely = ",".join(_BETWEEN_COMMAS.sub(lambda match: "?" * len(match[0]), name) for name in named) or "A,B,C"
     group = {"group": ""} if scattered else {}
     return {"segment": segment, **group, "features": likely, **options, "text": text}, reasons
 

@@ -162,19 +162,6 @@ class Table(NamedTuple):
     blocks: Callable[[Columns], Iterator[Block]]
 
 
-def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
-    """Return a table that refuses missing columns; raises `DataError` if two columns have the same name."""
-    twice = repeated(head.names)
-    if twice is not None:
-        raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
-
-    def checked(columns: Columns) -> Iterator[Block]:
-        head.refuse_absent(columns.all)
-        return blocks(columns)
-
-    return Table(head, checked)
-
-
 def format_of_name(path: str | Path) -> str | None:
     """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
     return _ENDINGS.get(unpacked(path).suffix)
@@ -210,7 +197,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
             else:
                 yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
 
-    return _table(Head(header, Place(path, line)), rows)
+    return Table(Head(header, Place(path, line)), rows)
 
 
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
@@ -234,7 +221,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    return _table(Head(names, Place(path), rows=n_rows), rows)
+    return Table(Head(names, Place(path), rows=n_rows), rows)
 
 
 @contextmanager
@@ -354,17 +341,11 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
 def _arrow_cells(column: Any) -> Any:
     import pyarrow.types as types
 
-    if _is_number(column.type) and not column.null_count:
+    if (types.is_floating(column.type) or types.is_integer(column.type)) and not column.null_count:
         return column.to_numpy(zero_copy_only=False)
     if types.is_string(column.type) or types.is_large_string(column.type):
         return column.to_numpy(zero_copy_only=False).tolist()
     return column.to_pylist()
-
-
-def _is_number(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
 def frame_table(frame: Any, path: str) -> Table:
@@ -387,7 +368,7 @@ def frame_table(frame: Any, path: str) -> Table:
             raise DataError(f"columns of {' and '.join(map(str, sorted(sizes)))} rows; give all the same", path=path)
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
-    return _table(Head(names, Place(path)), rows)
+    return Table(Head(names, Place(path)), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
