@@ -123,7 +123,8 @@ class ColumnsNeeded(DataError):
         self.suggestion = {option: value for option, value in options.items() if option in useful}
         self.no_features = reasons if "features" in useful else {}
         likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
-        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
+        trouble = f" (only the names were looked at, as of {self.trouble})" if self.trouble else ""
+        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)}){trouble}")
 
 
 @dataclass(frozen=True)

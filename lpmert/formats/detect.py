@@ -121,7 +121,7 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
         nbest = merged([kind.reader(file, **options) for file in source], source)
     else:
         nbest = kind.reader(source, **options)
-    if references not in (None, False):
+    if references is not None and references is not False:
         nbest = with_references(nbest, references, **{"metric": kind.metric, **counting})
     return _selected(nbest, **selection) if selection else nbest
 

@@ -170,8 +170,8 @@ def with_references(
     from lpmert.model.converters import measure_texts
 
     by_list = references_by_list(nbest.list_ids, references, partial, by_position)
-    warn_of_quotes(chain.from_iterable(by_list), "references")
     found, summed = measure_texts(nbest, by_list, metric)
+    warn_of_quotes(chain.from_iterable(by_list), "references")
     logger.info("statistics: %s", summed.signature)
     return found
 

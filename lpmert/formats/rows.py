@@ -365,7 +365,8 @@ def frame_table(frame: Any, path: str) -> Table:
         cells = [_cells(frame, name, path) for name in columns.all]
         sizes = {len(column) for column in cells}
         if len(sizes) > 1:
-            raise DataError(f"columns of {' and '.join(map(str, sorted(sizes)))} rows; give all the same", path=path)
+            shown = " and ".join(map(str, sorted(sizes)))
+            raise DataError(f"columns of {shown} rows; give all the same number of rows", path=path)
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
     return Table(Head(names, Place(path)), rows)

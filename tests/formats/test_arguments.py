@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from test_detection import numbered
 from test_malformed import COLUMNS, GOOD_OBJECT, archive
@@ -120,6 +121,9 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
     ("short: 1 lines, too few for list 1", of_moses(references="short")),
     ("long:3: no list for this line", of_moses(references="long")),
+    ("^x y: cannot be read: No such file", of_moses(references=pandas.Series(["x y"], index=["0"]))),
+    (r"list '0' needs at least one reference, all of them strings; got \(None,\)",
+     of_moses(references={"0": None, "1": "x"})),
     ("two: 2 lines, but long has 3", of_moses(references=["long", "two"])),
     ("long:1: no reference for utterance 'u1', but one for 'a'", of_moses("u1", references="long")),
     ("moses:1: no statistics; give references", of_moses()),
