@@ -177,7 +177,7 @@ class Wanted:
         """
         if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
             trouble = f"there is one column only, {quoted(head.names[0])}"
-            raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
+            raise head.place.error(f"{trouble}: give the format of all files (--from, format), tsv or csv")
         if (twice := repeated(head.names)) is not None:
             raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
         known, read = recognised(head.names), self.counted is False
