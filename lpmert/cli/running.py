@@ -89,16 +89,9 @@ def wrapped(text: str, stream: TextIO) -> str:
 
 
 def put(text: str) -> None:
-    """Write a text and a newline to stdout; raises `OSError`, after which stdout discards everything.
-
-    Raises `DataError` for half of a surrogate pair.
-    """
+    """Write a text and a newline to stdout; raises `OSError`, after which stdout discards everything."""
     try:
         click.echo(text)
-    except UnicodeEncodeError as error:
-        from lpmert.system.files import half_pair
-
-        raise half_pair(error) from error
     except OSError as error:
         silence(sys.stdout)
         raise OSError(error.errno, error.strerror, "standard output") from error

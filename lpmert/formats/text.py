@@ -148,7 +148,7 @@ def json_document(content: str, path: str | Path) -> Any:
 def warn_of_quotes(texts: Iterable[str], path: str | Path) -> None:
     """Warn of the first text of a file that is quoted as in CSV: beside tabs, quotes are text."""
     for text in texts:
-        inner = text[1:-1]
+        inner = text[1:-1] if '""' in text else ""
         if '""' in inner and text[0] == text[-1] == '"' and '"' not in inner.replace('""', ""):
             remedy = "in a file with tabs they are text; write CSV, or no quotes (csv.QUOTE_NONE)"
             logger.warning("%s: the text %s has the quotes of CSV: %s", path, quoted(text), remedy)
