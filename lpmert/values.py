@@ -82,7 +82,7 @@ def weights_array(weights: object, names: Sequence[str], what: str = "weights") 
         raise DataError(
             f"{what} need one number for each of the {len(names)} features ({listed(names)}); got shape {shape}"
         )
-    if isinstance(weights, np.ndarray) and weights.dtype.kind in "iuf":
+    if type(weights) is np.ndarray and weights.dtype.kind in "iuf":
         array = weights.astype(np.float64)
     else:
         numbers = [real_number(value) for value in weights]

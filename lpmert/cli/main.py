@@ -104,6 +104,10 @@ class Program(options.Command, click.Group):
 
             reason = reason_of(error)
             _end(ctx, f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}")
+        except UnicodeEncodeError as error:
+            from lpmert.system.files import half_pair
+
+            _end(ctx, f"error: {half_pair(error)}")
         except MemoryError:
             _end(ctx, _OUT_OF_MEMORY)
         except lpmert.CertificateError as error:

@@ -6,6 +6,7 @@ proposes; they never decide how lists are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -122,7 +123,8 @@ class ColumnsNeeded(DataError):
         self.suggestion = {option: value for option, value in options.items() if option in useful}
         self.no_features = reasons if "features" in useful else {}
         likely = [f"{option}={value or True!r}" for option, value in self.suggestion.items() if option != "metric"]
-        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)})")
+        trouble = f" (only the names were looked at, as of {self.trouble})" if self.trouble else ""
+        self.add_note(f"For example: lpmert.read(..., {', '.join(likely)}){trouble}")
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,9 @@ class Wanted:
         """
         if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
             trouble = f"there is one column only, {quoted(head.names[0])}"
-            raise head.place.error(f"{trouble}: give its format (--from, format), tsv or csv")
+            raise head.place.error(f"{trouble}: give the format of all files (--from, format), tsv or csv")
+        if (twice := repeated(head.names)) is not None:
+            raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
         known, read = recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics = known.statistics
@@ -200,6 +204,8 @@ class Wanted:
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
         features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
+        if not head.spread:  # objects in arrays may have more keys than the first
+            head.refuse_absent(features)
         return Columns(segment, features, statistics if read else (), text)
 
 
@@ -297,6 +303,8 @@ _FEW_ROWS = 10
 """With fewer rows, a pattern may be chance."""
 _ROUNDING = 1e-3
 """Difference between a sum and its parts, relative to its spread, that few written digits explain."""
+_BETWEEN_COMMAS = re.compile(r",|^\s+|\s+$")
+"""What a name cannot have where commas separate names; a pattern has a question mark in its place."""
 _NAMED_PARTS = 4
 """Most parts of a sum that a message names."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
@@ -318,7 +326,7 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     options = _loss(cells, known, numbers, textual, first)
     text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
-    features = {name: found for name, found in numbers.items() if name not in taken and _names_in(name) == [name]}
+    features = {name: found for name, found in numbers.items() if name and name not in taken}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
     lengths = [
@@ -331,9 +339,10 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
-    named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
+    named = [name for name in features if name not in reasons] or ([] if gaps else [*features])
+    likely = ",".join(_BETWEEN_COMMAS.sub(lambda match: "?" * len(match[0]), name) for name in named) or "A,B,C"
     group = {"group": ""} if scattered else {}
-    return {"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons
+    return {"segment": segment, **group, "features": likely, **options, "text": text}, reasons
 
 
 def _loss(

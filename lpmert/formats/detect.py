@@ -30,7 +30,8 @@ Source = Paths | Mapping[str, str | Path]
 logger = logging.getLogger("lpmert")
 
 _HEAD = 1 << 16
-_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
+_ZIP = b"PK\x03\x04"  # the name of the first member begins at byte 30, and its length is at byte 26
+_MAGIC = {b"PAR1": "parquet", _ZIP: "npz"}
 _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _SCORE = re.compile(r"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
@@ -120,7 +121,7 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
         nbest = merged([kind.reader(file, **options) for file in source], source)
     else:
         nbest = kind.reader(source, **options)
-    if references not in (None, False):
+    if references is not None and references is not False:
         nbest = with_references(nbest, references, **{"metric": kind.metric, **counting})
     return _selected(nbest, **selection) if selection else nbest
 
@@ -232,8 +233,13 @@ def detect(source: Source) -> str:
         if not head:
             raise DataError(EMPTY, path=source)
         text = head.decode(errors="replace")
+        if head.startswith(_ZIP) and not head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):
+            remedy = "unpack it, or save a spreadsheet as CSV"
+            raise DataError(f"a zip archive, but not of numpy arrays; {remedy}", path=source)
         if is_archive(source):
             text = next((member for _, member in archive_members(source)), "")
+            if kind_of_graph(text) is None:
+                raise DataError("an archive, in which only lattices are read; unpack it", path=source)
         kind = _MAGIC.get(head[:4]) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(text.removeprefix("\ufeff"), source)
     if kind is None and Path(source).suffix == PROBLEM:

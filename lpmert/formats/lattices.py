@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.columns import Names, matched
+from lpmert.formats.columns import Names, Wanted, matched
 from lpmert.formats.format import Format, Paths, Pool
 from lpmert.formats.graphs import (
     EPSILON_WORDS,
@@ -241,9 +241,10 @@ def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
         if missing and len(graph.sources) > 1:
             trouble = f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately"
             raise DataError(trouble, path=path)
-    if features is None:
+    patterns = Wanted(features=features).patterns
+    if patterns is None:
         return names
-    chosen = list(matched([features] if isinstance(features, str) else features, names, names))
+    chosen = list(matched(patterns, names, names))
     places_of(chosen, names, "feature")  # refuses others
     return chosen
 

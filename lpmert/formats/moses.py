@@ -21,7 +21,7 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Paths, Pool, rows_by_column
 from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
-from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, plain_numbers, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -236,7 +236,7 @@ class _Layout(NamedTuple):
         fields = text.split(SEPARATOR)
         if len(fields) > 3 and not fields[3].strip(WHITE).startswith(STATISTICS_LABEL):
             score = words_of(fields[2])
-            if len(score) == 1 and label_of(score[0]) is None and any(map(label_of, words_of(fields[3]))):
+            if len(score) == 1 and plain_numbers(score, textual=True) and any(map(label_of, words_of(fields[3]))):
                 return _Layout(len(fields), 3)
         return _Layout(len(fields), 2)
 

@@ -6,11 +6,12 @@ import logging
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, warn_of_quotes, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -170,6 +171,7 @@ def with_references(
 
     by_list = references_by_list(nbest.list_ids, references, partial, by_position)
     found, summed = measure_texts(nbest, by_list, metric)
+    warn_of_quotes(chain.from_iterable(by_list), "references")
     logger.info("statistics: %s", summed.signature)
     return found
 

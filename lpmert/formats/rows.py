@@ -27,6 +27,7 @@ from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head
 from lpmert.formats.text import Place, unique_keys, unpacked
+from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
@@ -161,19 +162,6 @@ class Table(NamedTuple):
     blocks: Callable[[Columns], Iterator[Block]]
 
 
-def _table(head: Head, blocks: Callable[[Columns], Iterator[Block]]) -> Table:
-    """Return a table that refuses missing columns; raises `DataError` if two columns have the same name."""
-    twice = repeated(head.names)
-    if twice is not None:
-        raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
-
-    def checked(columns: Columns) -> Iterator[Block]:
-        head.refuse_absent(columns.all)
-        return blocks(columns)
-
-    return Table(head, checked)
-
-
 def format_of_name(path: str | Path) -> str | None:
     """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
     return _ENDINGS.get(unpacked(path).suffix)
@@ -209,7 +197,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
             else:
                 yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
 
-    return _table(Head(header, Place(path, line)), rows)
+    return Table(Head(header, Place(path, line)), rows)
 
 
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
@@ -233,7 +221,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    return _table(Head(names, Place(path), rows=n_rows), rows)
+    return Table(Head(names, Place(path), rows=n_rows), rows)
 
 
 @contextmanager
@@ -353,17 +341,11 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
 def _arrow_cells(column: Any) -> Any:
     import pyarrow.types as types
 
-    if _is_number(column.type) and not column.null_count:
+    if (types.is_floating(column.type) or types.is_integer(column.type)) and not column.null_count:
         return column.to_numpy(zero_copy_only=False)
     if types.is_string(column.type) or types.is_large_string(column.type):
         return column.to_numpy(zero_copy_only=False).tolist()
     return column.to_pylist()
-
-
-def _is_number(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
 def frame_table(frame: Any, path: str) -> Table:
@@ -375,17 +357,19 @@ def frame_table(frame: Any, path: str) -> Table:
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
-    arrays = {name: _column(frame, name, path) for name in list(names)}
-    sizes = {len(column) for column in arrays.values()}
-    if len(sizes) > 1 or any(not isinstance(name, str) for name in arrays):
-        raise DataError("columns must have strings for names, and all the same number of rows", path=path)
+    names = list(names)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise DataError(f"the name of a column is {quoted(wrong[0])}, not a string; rename it", path=path)
 
     def rows(columns: Columns) -> Iterator[Block]:
-        wanted = [arrays[name] for name in columns.all]
-        cells = [column if column.dtype.kind in "iuf" else _cells(column) for column in wanted]
+        cells = [_cells(frame, name, path) for name in columns.all]
+        sizes = {len(column) for column in cells}
+        if len(sizes) > 1:
+            shown = " and ".join(map(str, sorted(sizes)))
+            raise DataError(f"columns of {shown} rows; give all the same number of rows", path=path)
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
-    return _table(Head(list(arrays), Place(path)), rows)
+    return Table(Head(names, Place(path)), rows)
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
@@ -433,20 +417,19 @@ def cells_by_column(nbest: NBest) -> list[Any]:
     return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
 
 
-def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column; `tolist` would turn some dates and times into numbers."""
-    return list(column) if column.dtype.kind in "mM" else list(column.tolist())
-
-
-def _column(frame: Any, name: Any, path: str) -> Any:
-    column = frame[name]
-    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
-    if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 into 1
-        array = np.asarray(column, dtype=object)
+def _cells(frame: Any, name: str, path: str) -> Any:
+    """Return the cells of a column, numbers as an array; `tolist` would turn some dates and times into numbers."""
+    try:
+        column = frame[name]
+        array = as_array(column, "it")
+        mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
+        if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 to 1
+            array = as_array(column, "it", object)
+    except Exception as error:  # of any kind, from the package that made the frame
+        raise DataError(f"column {quoted(name)} cannot be read; convert it first: {error}", path=path) from error
     if array.ndim != 1:
         raise DataError(f"column {quoted(name)} is not one-dimensional", path=path)
-    return array
+    return array if array.dtype.kind in "iuf" else list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 # JSON: records in lines, in an array or an object, nested or with arrays for columns
@@ -556,7 +539,9 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
             try:
                 cells.append(record[name] if name in record else at_path(record, name))
             except KeyError as error:
-                raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
+                known = leaves(record)
+                where = " in one of its objects" if name in known else ""
+                raise place.error(f"no key {quoted(name)}{where}; the keys are {listed(known)}") from error
         if any(isinstance(cell, list) for cell in cells):
             try:
                 yield from ((place.line, row) for row in list(_spread(cells)))
@@ -653,7 +638,8 @@ def _after_white(text: str, place: int) -> int:
 def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield the rows of a record, several if all its cells but the first, the list's, are arrays.
 
-    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths.
+    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths, and
+    for empty ones.
     """
     key, *others = cells
     if not others or not all(isinstance(cell, list) for cell in others):
@@ -662,6 +648,8 @@ def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
     sizes = {len(cell) for cell in cells if isinstance(cell, list)}
     if len(sizes) > 1:
         raise ValueError(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
+    if sizes == {0}:
+        raise ValueError("no hypotheses, only empty arrays; leave the list out, or give it some")
     for row in zip(key if isinstance(key, list) else [key] * len(others[0]), *others, strict=True):
         yield from _spread(row)
 

@@ -1,6 +1,7 @@
 """N-best lists of speech toolkits: a file for each score (Kaldi, icefall, ESPnet), or utterance (SRILM).
 
-Sources for SRILM: the third format in its manual page nbest-format(5), and lm/src/NBest.cc.
+Sources for SRILM: the third format in its manual page nbest-format(5), lm/src/NBest.cc, and LatticeNBest.cc, which
+writes the tags of sentences and does not count them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lpmert.quoting import quoted, repeated
 Files = Mapping[str, str | Path]
 
 TEXT, WORDS = "text", "words"
+_TAGS = ("<s>", "</s>")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
 
@@ -141,8 +143,8 @@ def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
     `source` is a folder or a manifest, as for `utterance_files`. Lines are `acoustic lm nwords word word ...`, in
-    logarithms to base 10; lines that begin with `#` are ignored. The features are acoustic, lm and words, the number in
-    the file, from which SRILM may have left out pauses. Raises `DataError` with file and line.
+    logarithms to base 10; lines that begin with `#` are ignored, and so are <s> and </s>. The features are acoustic, lm
+    and words, the number in the file, from which SRILM may have left out pauses. Raises `DataError` with file and line.
     """
     pool = Pool()
     for utterance, path in utterance_files(source):
@@ -157,7 +159,8 @@ def read_srilm(source: str | Path) -> NBest:
             count, words = place.whole(cells[2], "number of words"), cells[3:]
             if count > sum(1 + word.count("_") for word in words):  # SRILM may count each part of a multiword
                 raise place.error(f"{count} words announced, but only {len(words)} found")
-            pool.add_row(utterance, ("acoustic", "lm", WORDS), [acoustic, lm, count], text=" ".join(words))
+            text = " ".join(word for word in words if word not in _TAGS)
+            pool.add_row(utterance, ("acoustic", "lm", WORDS), [acoustic, lm, count], text=text)
         if utterance not in pool.numbers:
             raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
     return pool.nbest(texts=True)

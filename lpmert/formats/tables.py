@@ -44,7 +44,7 @@ from lpmert.formats.rows import (
     parquet_table,
     runs_of,
 )
-from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
+from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number, warn_of_quotes
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -157,6 +157,8 @@ class _Rows:
             self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
         if not len(self.pool):
             raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
+        if self.kind == "tsv":
+            warn_of_quotes(self.pool.texts, self.path)
         return self.pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
 
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
@@ -172,7 +174,7 @@ class _Rows:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
         for key, size in runs_of(keys):
-            if not (self.begun and key == self.last and type(key) is type(self.last)):
+            if not (self.begun and type(key) is type(self.last) and key == self.last):
                 self._check_list(lines[first], key)
             self.last = key
             self.pool.add(str(key), size)
@@ -180,11 +182,10 @@ class _Rows:
 
     def _check_list(self, line: int, key: Any) -> None:
         """Raise `DataError` for an unusable id, one that is string and number, or one that returns after another."""
-        if key is None or key == "":
-            trouble = "is empty; it must say which list the row belongs to"
-            raise self._column_error(line, self.columns.segment, trouble)
-        if type(key) not in (str, int):
+        if type(key) not in (str, int) or key == "":
             trouble = f"is {reprlib.repr(key)}, not a string or an integer"
+            if key is None or isinstance(key, str):
+                trouble = "is empty; it must say which list the row belongs to"
             raise self._column_error(line, self.columns.segment, trouble)
         first, kind = self.begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
@@ -220,7 +221,7 @@ class _Rows:
     def _trouble(self, cell: Any, name: str) -> str | None:
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
+        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
         return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
 from lpmert.system.streams import COMPRESSED_ENDINGS
+
+logger = logging.getLogger("lpmert")
 
 _COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 WHITE = " \t\n\r\v\f"
@@ -140,6 +143,16 @@ def json_document(content: str, path: str | Path) -> Any:
         return json.loads(content, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error})", path=path) from error
+
+
+def warn_of_quotes(texts: Iterable[str], path: str | Path) -> None:
+    """Warn of the first text of a file that is quoted as in CSV: beside tabs, quotes are text."""
+    for text in texts:
+        inner = text[1:-1] if '""' in text else ""
+        if '""' in inner and text[0] == text[-1] == '"' and '"' not in inner.replace('""', ""):
+            remedy = "in a file with tabs they are text; write CSV, or no quotes (csv.QUOTE_NONE)"
+            logger.warning("%s: the text %s has the quotes of CSV: %s", path, quoted(text), remedy)
+            return
 
 
 def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:

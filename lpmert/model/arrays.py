@@ -40,10 +40,26 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
     return matrix
 
 
+def as_array(values: Any, what: str, dtype: Any = None) -> Any:
+    """Return values as an array; raises `DataError` where numpy would drop a mask, or round an integer among floats."""
+    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
+    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
+        raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
+    try:
+        array = np.asarray(values, dtype=dtype)
+    except ValueError as error:
+        raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
+    of_python = array.dtype.kind == "f" and not hasattr(values, "dtype") and array.size
+    large = of_python and max(float(array.max()), -float(array.min())) >= EXACT_INTEGERS
+    if large and is_rounded(np.asarray(values, dtype=object)):
+        raise DataError(f"{what} has {BEYOND_DOUBLES}")
+    return array
+
+
 def as_ids(values: Any) -> Any:
     """Return ids as an array; in a mix with strings, numbers stay numbers, which numpy would turn into strings."""
     kind = getattr(values, "dtype", None)  # data frames have dtypes of their own
-    return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
+    return as_array(values, "groups", kind if isinstance(kind, np.dtype) else object)
 
 
 def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[str] | None:
@@ -54,13 +70,7 @@ def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[s
 
 def real_numbers(values: Any, what: str) -> Any:
     """Return values as an array of real numbers, of any type and shape; raises `DataError` for others."""
-    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
-    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
-        raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
+    array = as_array(values, what)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{what} must be real numbers, not {array.dtype}")
     if is_rounded(array):
@@ -175,7 +185,11 @@ def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
 
 def one_or_more(files: str | Path | Iterable[str | Path], what: str) -> list[str | Path]:
     """Return one file or several as a list; raises `DataError` for anything else."""
-    return [files] if isinstance(files, str | Path) else checked_sequence(files, what)
+    found = [files] if isinstance(files, str | Path) else checked_sequence(files, what)
+    for file in found:
+        if not isinstance(file, str | Path):
+            raise DataError(f"{what} must be paths of files, not {quoted(file)}")
+    return found
 
 
 def numbered(word: str, count: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import EditTexts, TextMetric, source_of, text_metric
 from lpmert.model.arrays import (
+    as_array,
     as_ids,
     checked_labels,
     checked_references,
@@ -23,6 +24,7 @@ from lpmert.model.arrays import (
     frame_names,
     numbered,
     real_matrix,
+    real_numbers,
 )
 from lpmert.model.nbest import NBest, gathered
 from lpmert.quoting import quoted
@@ -199,7 +201,7 @@ def from_groups(
             raise DataError(f"groups must be strings or whole numbers, not {quoted(group)}")
     owner, ids = _owners(owners, "groups", "list", None if gather else "sort the rows, or gather=True")
     order, offsets = gathered(owner)
-    statistic_rows = np.asarray(statistics)
+    statistic_rows = real_numbers(statistics, "statistics")
     if len(statistic_rows) != len(rows):
         raise DataError(f"statistics has {len(statistic_rows)} rows, features has {len(rows)}; give one per hypothesis")
     return NBest(
@@ -255,7 +257,7 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
 
 
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
-    column: NDArray[np.generic] = np.asarray(values)
+    column: NDArray[np.generic] = as_array(values, what)
     if column.shape != (count,):
         raise DataError(f"{what} must have shape ({count},), one entry per row of features, not {column.shape}")
     if column.dtype.kind == "f" and not np.isfinite(column).all():

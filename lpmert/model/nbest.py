@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import (
+    as_array,
     check_magnitudes,
     check_shape,
     checked_labels,
@@ -331,7 +332,7 @@ def column_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, Fl
             return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
         names = listed([*nbest.names, *nbest.statistic_names])
         raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
-    values = np.asarray(second)
+    values = as_array(second, "second")
     if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
     return name, values.astype(np.float64)

@@ -246,13 +246,16 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
-    """Raise `DataError`, with a command that converts it, where a file begins like a text in UTF-16 or UTF-32."""
-    for name, (mark, decode) in _ENCODINGS.items():
+    """Raise `DataError`, with a command that converts it, where a file begins like bzip2, or text in UTF-16 or -32."""
+    name = shlex.quote(shortened(str(path)))
+    if beginning.startswith(b"BZh") and beginning[4:10] == b"1AY&SY":
+        raise DataError(f"is bzip2, which is not read; repack it: bzcat {name} | gzip > {name}.gz", path=path)
+    for encoding, (mark, decode) in _ENCODINGS.items():
         text, _ = decode(beginning[: len(beginning) // 4 * 4], "replace")
         latin = len(text) >= _FEWEST_LETTERS and all("\0" < letter <= "\xff" for letter in text)
         if latin or beginning.startswith(mark):
-            command = f"iconv -f {name} -t UTF-8 {shlex.quote(shortened(str(path)))} > utf8-file"
-            raise DataError(f"is {name}, not UTF-8; convert it: {command}", path=path)
+            command = f"iconv -f {encoding} -t UTF-8 {name} > utf8-file"
+            raise DataError(f"is {encoding}, not UTF-8; convert it: {command}", path=path)
 
 
 @contextmanager
@@ -504,7 +507,11 @@ def _text_writer(sink: Sink, target: Path) -> Iterator[TextIO]:
         except BaseException as error:
             sink.abandoned = True
             if isinstance(error, UnicodeEncodeError):
-                around = error.object[max(0, error.start - 10) : error.end + 10]
-                trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
-                raise DataError(trouble, path=sink.path) from error
+                raise half_pair(error, sink.path) from error
             raise
+
+
+def half_pair(error: UnicodeEncodeError, path: str | Path | None = None) -> DataError:
+    """Return the error for a text with half of a surrogate pair, which JSON can hold but UTF-8 cannot."""
+    around = error.object[max(0, error.start - 10) : error.end + 10]
+    return DataError(f"{quoted(around)} holds half of a surrogate pair, no character; replace it", path=path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from test_detection import numbered
 from test_malformed import COLUMNS, GOOD_OBJECT, archive
@@ -41,6 +42,7 @@ AROUND: dict[str, Content] = {
     "y.npz": archive(),
     "right.jsonl": '{"id": "q", "candidates": [{"scores": {"a": 1}, "correct": true}]}\n',
     "mixed.csv": "q;am;lm;errors\n" + "".join(f"a;{n};0,5;1\n" for n in range(70_000)) + "a;0.5;1;1\n",  # two blocks
+    "p.csv": "utt,am,lm,errors\na,1,2,3\n",
     "points.csv": "q;am;errors\na;1.234,5;1\n",
     "comma.csv": 'q,am,errors\na,"0,5",1\n',
     "refs": "",
@@ -120,6 +122,13 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
     ("short: 1 lines, too few for list 1", of_moses(references="short")),
     ("long:3: no list for this line", of_moses(references="long")),
+    ("^x y: cannot be read: No such file", of_moses(references=pandas.Series(["x y"], index=["0"]))),
+    (r"list '0' needs at least one reference, all of them strings; got \(None,\)",
+     of_moses(references={"0": None, "1": "x"})),
+    ("p.csv:1: there is one column only, .*: give the format of all files",
+     lambda: read(["x.tsv", "p.csv"], **COLUMNS)),
+    ("^weights must be finite numbers; 'lm' has masked",
+     lambda: lpmert.evaluate(TWO, np.ma.array([1.0, 2.0], mask=[0, 1]))),
     ("two: 2 lines, but long has 3", of_moses(references=["long", "two"])),
     ("long:1: no reference for utterance 'u1', but one for 'a'", of_moses("u1", references="long")),
     ("moses:1: no statistics; give references", of_moses()),

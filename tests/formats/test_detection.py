@@ -1,7 +1,12 @@
 """Which format a file has, which columns and options it takes, what it is compared with: told, or asked for once."""
 
+import bz2
+import csv
 import json
 import shlex
+import subprocess
+import tarfile
+import zipfile
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -66,6 +71,43 @@ def test_one_message_says_all_that_is_needed_and_gives_a_command_that_works(tmp_
     again = succeeded(*shlex.split(command)[1:])
     assert json.loads(again.stdout)["loss"] == 0
     assert set(json.loads(again.stdout)["weights"]) == {"decoder", "lm"}
+
+
+def test_what_is_packed_otherwise_is_told_with_a_remedy(tmp_path: Path) -> None:
+    table = tmp_path / "x.tsv"
+    table.write_text("list\tf\terrors\n" + "a\t1\t0\n" * 9)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(table, "x.tsv")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as bundle:
+        bundle.add(table, "x.tsv")
+    (tmp_path / "x.bz2").write_bytes(bz2.compress(table.read_bytes()))
+    for name, message in (
+        ("x.zip", "a zip archive, but not of numpy arrays; unpack it, or save a spreadsheet as CSV"),
+        ("x.tar.gz", "an archive, in which only lattices are read; unpack it"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(tmp_path / name)
+    with pytest.raises(DataError, match="is bzip2, which is not read; repack it: ") as caught:
+        read(tmp_path / "x.bz2")
+    command = str(caught.value).partition("repack it: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    assert read(f"{tmp_path}/x.bz2.gz").fingerprint == read(table).fingerprint
+
+
+def test_the_quotes_of_csv_in_a_file_with_tabs_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import pandas
+
+    texts = ['say "hi" now', '" quoted "', '""', "plain"]
+    frame = pandas.DataFrame({"list": list("abcd"), "f": 1, "errors": 0, "text": texts})
+    for quoting, told in ((csv.QUOTE_MINIMAL, True), (csv.QUOTE_NONE, False)):
+        caplog.clear()
+        frame.to_csv(tmp_path / "x.tsv", sep="\t", index=False, quoting=quoting)
+        (tmp_path / "refs").write_text(frame[["list", "text"]].to_csv(sep="\t", index=False, quoting=quoting))
+        read(tmp_path / "x.tsv")
+        assert ('x.tsv: the text \'"say ""hi"" now"\' has the quotes of CSV' in caplog.text) is told
+        caplog.clear()
+        read(frame, references=tmp_path / "refs", partial=True)
+        assert ("has the quotes of CSV" in caplog.text) is told
 
 
 def test_a_foreign_table_takes_no_column_for_a_feature_by_itself(tmp_path: Path) -> None:

@@ -290,6 +290,14 @@ def test_scores_of_espnet_may_be_named_one_by_one(tmp_path: Path) -> None:
     assert (found.names, found.dense_features().tolist()) == (("score", "words"), [[-1, 1]])
 
 
+def test_the_tags_of_sentences_in_lists_of_srilm_are_no_words(tmp_path: Path) -> None:
+    lines = "-10 -2 2 <s> the cat </s> \n-11 -1 1 <s> cat </s> \n"  # as lattice-tool -nbest-decode writes them
+    found = read(put(tmp_path, {"lists/one": lines}) / "lists", "srilm", references={"one": "the cat"})
+    assert found.texts == ("the cat", "cat")
+    assert found.statistics.ravel().tolist() == [0, 1]
+    assert found.features.tolist() == [[-10, -2, 2], [-11, -1, 1]]
+
+
 def test_references_are_kaldi_text_or_trn(tmp_path: Path) -> None:
     kaldi, trn = "one the cat\ntwo\nthree a\tb \n", "the cat (one)\n(two)\na\tb (three)\n"
     put(tmp_path, {"text": kaldi, "trn": trn, "same words": "the (one)\nthe (two)\n"})

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import finished, loss_of, run, succeeded
+from commands import finished, loss_of, refusal, run, succeeded
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
@@ -245,6 +245,8 @@ def test_half_of_a_surrogate_pair_in_a_text_is_kept_where_json_can(tmp_path: Pat
     )
     write(read(tmp_path / "x"), tmp_path / "again.jsonl", "best-of-n")
     assert read(tmp_path / "again.jsonl").texts == ("\ud83d",)
+    said = refusal("rerank", tmp_path / "x", "--weights", "a=1")
+    assert r"\ud83d\n' holds half of a surrogate pair, no character; replace it" in said
 
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "json", "parquet", "moses"])

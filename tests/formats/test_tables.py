@@ -162,6 +162,49 @@ def test_what_a_frame_does_not_tell_is_asked_for(kind: str) -> None:
         read(frame(kind, ROWS), segment="x", features="am", loss="errors")
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"errors": np.ma.array([0, 9, 1], mask=[0, 1, 0])}, "column 'errors' cannot be read; .*it has masked entries"),
+        ({"am": [0.5, 2**53 + 1, 1]}, r"column 'am' cannot be read; .*it has integers beyond 2\*\*53"),
+        ({"am": [[1], [1, 2], [3]]}, "column 'am' cannot be read; .*it must be a rectangular array"),
+        ({"am": [1, 2]}, "columns of 2 and 3 rows; give all the same"),
+        ({7: [1, 2, 3]}, "the name of a column is 7, not a string; rename it"),
+    ],
+)
+def test_a_mapping_is_read_as_it_is_or_refused(columns: dict[Any, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read({**ROWS, **columns}, **COLUMNS)
+
+
+def test_only_the_columns_of_a_frame_that_are_wanted_are_looked_at() -> None:
+    assert read({**ROWS, "notes": [[1], [1, 2]]}, **COLUMNS).features.tolist() == [[-1.5, 2], [-2.25, 1], [3, -4]]
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names of a LazyFrame")
+def test_what_is_only_like_a_frame_is_read_or_refused_by_name() -> None:
+    import pandas
+    import polars
+
+    rows = pandas.DataFrame(ROWS)
+    batch = pyarrow.table(ROWS).to_batches()[0]
+    assert read(batch, **COLUMNS).fingerprint == read(ROWS, **COLUMNS).fingerprint
+    twice = pyarrow.table([[1], [2]], names=["am", "am"])
+    for source, message in (
+        (rows.assign(utt=pandas.array(["a", "a", None], dtype="string")), "row 3: column 'utt' is <NA>, not a string"),
+        (pandas.concat([rows, rows[["am"]]], axis=1), "two columns are called 'am'; rename one"),
+        (twice, "two columns are called 'am'; rename one"),
+        (polars.DataFrame(ROWS).cast({"errors": polars.Int128}), "column 'errors' cannot be read; .*i128"),
+        (polars.DataFrame(ROWS).lazy(), "column 'utt' cannot be read; convert it first"),
+        (rows.groupby("utt"), "source must be paths of files, not "),
+        (rows["am"], "source must be paths of files, not -1.5"),
+        (rows.to_dict("records"), "source must be paths of files, not {'am'"),
+        (rows.to_records(), "source must be paths of files, not "),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(source, **COLUMNS)
+
+
 def test_a_gain_that_is_missing_in_a_frame_is_named() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"list": ["a", "a"], "f": [1, 2], "gain": pandas.array([True, None], dtype="boolean")})
@@ -179,6 +222,28 @@ def test_records_that_hold_all_of_a_list_need_no_id(tmp_path: Path, dialect: str
             read(tmp_path / "x", **columns)
     else:
         assert read(tmp_path / "x", **columns).list_ids == ("0", "1")
+
+
+def test_one_of_several_objects_that_lacks_a_key_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"n": [{"f": 1, "e": 0}, {"f": 2}]}\n')
+    with pytest.raises(DataError, match=r"x.jsonl:1: no key 'n.e' in one of its objects; the keys are n.f, n.e"):
+        read(tmp_path / "x.jsonl", features="n.f", loss="n.e")
+
+
+def test_a_gain_in_quotes_is_not_advised_to_be_a_gain(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"q": "a", "f": 1, "g": "true"}\n')
+    with pytest.raises(DataError, match=r"column 'g' is 'true', not a number but a string$"):
+        read(tmp_path / "x.jsonl", segment="q", features="f", gain="g")
+
+
+def test_names_with_commas_and_spaces_are_proposed_as_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(
+        'utt,"a,m", lm,errors\n' + "".join(f"u{row // 2},{row % 3},{row**2},{row % 2}\n" for row in range(8))
+    )
+    found = needed(path).suggestion
+    assert found == {"segment": "utt", "features": "a?m,?lm"}
+    assert read(path, loss="errors", **found).names == ("a,m", " lm")
 
 
 # Columns that an error proposes, where a table does not say which are what.

@@ -311,6 +311,7 @@ def test_what_does_not_fit_a_lattice_is_refused(
 
 def test_features_are_chosen_by_name_and_pattern(tmp_path: Path) -> None:
     path, references = put(tmp_path, {"x": PLAIN}) / "x", {"one": "a", "two": "a"}
+    assert load_lattices(path, references, features="words, graph_cost").names == ("words", "graph_cost")
     assert load_lattices(path, references, features=["*_cost"]).names == ("graph_cost", "acoustic_cost")
     assert load_lattices(path, references, features="words").names == ("words",)
     with pytest.raises(DataError, match="nothing"):

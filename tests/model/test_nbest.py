@@ -293,6 +293,8 @@ test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in 
         ({"features": FEATURES.astype(str)}, "features must be real numbers"),
         ({"features": FEATURES * 1j}, "features must be real numbers"),
         ({"features": np.ma.masked_less(FEATURES, 0)}, "features has masked entries"),
+        ({"features": [[0.5, 2**53 + 1]] * 5}, r"features has integers beyond 2\*\*53"),
+        ({"statistics": np.ma.masked_less(LOSS, 1)}, "statistics has masked entries"),
         ({"features": np.full((5, 2), 2**53 + 1)}, r"features has integers beyond 2\*\*53"),
         ({"features": np.full((5, 2), -(2**63) + 1)}, r"features has integers beyond 2\*\*53"),
         ({"features": np.full((5, 2), 2**64 - 1, dtype=np.uint64)}, r"features has integers beyond 2\*\*53"),
@@ -362,6 +364,18 @@ test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in 
         ((*CHOICES, [1, 1, np.nan, 2], [1, 0, 1, 0]), "cases has an entry that is not finite: row 2"),
         ((from_groups, [[1], [2]], [0, 1], ["1", 1]), MIXED),
         ((from_groups, [[1], [2]], [0, 1], np.array(["1", 1], dtype=object)), MIXED),
+<<<<<<< HEAD
     ]),
 ])
 # fmt: on
+=======
+        ((from_groups, [[1], [2]], np.ma.array([0, 9], mask=[0, 1]), [1, 1]), "statistics has masked entries"),
+        ((from_groups, [[1], [2]], [0, 1], np.ma.array([1, 9], mask=[0, 1])), "groups has masked entries"),
+        ((from_classification, [[1], [2]], np.ma.array([1, 0], mask=[0, 1])), "labels has masked entries"),
+    ],
+)
+def test_data_that_cannot_become_lists_are_refused(arguments: Any, message: str) -> None:
+    convert, *given = arguments
+    with pytest.raises(DataError, match=message):
+        convert(*given)
+>>>>>>> r-formats
