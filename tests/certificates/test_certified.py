@@ -254,11 +254,32 @@ class TestCommand:
         assert "no certificate written" in outcome.stderr
         assert not path.exists()
 
-    def test_limits_are_named(self, table: Path, path: Path) -> None:
-        succeeded("solve", table, *COLUMNS, "--bounds", "am:..0", "--certificate", path, "--quiet")
-        outcome = succeeded("verify", path, table, *COLUMNS)
-        assert "within 1 limit " in outcome.stdout
-        assert "where -1 am > 0" in outcome.stdout
+    @pytest.mark.parametrize(
+        ("region", "said"),
+        [
+            (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
+            (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
+            (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
+            (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
+        ],
+    )
+    def test_limits_are_named_in_full(self, table: Path, path: Path, region: list[str], said: list[str]) -> None:
+        succeeded("solve", table, *COLUMNS, *region, "--certificate", path, "--quiet")
+        shown = succeeded("verify", path, table, *COLUMNS).stdout
+        assert [one for one in said if one not in shown] == []
+
+    def test_control_characters_in_names_are_shown_as_such(self, table: Path, path: Path) -> None:
+        """A terminal would obey them."""
+        name = "\x1b[31mam"
+        table.write_text(table.read_text().replace("am", name, 1))
+        columns = [*COLUMNS[:2], "--features", f"{name},lm", *COLUMNS[-2:]]
+        solved = succeeded(
+            "solve", table, *columns, "--bounds", f"{name}:0..", "--budget", f"{name}=9", "--certificate", path, "-q"
+        )
+        assert "\n\\x1b[31mam    0\n" in solved.stdout
+        shown = succeeded("verify", path, table, *columns).stdout
+        assert "where +1 \\x1b[31mam > 0" in shown
+        assert "within 1 limit and \\x1b[31mam of at most 9 (" in shown
 
 
 HEADER = Header(
