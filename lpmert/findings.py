@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lpmert.quoting import number, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lpmert.errors import FloatArray
 
 
