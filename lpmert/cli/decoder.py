@@ -96,7 +96,7 @@ def loop(
         for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
             out.say(line)
         text = partial(weights.text, looped.names, looped.weights, None)
-        deliver(looped.to_json, partial(looped_report, looped), text)
+        deliver(looped.to_json, partial(looped_report, looped), text, "")
         drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 

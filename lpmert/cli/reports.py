@@ -97,8 +97,8 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:
-            is_text = isinstance(value, str)
-            table.add_row(visible(label), visible(value) if is_text else _aligned([list(value), list(value.values())]))
+            nested = None if isinstance(value, str) else _aligned([list(value), list(value.values())])
+            table.add_row(visible(label), visible(str(value)) if nested is None else nested)
     return _text(_console(), table)
 
 

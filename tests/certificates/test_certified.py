@@ -192,6 +192,15 @@ class TestIndependence:
         """
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 
+    def test_checking_lattices_loads_no_search(self, path: Path) -> None:
+        made = 'lpmert.Lattices([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])'
+        lattices = eval(made)
+        lpmert.certify(lattices, lpmert.minimize(lattices), path)
+        program = f"import sys, lpmert; assert lpmert.verify({str(path)!r}, {made}).proved; print(*sys.modules)"
+        loaded = {name.split(".")[1] for name in python("-c", program).stdout.split() if name.startswith("lpmert.")}
+        assert {"certificates", "model"} <= loaded
+        assert not loaded & {"search", "methods", "lines", "api", "ranking"}
+
 
 class TestPlaces:
     """A refusal names the file once, and a line only if there is one."""
