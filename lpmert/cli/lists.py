@@ -212,16 +212,13 @@ def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
 
 def _verified_report(found: lpmert.Verified) -> str:
     parts = [weights_table(found.weights, {"weight": [*found.weights.values()]}, SHOWN_DECIMALS), ""]
-    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = (
-        (found.limits, ">=" if found.at_most else ">"),
-        (found.equations, "="),
-    )
-    for rows, sign in stated:
-        for row in rows:
-            most = Fraction(max(map(abs, row)))
-            shares = [(name, Fraction(x) / most) for name, x in zip(found.weights, row, strict=True) if x]
-            terms = " ".join(f"{_signed(share)} {visible(name)}" for name, share in shares)
-            parts.append(f"where {terms} {sign} 0")
+    rows: list[Sequence[Any]] = [*found.limits, *found.equations]
+    for k, row in enumerate(rows):
+        most = Fraction(max(map(abs, row)))
+        shares = [(name, Fraction(x) / most) for name, x in zip(found.weights, row, strict=True) if x]
+        terms = " ".join(f"{_signed(share)} {visible(name)}" for name, share in shares)
+        sign = "=" if k >= len(found.limits) else ">=" if found.at_most else ">"
+        parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, verdict_line(str(found), found.proved)])
 
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,11 +68,7 @@ _BESIDE = 0.03
 _LABEL = np.array([0.02, 0.035])
 """Half the width of a character of a label, and half the height of a label, as shares of the window."""
 
-_AROUND = [
-    np.array([x, y]) * reach
-    for reach in (0.07, 0.11, 0.16, 0.23, 0.32)
-    for x, y in ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
-]
+_AROUND = [np.array(way) * reach for reach in (0.07, 0.11, 0.16, 0.23, 0.32) for way in product((1, -1, 0), repeat=2)]
 """Where labels may be, relative to their marks, as shares of the window."""
 
 MOST_BARS = 40

@@ -126,6 +126,12 @@ class TestNumbers:
             axes = pictures.surface(found, ("a", "b"), marks, {}, LOSS).axes[0]
         assert [(text.get_text(), *text.xy) for text in axes.texts] == [("2", 0.98, 0.5)]
 
+    def test_weights_can_be_copied_from_the_page(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, region=lpmert.Region(fixed={"am": -0.25}))
+        cells = reported(tmp_path, result, data=LISTS).texts["td"]
+        assert "-0.25" in cells
+        assert [name for name, weight in result.by_name.items() if f"{weight:.6g}" not in cells] == []
+
     def test_a_mark_beside_the_optimum_is_not_drawn_on_it(self) -> None:
         found = Surface((0, 1), np.zeros(2), np.ones(2), np.arange(81.0).reshape(9, 9))
         marks = {"1": np.array([0.15, 0.1]), "2": np.array([0.01, 0.01])}
