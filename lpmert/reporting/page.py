@@ -233,14 +233,8 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
         figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
         drawings.append(picture(figure, words))
     low, high = ("beyond the window" if end is None else f"{end:.6g}" for end in found.best)
-    return {
-        "name": name,
-        "weight": f"{found.value:.6g}",
-        "low": low,
-        "high": high,
-        "pictures": drawings,
-        "whole": found.whole,
-    }
+    weight = f"{found.value:.6g}"
+    return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
 
 def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any]:
