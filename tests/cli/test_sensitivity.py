@@ -159,6 +159,20 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
     assert "not complete" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("subsets", *OTHERS), "no other features or weights of the region do better"),
+        (("ranges", *OTHERS, "--slack", "1"), "no near-optimal weights of the region lie beyond"),
+        (("pareto", *OTHERS, "--second", "e"), "no weights of the region have less of one"),
+    ],
+)
+def test_a_proof_within_a_region_says_so(table: Path, command: tuple[str, ...], said: str) -> None:
+    """Weights elsewhere may do better."""
+    assert said in succeeded(*command, table, "--bounds", "d:0..").stdout
+    assert said.replace(" of the region", "") in succeeded(*command, table).stdout
+
+
 def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, others: lpmert.NBest) -> None:
     least = lpmert.pareto(others, "e").points[-1]
     document = json_of("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}")
