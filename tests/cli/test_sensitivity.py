@@ -162,14 +162,14 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("subsets", *OTHERS), "no other features or weights of the region do better"),
-        (("ranges", *OTHERS, "--slack", "1"), "no near-optimal weights of the region lie beyond"),
-        (("pareto", *OTHERS, "--second", "e"), "no weights of the region have less of one"),
+        (("subsets", *OPTIONS), "no other features or weights of the region do better"),
+        (("ranges", *OPTIONS, *NEAR), "no near-optimal weights of the region lie beyond"),
+        (("pareto", *OPTIONS, "--second", "c"), "no weights of the region have less of one"),
     ],
 )
 def test_a_proof_within_a_region_says_so(table: Path, command: tuple[str, ...], said: str) -> None:
     """Weights elsewhere may do better."""
-    assert said in succeeded(*command, table, "--bounds", "d:0..").stdout
+    assert said in succeeded(*command, table, "--linear", "a=1,b=1,c=1:0..").stdout
     assert said.replace(" of the region", "") in succeeded(*command, table).stdout
 
 
