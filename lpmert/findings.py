@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lpmert.quoting import number, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lpmert.errors import FloatArray
 
 
@@ -98,9 +96,9 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "tolist")
 
 
-def is_restricted(region: Mapping[str, float], signature: str) -> bool:
-    """Whether a result is about a region. One that only fixes weights has no limits; it shows in the signature."""
-    return bool(region) or "|region:" in signature
+def is_restricted(signature: str) -> bool:
+    """Whether the result with this signature is about a region or a number of features, rather than all weights."""
+    return "|region:" in signature or "|features:" in signature
 
 
 @dataclass(frozen=True)

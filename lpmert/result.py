@@ -256,15 +256,15 @@ class Result(Weighted):
 
     @property
     def restricted(self) -> bool:
-        """Whether bound and proof are about a region rather than all weights."""
-        return is_restricted(self.region, self.signature)
+        """Whether bound and proof are about a region, apart from a budget, rather than all weights."""
+        return is_restricted(self.signature)
 
     @property
     def message(self) -> str:
         """The status as a sentence, which also tells whether there is a region and whether the search was resumed."""
         within = f" with {listed(self.sums)} within budget" if self.sums else ""
         status = self.status.value
-        if not within and self.restricted:
+        if self.restricted:
             status = status.replace("no weights", "no weights of the region")
         resumed = "; resumed from a checkpoint, on which the bound also rests" if self.resumed else ""
         return f"{status}{within}{resumed}"

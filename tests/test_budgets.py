@@ -156,7 +156,7 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
         lpmert.report(found, tmp_path / "page.html", data=data)
         page = (tmp_path / "page.html").read_text()
         assert f"<dt>second</dt><dd>{found.sums['second']:g}</dd>" in page
-        assert f"with second within budget do better than loss {found.loss:g}" in page
+        assert f"no weights with second within budget do better than loss {found.loss:g}" in page
         assert "Error surface" not in page
         assert "--data" not in page
     with pytest.raises(DataError, match="holds within a budget only: report it apart"):

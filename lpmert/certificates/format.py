@@ -28,6 +28,9 @@ Record = dict[str, Any]
 Kind = TypeVar("Kind")
 Node = TypeVar("Node")
 
+_LARGEST = 10**300
+"""Fractions are no larger, so that doubles can show them."""
+
 _PARSED_BYTES = 25
 """Memory that a character of JSON takes at most when it is parsed; arrays of empty arrays take the most."""
 
@@ -222,6 +225,7 @@ def _float(value: object) -> float:
 
 
 def _fraction(value: object) -> Fraction:
-    if not re.fullmatch(r"-?[0-9]{1,1000}(/[1-9][0-9]{0,1000})?", typed(value, str)):
-        raise CertificateError(f"a fraction such as 7/2 expected, not {value!r:.40}")
-    return Fraction(typed(value, str))
+    digits = re.fullmatch(r"-?[0-9]{1,1000}(/[1-9][0-9]{0,1000})?", typed(value, str))
+    if digits is None or abs(number := Fraction(digits.group())) > _LARGEST:
+        raise CertificateError(f"a fraction such as 7/2, of at most 1e300, expected, not {value!r:.40}")
+    return number

@@ -91,7 +91,7 @@ def loop(
             say(f"warning: {one}")
         out.say(looped.reason)
         text = partial(weights.text, looped.names, looped.weights, None)
-        deliver(looped.to_json, partial(looped_report, looped), text)
+        deliver(looped.to_json, partial(looped_report, looped), text, "")
         drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 

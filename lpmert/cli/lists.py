@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
-from lpmert.quoting import SHOWN_DECIMALS, counted, listed
+from lpmert.quoting import SHOWN_DECIMALS, counted, listed, visible
 from lpmert.registry import FORMATS
 from lpmert.system.memory import Allowance
 
@@ -211,10 +212,17 @@ def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
 
 def _verified_report(found: lpmert.Verified) -> str:
     parts = [weights_table(found.weights, {"weight": [*found.weights.values()]}, SHOWN_DECIMALS), ""]
-    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
-    for rows, sign in stated:
-        for row in rows:
-            most = max(map(abs, row))
-            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
-            parts.append(f"where {terms} {sign} 0")
+    rows: list[Sequence[Any]] = [*found.limits, *found.equations]
+    for k, row in enumerate(rows):
+        most = Fraction(max(map(abs, row)))
+        shares = [(name, Fraction(x) / most) for name, x in zip(found.weights, row, strict=True) if x]
+        terms = " ".join(f"{_signed(share)} {visible(name)}" for name, share in shares)
+        sign = "=" if k >= len(found.limits) else ">=" if found.at_most else ">"
+        parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, verdict_line(str(found), found.proved)])
+
+
+def _signed(share: Fraction) -> str:
+    """Return a number with its sign, in full: as a decimal if it is a double, otherwise as a fraction."""
+    text = repr(float(share)).removesuffix(".0") if float(share) == share else str(share)
+    return text if share < 0 else f"+{text}"

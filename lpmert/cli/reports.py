@@ -62,7 +62,6 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
     Columns that do not fit the terminal follow below, with the first column repeated.
     """
-    columns = [[visible(cell) for cell in column] for column in columns]
     console, first, others = _console(), columns[0], list(columns[1:])
     parts: list[str] = []
     while others or not parts:
@@ -98,7 +97,8 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:
-            table.add_row(label, value if isinstance(value, str) else _aligned([list(value), list(value.values())]))
+            nested = None if isinstance(value, str) else _aligned([list(value), list(value.values())])
+            table.add_row(visible(label), visible(str(value)) if nested is None else nested)
     return _text(_console(), table)
 
 
@@ -109,7 +109,7 @@ def _aligned(columns: Sequence[Sequence[str]]) -> Grid:
     for place in range(len(columns)):
         table.add_column(justify="right" if place else "left", overflow="fold")
     for row in zip(*columns, strict=True):
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     return table
 
 
@@ -216,7 +216,7 @@ def decimals_of(result: lpmert.Result) -> int:
 
 def verdict_line(text: str, good: bool) -> str:
     """Return the last line of a report, green if `good`, else yellow."""
-    return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
+    return click.style(wrapped(visible(text, "\n"), sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
 def _excess(check: lpmert.Check, unit: Unit) -> str:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from textwrap import fill
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import click
 
@@ -23,11 +23,16 @@ from lpmert.system.interrupts import Interrupts
 UNLIMITED = 1_000_000
 """Width of streams that are not terminals."""
 
-Deliver = Callable[..., None]
-"""Prints or writes an outcome, given functions that return it as JSON and as a report.
+Text = Callable[[], str]
 
-A third argument is the outcome in a line, for the log where no report is shown; above a report it is an empty line.
-"""
+
+class Deliver(Protocol):
+    """Prints or writes an outcome, given functions that return it as JSON and as a report.
+
+    told: the outcome in a line, for the log where no report is shown; above a report it is an empty line.
+    """
+
+    def __call__(self, json: Text, report: Text, told: str = "") -> None: ...
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = 
                 check_place(other)
         file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
 
-        def deliver(json: Callable[[], str], report: Callable[[], str], told: str = "") -> None:
+        def deliver(json: Text, report: Text, told: str = "") -> None:
             if told:
                 out.say(told if file or out.as_json else "")
             if file is None:

@@ -24,7 +24,7 @@ from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
-from lpmert.cli.running import Deliver, Output, Quiet, delivering, naming, put
+from lpmert.cli.running import Output, Quiet, Text, delivering, naming, put
 from lpmert.findings import Unit
 from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
+
+DeliverBoth = Callable[[Text, Text, Text, str], None]
+"""Prints or writes an outcome, as `Deliver` does, and its weights, which the third function returns."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,7 @@ class WeightsOut:
         return None if self.updated is None else read_weights(self.updated)
 
     @contextmanager
-    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[DeliverBoth]:
         """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text.
 
         Raises `click.UsageError` if both the outcome and the weights would go to stdout.
@@ -292,9 +295,7 @@ class WeightsOut:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
-            def deliver_both(
-                json: Callable[[], str], report: Callable[[], str], text: Callable[[], str], told: str = ""
-            ) -> None:
+            def deliver_both(json: Text, report: Text, text: Text, told: str) -> None:
                 from lpmert.system.files import write_text
 
                 if self.to_stdout and told:

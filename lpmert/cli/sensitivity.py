@@ -135,20 +135,22 @@ def _answered(
     out: Output,
     find: Callable[[Any], Any],
     results: Callable[[Any], Iterable[lpmert.Result]],
-    report: Callable[[Any, Unit], str],
+    report: Callable[[Any, Unit, str], str],
     drawn: Picture | None = None,
     draw: Callable[[Any, Unit], Figure] | None = None,
 ) -> int:
     """Read the lists, find the answer, deliver and draw it, and return the exit code.
 
-    results: returns the results that the answer rests on, which decide the exit code.
+    results: returns the results that the answer rests on, which decide the exit code. report: gets the answer, the unit
+    of its losses, and the noun for the weights that it is about.
     """
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
         data = search.load(out)[0]
         unit = search.unit(data)
         with interruptible() as stop, naming(search.name):
             found = find(data)
-        deliver(found.to_json, partial(report, found, unit))
+        weights = "weights" if search.region(data.names) is None else "weights of the region"
+        deliver(found.to_json, partial(report, found, unit, weights))
         if drawn is not None and draw is not None:
             drawn.write(partial(draw, found, unit))
     not_proved = (one.status for one in results(found) if not one.status.proved)
@@ -203,10 +205,10 @@ def _loss_and_bound(result: lpmert.Result, unit: Unit) -> list[str]:
     return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
 
 
-def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
+def _subsets_report(found: lpmert.Subsets, unit: Unit, weights: str) -> str:
     rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss_and_bound(one.result, unit)] for one in found.subsets]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
-    verdict = "proved for each size: no other features or weights do better"
+    verdict = f"proved for each size: no other features or {weights} do better"
     if open_sizes:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
@@ -216,7 +218,7 @@ def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
     return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
 
-def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
+def _ranges_report(found: lpmert.NearOptimal, unit: Unit, weights: str) -> str:
     rows = [
         [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
         for one in found.ranges
@@ -226,7 +228,7 @@ def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {direction} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     cones = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
-    verdict = "proved: no near-optimal weights lie beyond the outer values"
+    verdict = f"proved: no near-optimal {weights} lie beyond the outer values"
     verdict += "" if found.complete else "; the search for closer ones was stopped"
     return joined(table, figures, cones, verdict_line(verdict, found.complete))
 
@@ -247,7 +249,7 @@ def _end(value: float) -> str:
     return f"{value:.4g}".replace("inf", "any")
 
 
-def _left_out_report(found: lpmert.LeftOut, unit: Unit) -> str:
+def _left_out_report(found: lpmert.LeftOut, unit: Unit, _: str) -> str:
     """Return the lists that cost more when they are left out, and the total loss, as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
@@ -270,10 +272,10 @@ def _either(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _front_report(found: lpmert.Front, unit: Unit) -> str:
+def _front_report(found: lpmert.Front, unit: Unit, weights: str) -> str:
     rows = [[number(one.sums[found.second]), *_loss_and_bound(one, unit)] for one in found.points]
-    least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
-    verdict = "proved: no weights have less of one without more of the other"
+    least = "" if found.least is None else f"least {found.second} of any {weights}: {number(found.least)}"
+    verdict = f"proved: no {weights} have less of one without more of the other"
     if not found.complete:
         verdict = "not complete, as the search was stopped: points whose bound equals their value are proved"
     return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(verdict, found.complete))

@@ -18,8 +18,8 @@ from lpmert.cli.options import given_weights, option, seed
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Deliver, Output, delivering, exit_code, interruptible, naming, say
-from lpmert.cli.search import ScaledSearch, StartOptions, WeightsOut, command, configured
+from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming, say
+from lpmert.cli.search import DeliverBoth, ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
 from lpmert.registry import METHODS
@@ -192,7 +192,7 @@ def _run(
     find: Callable[[Data, Callback | None], lpmert.Result | lpmert.Check],
     report: Callable[..., str],
     weights: WeightsOut,
-    files: AbstractContextManager[Deliver],
+    files: AbstractContextManager[DeliverBoth],
     finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
 ) -> int:
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""

@@ -232,8 +232,8 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
         words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
         figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
         drawings.append(picture(figure, words))
-    low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
-    weight = _weight(float(material.weights[feature]))
+    low, high = ("beyond the window" if end is None else f"{end:.6g}" for end in found.best)
+    weight = f"{found.value:.6g}"
     return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
 
@@ -299,7 +299,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    source.filters.update(number=number, duration=duration, weight=_weight)
+    source.filters.update(number=number, duration=duration)
     source.globals.update(tables=tables)
     return source
 
@@ -326,10 +326,3 @@ def _course(result: Mapping[str, Any], unit: Unit) -> str:
     seconds = duration(result["seconds"].get("total", last[0]))
     best = f"the best {unit.name} went from {unit.short(first[2])} to {unit.short(last[2])}"
     return f"Over {seconds} {best}, {bound}."
-
-
-_MINUS = "\N{MINUS SIGN}"
-
-
-def _weight(value: float) -> str:
-    return f"{value:.6g}".replace("-", _MINUS)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,8 +62,14 @@ _DECADES = 50.0
 _ALL_BUT = 98.0
 """Percentile of a surface's losses at which the colour scale ends; higher losses share its last colour."""
 
-_BESIDE = 0.1
-"""Marks closer to each other than this share of the window share a point and a label, so that no label hides a mark."""
+_BESIDE = 0.03
+"""Marks closer to each other than this share of the window would hide each other: they share a point and a label."""
+
+_LABEL = np.array([0.02, 0.035])
+"""Half the width of a character of a label, and half the height of a label, as shares of the window."""
+
+_AROUND = [np.array(way) * reach for reach in (0.07, 0.11, 0.16, 0.23, 0.32) for way in product((1, -1, 0), repeat=2)]
+"""Where labels may be, relative to their marks, as shares of the window."""
 
 MOST_BARS = 40
 """Maximum number of bars in a picture of changed lists."""
@@ -256,8 +262,9 @@ def surface(
             axes.plot(*points[0], "s", markersize=7, **style)
         box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.65, "linewidth": 0.0}
         style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
-        for at, text in _labels(marks, middle, ends):
-            axes.annotate(text, at, xytext=(9, 8), textcoords="offset points", **style)
+        for at, place, text in _labels(marks, middle, ends):
+            axes.annotate(text, at, xytext=place, ha="center", va="center", **style)
+            axes.plot(*zip(at, place, strict=True), color="white", linewidth=0.8, zorder=4)
             if at is not middle:  # which the ring marks
                 axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
@@ -271,22 +278,33 @@ def surface(
     return figure
 
 
-def _labels(marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray) -> Iterator[tuple[FloatArray, str]]:
-    """Yield the points of marks and their labels.
+def _labels(
+    marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray, str]]:
+    """Yield the points of marks, and the centres of their labels and the labels, which hide no mark and no other label.
 
-    Marks beyond the ends are left out. Marks close to each other or to the middle share a point and a label.
+    Marks beyond the ends are left out. Marks very close to each other or to the middle share a point and a label.
     """
+    span = np.ptp(ends, axis=1)
     groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
     for name, point in marks.items():
         if ((point < ends[:, 0]) | (point > ends[:, 1])).any():
             continue
-        near = (names for other, names in groups if (np.abs(point - other) < _BESIDE * np.ptp(ends, axis=1)).all())
+        near = (names for other, names in groups if (np.abs(point - other) < _BESIDE * span).all())
         names = next(near, None)
         if names is None:
             groups.append((point, [name]))
         else:
             names.append(name)
-    yield from ((point, ", ".join(names)) for point, names in groups if names)
+    taken = [(point, _BESIDE * span) for point, _ in groups]
+    for point, text in [(point, ", ".join(names)) for point, names in groups if names]:
+        half = _LABEL * (len(text), 1) * span
+        places = [point + offset * span for offset in _AROUND]
+        inside = (one for one in places if (np.abs(one - ends.mean(axis=1)) <= span / 2 - half).all())
+        free = (one for one in inside if all((np.abs(one - at) >= half + size).any() for at, size in taken))
+        place = next(free, places[0])
+        taken.append((place, half))
+        yield point, place, text
 
 
 def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:

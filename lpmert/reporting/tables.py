@@ -73,8 +73,9 @@ def verdict(result: Result) -> str:
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
     if result.status.proved:
-        limits = f"with {' and '.join(result.sums)} within budget " if result.sums else "of the region "
-        sentence = f"Proved: no weights {limits if result.restricted or result.sums else ''}do better than {cost}."
+        region = "of the region " if result.restricted else ""
+        within = f"with {' and '.join(result.sums)} within budget " if result.sums else ""
+        sentence = f"Proved: no weights {region}{within}do better than {cost}."
     elif least is None:
         sentence = f"Found weights with {cost}. Nothing is proved: there may be better ones."
     elif result.status.name == "OPTIMAL_TO_TOLERANCE":
@@ -97,7 +98,7 @@ def check_verdict(content: Content, unit: Unit) -> str:
     if content["wins_by_ties"]:
         return "below the optimum, but only by ties: no weights that decide every list get this loss"
     if proved:
-        which = "no weights of the region" if is_restricted(optimum["region"], optimum["signature"]) else "no weights"
+        which = "no weights of the region" if is_restricted(optimum["signature"]) else "no weights"
         return f"these weights are optimal: {which} give a lower loss"
     return "no better weights found, but it is not proved that there are none"
 

@@ -19,6 +19,7 @@ from searches import many_more
 
 import lpmert
 from lpmert import CertificateError, verify
+from lpmert.cli.lists import verified_json
 from lpmert.model.nbest import NBest
 
 BASES = ("small boxes", "boxes", "selections", "pairs", "bleu boxes", "bleu selections", "f1")
@@ -196,6 +197,7 @@ def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Coun
         else:
             outcomes["accepted"] += 1
             check_claims(nbest, name, found)
+            assert json.loads(verified_json(found))["proved"] == found.proved
         assert time.process_time() - started < LONGEST, f"{seed}:{number} of {name}"
     assert longest < 1000
     return outcomes

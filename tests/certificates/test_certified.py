@@ -192,6 +192,15 @@ class TestIndependence:
         """
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 
+    def test_checking_lattices_loads_no_search(self, path: Path) -> None:
+        made = 'lpmert.Lattices([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])'
+        lattices = eval(made)
+        lpmert.certify(lattices, lpmert.minimize(lattices), path)
+        program = f"import sys, lpmert; assert lpmert.verify({str(path)!r}, {made}).proved; print(*sys.modules)"
+        loaded = {name.split(".")[1] for name in python("-c", program).stdout.split() if name.startswith("lpmert.")}
+        assert {"certificates", "model"} <= loaded
+        assert not loaded & {"search", "methods", "lines", "api", "ranking"}
+
 
 class TestPlaces:
     """A refusal names the file once, and a line only if there is one."""
@@ -254,11 +263,32 @@ class TestCommand:
         assert "no certificate written" in outcome.stderr
         assert not path.exists()
 
-    def test_limits_are_named(self, table: Path, path: Path) -> None:
-        succeeded("solve", table, *COLUMNS, "--bounds", "am:..0", "--certificate", path, "--quiet")
-        outcome = succeeded("verify", path, table, *COLUMNS)
-        assert "within 1 limit " in outcome.stdout
-        assert "where -1 am > 0" in outcome.stdout
+    @pytest.mark.parametrize(
+        ("region", "said"),
+        [
+            (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
+            (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
+            (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
+            (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
+        ],
+    )
+    def test_limits_are_named_in_full(self, table: Path, path: Path, region: list[str], said: list[str]) -> None:
+        succeeded("solve", table, *COLUMNS, *region, "--certificate", path, "--quiet")
+        shown = succeeded("verify", path, table, *COLUMNS).stdout
+        assert [one for one in said if one not in shown] == []
+
+    def test_control_characters_in_names_are_shown_as_such(self, table: Path, path: Path) -> None:
+        """A terminal would obey them."""
+        name = "\x1b[31mam"
+        table.write_text(table.read_text().replace("am", name, 1))
+        columns = [*COLUMNS[:2], "--features", f"{name},lm", *COLUMNS[-2:]]
+        solved = succeeded(
+            "solve", table, *columns, "--bounds", f"{name}:0..", "--budget", f"{name}=9", "--certificate", path, "-q"
+        )
+        assert "\n\\x1b[31mam    0\n" in solved.stdout
+        shown = succeeded("verify", path, table, *columns).stdout
+        assert "where +1 \\x1b[31mam > 0" in shown
+        assert "within 1 limit and \\x1b[31mam of at most 9 (" in shown
 
 
 HEADER = Header(

@@ -204,7 +204,9 @@ def test_changed_equations_are_refused(path: Path, fixed_to_zero: tuple[lpmert.N
     assert "within 2 equations" in str(holds)
     assert found["limits"] == []
     equations = found["equations"]
-    for changed in ([], equations[:1], [equations[0][:-1], equations[1]], [[1.0] * 4], ["1"], None, [["1/0"] * 4]):
+    huge = [[str(10**400 * Fraction(value)) for value in row] for row in equations]
+    changes = [], equations[:1], [equations[0][:-1], equations[1]], [[1.0] * 4], ["1"], None, [["1/0"] * 4], huge
+    for changed in changes:
         assert_refused(path, nbest, content={**found, "equations": changed})
 
 
@@ -273,7 +275,8 @@ def test_changed_certificates_of_lattices_are_refused_or_still_true(tmp_path: Pa
         ({"equations": [["1", "0"], ["0", "1"]]}, "leave no weights"),
         ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
         ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
-        ({"loss": "1" + 400 * "0"}, "weights lose 2, not 1"),
+        ({"loss": "1" + 300 * "0"}, "weights lose 2, not 1"),
+        ({"loss": "1" + 301 * "0"}, "of at most 1e300"),
         ({"loss": "1"}, "weights lose 2, not 1"),
         ({"bound": "1"}, "is above|bound|loss"),
     ],

@@ -74,6 +74,15 @@ def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
     assert claim.bound == 1
 
 
+def test_a_score_that_is_understated_is_shown_as_the_weights_reach_it(tmp_path: Path) -> None:
+    lists = Judged([[3], [2], [1]], [0, 3], [2, 1, 0])
+    path = written(tmp_path / "proof.json", lists, "ndcg@3")
+    rewrite(path, score="-5")
+    found = verify(path, lists)
+    assert found.score == pytest.approx(1.0, abs=1e-20)
+    assert "ndcg@3 1 is the largest" in str(found)
+
+
 def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
@@ -158,6 +167,7 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
     [
         ({"score": "1"}, "the weights reach "),
         ({"bound": "1/2"}, "by the tree, weights may reach "),
+        *(({key: "9" * 301}, "a fraction such as 7/2, of at most 1e300") for key in ("score", "bound")),
         ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
         ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
         ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),

@@ -161,6 +161,20 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
     assert "not complete" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("subsets", *OPTIONS), "no other features or weights of the region do better"),
+        (("ranges", *OPTIONS, *NEAR), "no near-optimal weights of the region lie beyond"),
+        (("pareto", *OPTIONS, "--second", "c"), "no weights of the region have less of one"),
+    ],
+)
+def test_a_proof_within_a_region_says_so(table: Path, command: tuple[str, ...], said: str) -> None:
+    """Weights elsewhere may do better."""
+    assert said in succeeded(*command, table, "--linear", "a=1,b=1,c=1:0..").stdout
+    assert said.replace(" of the region", "") in succeeded(*command, table).stdout
+
+
 def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, others: lpmert.NBest) -> None:
     least = lpmert.pareto(others, "e").points[-1]
     document = json_of("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}")
@@ -170,6 +184,9 @@ def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, others:
     shown = run("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}", "-q").stdout
     assert ["e", f"{least.sums['e']:g}"] in [line.split() for line in shown.splitlines()]
     assert "no weights give a lower loss with e within budget" in shown
+    half = "..0" if document["weights"]["d"] < 0 else "0.."
+    restricted = run("solve", table, *OTHERS, "--budget", f"e={least.sums['e']}", "--bounds", f"d:{half}", "-q").stdout
+    assert "no weights of the region give a lower loss with e within budget" in restricted
     assert f"the least sum of any is {least.sums['e']:g}" in refusal(
         "solve", table, *OTHERS, "--budget", f"e={least.sums['e'] - 1}"
     )
@@ -201,7 +218,7 @@ def test_whole_weights_that_limits_leave_no_room_for_are_left_out(table: Path, m
 def test_certificates_of_features_and_budgets_are_written_and_verified(table: Path, tmp_path: Path) -> None:
     proof = tmp_path / "proof.json.gz"
     for more, said in (
-        (("--at-most", "1"), "is the least with at most 1 features"),
+        (("--at-most", "1"), "is the least with at most 1 feature ("),
         (("--budget", "e=4"), "is the least within e of at most 4"),
         (("--budget", "f=20"), "is the least within f of at most 20"),  # which is no feature
     ):

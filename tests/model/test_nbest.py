@@ -364,18 +364,9 @@ test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in 
         ((*CHOICES, [1, 1, np.nan, 2], [1, 0, 1, 0]), "cases has an entry that is not finite: row 2"),
         ((from_groups, [[1], [2]], [0, 1], ["1", 1]), MIXED),
         ((from_groups, [[1], [2]], [0, 1], np.array(["1", 1], dtype=object)), MIXED),
-<<<<<<< HEAD
-    ]),
-])
-# fmt: on
-=======
         ((from_groups, [[1], [2]], np.ma.array([0, 9], mask=[0, 1]), [1, 1]), "statistics has masked entries"),
         ((from_groups, [[1], [2]], [0, 1], np.ma.array([1, 9], mask=[0, 1])), "groups has masked entries"),
         ((from_classification, [[1], [2]], np.ma.array([1, 0], mask=[0, 1])), "labels has masked entries"),
-    ],
-)
-def test_data_that_cannot_become_lists_are_refused(arguments: Any, message: str) -> None:
-    convert, *given = arguments
-    with pytest.raises(DataError, match=message):
-        convert(*given)
->>>>>>> r-formats
+    ]),
+])
+# fmt: on

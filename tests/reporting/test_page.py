@@ -126,19 +126,32 @@ class TestNumbers:
             axes = pictures.surface(found, ("a", "b"), marks, {}, LOSS).axes[0]
         assert [(text.get_text(), *text.xy) for text in axes.texts] == [("2", 0.98, 0.5)]
 
+    def test_weights_can_be_copied_from_the_page(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, region=lpmert.Region(fixed={"am": -0.25}))
+        cells = reported(tmp_path, result, data=LISTS).texts["td"]
+        assert "-0.25" in cells
+        assert [name for name, weight in result.by_name.items() if f"{weight:.6g}" not in cells] == []
+
+    def test_a_mark_beside_the_optimum_is_not_drawn_on_it(self) -> None:
+        found = Surface((0, 1), np.zeros(2), np.ones(2), np.arange(81.0).reshape(9, 9))
+        marks = {"1": np.array([0.15, 0.1]), "2": np.array([0.01, 0.01])}
+        with pictures.styled():
+            axes = pictures.surface(found, ("a", "b"), marks, {}, LOSS).axes[0]
+        assert [(text.get_text(), *text.xy) for text in axes.texts] == [("2", 0.0, 0.0), ("1", 0.15, 0.1)]
+
     @pytest.mark.parametrize("seed", range(8))
     def test_labels_hide_neither_marks_nor_each_other(self, seed: int) -> None:
-        """Up to five marks about the middle: their labels lie apart, and on no mark but at the edge of the picture."""
+        """Twelve marks about the middle: their labels lie apart, and on no mark."""
         rng = np.random.default_rng(seed)
         found = Surface((0, 1), np.zeros(2), np.ones(2), rng.random((9, 9)))
-        marks = {str(k): rng.uniform(-0.5, 0.5, 2) for k in range(1, 6)}
+        marks = {str(k): rng.uniform(-0.5, 0.5, 2) for k in range(1, 13)}
         with pictures.styled():
             figure = pictures.surface(found, ("a", "b"), marks, {}, LOSS)
             figure.draw_without_rendering()
             axes = figure.axes[0]
             boxes = [text.get_window_extent() for text in axes.texts]
             dots = [axes.transData.transform(line.get_xydata())[0] for line in axes.lines]
-        assert sorted(", ".join(text.get_text() for text in axes.texts).split(", ")) == list("12345")
+        assert {*", ".join(text.get_text() for text in axes.texts).split(", ")} == {*marks}
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
         assert not any(box.contains(*dot) for box in boxes for dot in dots)
         assert min(float(np.hypot(*(a - b))) for a, b in combinations(np.unique(dots, axis=0), 2)) > 5.0

@@ -127,7 +127,8 @@ def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> V
     largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
     if largest > header.bound:
         raise CertificateError(f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}")
-    return VerifiedRanking(**vars(header), queries=measure.parts.n_queries, records=reader.line - 2)
+    claims = {**vars(header), "score": reached}
+    return VerifiedRanking(**claims, queries=measure.parts.n_queries, records=reader.line - 2)
 
 
 class Measure:

@@ -24,6 +24,7 @@ from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
 from lpmert.numeric.lists import varying_columns
+from lpmert.quoting import counted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -61,11 +62,11 @@ class Verified(Header):
 
     def __str__(self) -> str:
         """Return one sentence."""
-        counts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
-        conditions = [f"{count} {noun if count > 1 else noun[:-1]}" for count, noun in counts if count]
+        stated = ((self.limits, "limit"), (self.equations, "equation"))
+        conditions = [counted(len(rows), noun) for rows, noun in stated if rows]
         conditions += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
         within = f" within {' and '.join(conditions)}" if conditions else ""
-        within = f" with at most {self.at_most} features{within}" if self.at_most else within
+        within = f" with at most {counted(self.at_most, 'feature')}{within}" if self.at_most else within
         least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
         return (
             f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
