@@ -193,7 +193,7 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
             np.subtract(column[chosen], column, out=lead)
         margins = weights @ leads
         for d, lead in enumerate(leads):
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 steps = -margins / lead
             ranges[d, 0] = max(ranges[d, 0], weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf))
             ranges[d, 1] = min(ranges[d, 1], weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf))

@@ -86,6 +86,15 @@ def test_features_whose_squares_vanish_have_the_optimum_of_larger_ones() -> None
         assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, least, least)
 
 
+@pytest.mark.parametrize("tiny", [1e-100, 1e-160, 2.0**-1068])
+def test_a_feature_that_hardly_varies_decides_within_the_cosine(tiny: float) -> None:
+    nbest = NBest([[1, tiny], [0, 0], [-tiny, tiny], [0, 0], [0, -tiny], [0, tiny]], [0, 2, 4, 6], [0, 1, 0, 1, 0, 1])
+    for method in ("choices", "cells", "lp-mert"):
+        result = lpmert.minimize(nbest, region=Region(cosine=0.5, around=[1.0, 1.0]), method=method)
+        # with w1 > 0 either the second or the third list makes its second choice, with w1 < 0 the first one does
+        assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 1.0, 1.0)
+
+
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_ratios_within_the_cosine_are_the_least_that_reach_it(name: str) -> None:
     metric, _, counts = METRICS[name]
