@@ -68,7 +68,7 @@ class Space:
         Features that hardly vary beside others count for more, so that weights stay finite.
         """
         spread = units([(self.form.features, self.form.offsets)])
-        return np.maximum(spread, _LEAST_SPREAD * spread.max(initial=0.0))
+        return np.asarray(np.maximum(spread, _LEAST_SPREAD * spread.max(initial=0.0)))
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the interval of t, around 0, in which weights + t direction stay within limits and cap.
