@@ -69,13 +69,25 @@ def test_weights_of_a_blank_name_are_no_crash(tmp_path: Path, text: str) -> None
     assert [*read_weights(tmp_path / "w").values] == [float(text)]
 
 
+@pytest.mark.parametrize("region", [None, lpmert.Region(cosine=0.5, around=[1.0, 1.0])])
 @pytest.mark.parametrize("value", [5e-324, 1e-310])
-def test_denormal_features_are_refused_without_a_warning(value: float) -> None:
+def test_denormal_features_are_refused_without_a_warning(value: float, region: lpmert.Region | None) -> None:
     nbest = lpmert.NBest(np.array([[1.0, 2], [3, 1], [2, 5], [1, 1]]) * value, [0, 2, 4], [0, 1, 1, 0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(DataError, match="rescale it"):
-            lpmert.minimize(nbest)
+            lpmert.minimize(nbest, region=region)
+
+
+@pytest.mark.parametrize("least", [2.0**-524, 2.0**-530])
+def test_features_that_overflow_when_scaled_are_refused(least: float) -> None:
+    """Each feature varies by `least` within a list; what another list has in common is huge beside it."""
+    features = np.zeros((12, 5))
+    features[:2, :4], features[1, 4], features[3, 4] = 1e150, 1.0, 1.0
+    features[range(5, 12, 2), range(4)] = least
+    nbest = lpmert.NBest(features, range(0, 13, 2), [0, 1, 1, 0] * 3)
+    with pytest.raises(DataError, match="rescale it"):
+        lpmert.minimize(nbest, method="choices")
 
 
 def test_many_runs_at_once_write_one_file(tmp_path: Path) -> None:

@@ -18,9 +18,6 @@ inline constexpr double LEAST_RADIUS = 0x1p-30;
 inline constexpr double WIDE = 1.0 + 1e-5;      // largest magnitude of a weight in a box, or in a slightly wider one
 inline constexpr double WIDER = 1.0 + 0x1p-20;  // factor of radii, exact, by which a box certainly contains another
 
-// More than underflow takes from a sum of products.
-inline constexpr double TINY = 0x1p-1060;
-
 // places: how often an axis can be halved before sums of products in a box are no longer exact, -1 if they never are;
 // off: error of the difference of two products because features are rounded; least: smallest radius of a stalled box.
 struct Precision {
@@ -59,7 +56,7 @@ struct Box : Node {
             gains[d][p] = gain;
             size += std::abs(gain);
         }
-        reaches[p] = static_cast<double>(n_features() + 4) * EPSILON * size + TINY + off;
+        reaches[p] = static_cast<double>(n_features() + 4) * (EPSILON * size + TINY) + off;
         steps[p] = step;
         cheap[p] = cheap_id;
         dear[p] = dear_id;
@@ -90,7 +87,7 @@ struct Box : Node {
                 values[d][i] = value;
                 size += std::abs(value);
             }
-            row_reaches[i] = static_cast<double>(n + 4) * EPSILON * size + TINY + WIDE * spread;
+            row_reaches[i] = static_cast<double>(n + 4) * (EPSILON * size + TINY) + WIDE * spread;
         }
         if (!prices.empty()) costs = std::move(prices);
         if (!price_steps.empty()) steps = std::move(price_steps);
@@ -108,7 +105,7 @@ struct Products {
         mass += size;
     }
     // A bound on the rounding error after n roundings of each term; rounding: 0.0 if all sums are exact, else 1.0.
-    double error(Index n, double rounding) const { return rounding * (static_cast<double>(n) * EPSILON * mass + TINY); }
+    double error(Index n, double rounding) const { return rounding * static_cast<double>(n) * (EPSILON * mass + TINY); }
     bool are_at_least(double error) const { return lead - (reach + error) >= 0.0; }
 };
 

@@ -230,12 +230,13 @@ class Cones {
         double largest = 0.0;
         middle_.resize(cone.ids.size());
         for (Index i = 0; i < cone.n_rows(); ++i) {
-            exact &= lines::two_sum(first[i], second[i]).error == 0.0;
-            middle_[i] = 0.5 * (first[i] + second[i]);
+            const lines::Exact sum = lines::two_sum(first[i], second[i]);
+            middle_[i] = 0.5 * sum.rounded;
+            exact &= sum.error == 0.0 && 2.0 * middle_[i] == sum.rounded;
             largest = std::max(largest, std::abs(middle_[i]));
         }
         error_ = 0.5 * (cone.errors[first_] + cone.errors[second_]) * (1.0 + 4.0 * EPSILON);
-        if (!exact) error_ += EPSILON * largest;
+        if (!exact) error_ += EPSILON * largest + TINY;
         return exact_ray;
     }
     // Write the geometry of the half in which the midpoint replaces a ray, or of the cone itself if that is -1.

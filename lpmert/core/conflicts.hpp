@@ -143,7 +143,8 @@ class Conflicts<Cones> : public Items {
         other /= larger;
         for (Index d = 0; d < n_features; ++d) {
             const double x = share * gain(first)[d], y = other * gain(second)[d];
-            const double off = 2.0 * errors_[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y));
+            const double lost = gain(first)[d] == 0.0 && gain(second)[d] == 0.0 ? 0.0 : TINY;  // by underflow
+            const double off = 2.0 * errors_[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y)) + lost;
             if (!(off * (1.0 + 8.0 * EPSILON) <= x + y && x + y < INF)) return false;
         }
         return true;

@@ -124,7 +124,7 @@ LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
         const Block weights = load(point + d);
         sums = sums + larger(weights, broadcast(0.0) - weights) * load(off.data() + d);
     }
-    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]) + 4.0 * static_cast<double>(lists.n_features() + 3) * TINY;
 }
 
 double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
@@ -239,7 +239,12 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         double length = product(added, added, wide);
         if (length < SMALLEST_NORM) return Verdict::undecided;
         length = 1.0 / std::sqrt(length);
-        for (Index d = 0; d < n; ++d) added[d] *= length;
+        bool vanished = false;  // a column of the rows must be all zeros only if that of the differences is
+        for (Index d = 0; d < n; ++d) {
+            vanished |= added[d] != 0.0 && added[d] * length == 0.0;
+            added[d] *= length;
+        }
+        if (vanished) return Verdict::undecided;
         corral.lists()[corral.size] = entering_list;
         corral.others()[corral.size] = entering;
         multipliers[corral.size] = corral.size == 0 && !capped ? 1.0 : 0.0;

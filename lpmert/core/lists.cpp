@@ -38,7 +38,7 @@ double rounding_bound(const Lists& lists, const double* weights) {
         total += std::abs(weights[d]) * lists.reach[d];
         off += std::abs(weights[d]) * lists.spread[d];
     }
-    return 2.0 * static_cast<double>(n_features + 3) * EPSILON * total + 2.0 * off;
+    return 2.0 * static_cast<double>(n_features + 3) * (EPSILON * total + TINY) + 2.0 * off;
 }
 
 bool in_cap(const Lists& lists, const double* weights) {

@@ -2,7 +2,8 @@
 //
 // A score is a sum of D products. In whatever order it is added up, the difference of two scores has an error of at
 // most 2 (D + 3) eps sum_d |w_d| reach_d, plus 2 sum_d |w_d| spread_d if the features themselves are rounded (lemma P5
-// of proofs/problem.md). If a hypothesis leads by more than this, it leads in exact arithmetic.
+// of proofs/problem.md), and 2 (D + 3) TINY for products that underflow. If a hypothesis leads by more than this, it
+// leads in exact arithmetic.
 #pragma once
 
 #include "arrays.hpp"
@@ -11,6 +12,9 @@
 namespace lpmert {
 
 inline constexpr double EPSILON = std::numeric_limits<double>::epsilon();
+
+// More than underflow takes from a product.
+inline constexpr double TINY = 0x1p-1060;
 
 // The cost of a forbidden hypothesis, larger than that of any selection. `capped_sum` caps sums at it.
 inline constexpr Index INFINITE_COST = Index{1} << 61;
@@ -96,9 +100,9 @@ LPMERT_INLINE Index dearest_within(double bound, const double* scores, Index bes
     const double top = scores[best];
     Index cost = costs.data()[best];
     bool close = false;  // a first loop without branches, which is vectorised, nearly always ends the matter
-    for (Index i = 0; i < costs.size(); ++i) close |= (top - scores[i] <= bound) & (costs.data()[i] != cost);
+    for (Index i = 0; i < costs.size(); ++i) close |= !(top - scores[i] > bound) & (costs.data()[i] != cost);
     for (Index i = 0; close && i < costs.size(); ++i)
-        if (top - scores[i] <= bound) cost = std::max(cost, costs.data()[i]);
+        if (!(top - scores[i] > bound)) cost = std::max(cost, costs.data()[i]);
     clear &= !close;
     return cost;
 }

@@ -131,7 +131,7 @@ class Cover {
         double reach = 0.0;
         for (Index i = begin; i < end; ++i)
             for (const double value : features[i]) reach = std::max(reach, std::abs(value));
-        least = 8.0 * static_cast<double>(n + most + 8) * EPSILON * reach;
+        least = 8.0 * static_cast<double>(n + most + 8) * (EPSILON * reach + TINY);
         CoverCone& whole = levels[0];
         leads.resize(std::max<std::size_t>(leads.size(), end - begin));
         for (Index orthant = 0; orthant < Index{1} << n; ++orthant) {

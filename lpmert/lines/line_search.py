@@ -51,6 +51,9 @@ class LossInCore(NamedTuple):
 ADDITIVE = -1
 
 
+_LEAST_SPREAD = 1e-30
+
+
 class Space:
     """The weight space of a search: how features vary within lists, and where limits and cap end a line."""
 
@@ -60,8 +63,12 @@ class Space:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """Standard deviation [D] of each feature within lists; random weights are drawn in units of its inverse."""
-        return units([(self.form.features, self.form.offsets)])
+        """Standard deviation [D] of each feature within lists; random weights are drawn in units of its inverse.
+
+        Features that hardly vary beside others count for more, so that weights stay finite.
+        """
+        spread = units([(self.form.features, self.form.offsets)])
+        return np.asarray(np.maximum(spread, _LEAST_SPREAD * spread.max(initial=0.0)))
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the interval of t, around 0, in which weights + t direction stay within limits and cap.

@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
 from lpmert.search.method import Enumeration, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
@@ -105,7 +105,8 @@ def _clear_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weight
     It may if the score of a hypothesis with another cost is within the rounding error of the best score.
     """
     scores, lists = features @ weights, offsets[:-1]
-    error = 4 * len(weights) * EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(weights), lists)
+    sizes = np.maximum.reduceat(np.abs(features) @ np.abs(weights), lists)
+    error = 4 * len(weights) * (EPSILON * sizes + SMALLEST_NORMAL)
     near = scores >= np.repeat(np.maximum.reduceat(scores, lists) - error, np.diff(offsets))
     most = np.maximum.reduceat(np.where(near, costs, np.iinfo(np.int64).min), lists)
     least = np.minimum.reduceat(np.where(near, costs, np.iinfo(np.int64).max), lists)

@@ -129,7 +129,9 @@ class Evaluator:
         features, begin = self.features[block], block.start or 0
         lists = list_numbers(offsets)
         scores = features @ w
-        error = 2 * (len(w) + 3) * rational.EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
+        tiny = rational.SMALLEST_NORMAL  # more than underflow takes from a weight or a product
+        sizes = np.maximum.reduceat(np.abs(features) @ (np.abs(w) + tiny), offsets[:-1])
+        error = 2 * (len(w) + 3) * (rational.EPSILON * sizes + tiny)
         if self._rounding is not None:
             error += self._rounding.off(w)
         best = np.maximum.reduceat(scores, offsets[:-1])
@@ -191,7 +193,7 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
             np.subtract(column[chosen], column, out=lead)
         margins = weights @ leads
         for d, lead in enumerate(leads):
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 steps = -margins / lead
             ranges[d, 0] = max(ranges[d, 0], weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf))
             ranges[d, 1] = min(ranges[d, 1], weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf))

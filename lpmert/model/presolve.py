@@ -219,14 +219,14 @@ def possible_winners(
     """
     cosine -= _COSINE_ROUNDING
     sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
-    error = 8.0 * (features.shape[1] + 4) * EPSILON
+    error = 8.0 * (features.shape[1] + 4) * EPSILON * len(centre)
     off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # error of `lead` by rounded features
     kept = np.ones(len(features), dtype=bool)
     scores = features @ centre
     for begin, end in pairwise(offsets.tolist()):
-        block, order = features[begin:end], np.argsort(-scores[begin:end], kind="stable")
-        reach = np.abs(block).max(initial=0.0) * len(centre)
-        unbeaten = order
+        size = np.ldexp(1.0, np.frexp(np.abs(features[begin:end]).max())[1])
+        block = features[begin:end] / size  # so that squares of differences do not vanish beside the error
+        unbeaten = order = np.argsort(-scores[begin:end], kind="stable")
         for best in order.tolist():
             if out_of_time():
                 break  # the search can deal with the others
@@ -234,7 +234,7 @@ def possible_winners(
                 continue  # the row that beats it beats the same rows
             differences = block[best] - block[unbeaten]
             lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
-            beaten = lead > error * reach + off
+            beaten = lead > error + off / size
             kept[begin + unbeaten[beaten]] = False
             unbeaten = unbeaten[~beaten]
     return np.flatnonzero(kept)
@@ -375,6 +375,9 @@ def merge_parallel_pairs(form: Canonical) -> IntArray:
     return target
 
 
+_MOST_SCALED = 1e250
+"""Largest scaled feature and largest scale: sums of products, and weights of the caller, stay finite."""
+
 _BLOCK = 1 << 10
 """Rows compared at a time, so that they fit into the processor's cache."""
 
@@ -497,6 +500,8 @@ def canonicalise(
             independent = independent_columns(form.features, form.offsets)
             columns, form = columns[independent], form.of_columns(independent)
         scales = column_scales(form.features, form.offsets, unit)
+    elif len(form.varying):  # one factor keeps the cosine
+        scales *= max(1.0, float(column_scales(form.features, form.offsets)[form.varying].min()))
     limits, factors = scaled_limits(form.limits, scales)
     rounding = form.rounding
     if rounding is not None:
@@ -519,11 +524,12 @@ def canonicalise(
 
 
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
+    """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact or too large."""
     with np.errstate(all="ignore"):
         product = np.multiply(values, factors, order="C")
         blocks = (slice(begin, begin + _BLOCK) for begin in range(0, len(values), _BLOCK))
         exact = all(np.array_equal(product[block] / factors, values[block]) for block in blocks)
-    if not exact:
+        most = max(product.max(initial=0.0), -product.min(initial=0.0), factors.max(initial=0.0))
+    if not exact or most > _MOST_SCALED:
         raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
     return product

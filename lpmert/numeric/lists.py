@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
 from lpmert.numeric.rounding import Rounding, two_sum
 from lpmert.system.mapped import released
 
@@ -278,4 +278,4 @@ def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | 
     """
     sizes = np.abs(weights)
     off = 0.0 if spread is None else 2.0 * (sizes @ spread)
-    return float(2.0 * (len(weights) + 3) * EPSILON * (sizes @ reach) + off)
+    return float(2.0 * (len(weights) + 3) * (EPSILON * (sizes @ reach) + SMALLEST_NORMAL) + off)

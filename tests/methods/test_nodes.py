@@ -130,6 +130,12 @@ def test_errors_of_scores_are_taken_off(multiple: float) -> None:
         assert charged(np.array([1.0, -0.125, 0.0]), second, np.array([0.0, error, 0.0])) == counts
 
 
+def test_a_loss_that_underflows_in_a_mixture_is_one() -> None:
+    """In the shares by which the first makes up for the second, its loss at the second ray is below all doubles."""
+    assert not charged(np.array([1.0, -1e-50, -0.25]), np.array([-1e-300, 0.0, 1e-300]))
+    assert charged(np.array([1.0, 0.0, -0.25]), np.array([-1.0, 0.0, 1.0]))
+
+
 @pytest.mark.parametrize(("first", "second"), [(np.inf, 1.0), (np.nan, 1.0), (1e308, 1e308), (np.inf, -np.inf)])
 def test_what_is_no_number_or_overflows_is_no_lead(first: float, second: float) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
@@ -315,12 +321,12 @@ def _open_cones(lists: SortedLists, node: Fields, budget: int) -> tuple[int, lis
     return ended, found
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(whole: bool) -> None:
-    """Those of an orthant are exact, and so are means of whole numbers; of others each mean may round."""
+@pytest.mark.parametrize(("whole", "unit"), [(False, 1.0), (True, 1.0), (True, 2.0**-1074)])
+def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(whole: bool, unit: float) -> None:
+    """Those of an orthant are exact, and so are means of whole numbers; others may round, and the tiniest."""
     rng = np.random.default_rng(6)
     features = rng.normal(size=(160, 3)) * 10.0 ** rng.integers(-2, 3, (160, 3))
-    features = np.round(features * 100.0) if whole else features
+    features = np.round(features * 100.0) * unit if whole else features
     lists = sorted_lists(features, np.arange(0, 161, 8), rng.integers(0, 9, 160))
     node = whole_cone(lists, np.diag([1.0, -1.0, 1.0]), NO_SUMS)
     assert not np.any(node["errors"])
@@ -334,7 +340,7 @@ def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(
                 assert abs(Fraction(score) - true) <= Fraction(error)
                 off += Fraction(score) != true
     assert len(cones) > 3
-    assert (off == 0) == whole
+    assert (off == 0) == (whole and unit == 1.0)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def test_weights_of_any_magnitude_decode_alike() -> None:
 def test_a_tiny_weight_beside_a_huge_one_still_breaks_a_tie() -> None:
     nbest = NBest([[0.0, 1.0], [0.0, 2.0]], [0, 2], [1.0, 0.0])
     assert Problem(nbest).evaluate([1e200, 1e-200]).selection.tolist() == [1]
+    huge = Problem(NBest([[0.0, 1e150], [1e-200, 0.0]], [0, 2], [1.0, 0.0]))
+    assert huge.evaluate([1e100, 1e-230]).selection.tolist() == [0]  # by 1e-80 to 1e-100
 
 
 def test_a_lead_that_sums_in_doubles_turn_round_is_decided_exactly() -> None:

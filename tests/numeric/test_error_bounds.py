@@ -63,6 +63,23 @@ def test_a_winner_that_rounding_makes_is_not_clear() -> None:
     assert _decoded(_lists(np.array([row, row + 1e-12])), np.ones(6)) == (1, True)
 
 
+TINY = 2.0**-1074
+"""The smallest double."""
+
+
+def test_no_winner_is_clear_by_products_that_underflow() -> None:
+    weights, row = np.array([0.48, 0.48, 0.55]), np.array([3.0, 3.0, -5.0]) * TINY
+    assert dot(row, weights) > 0
+    assert _decoded(_lists(np.array([row, np.zeros(3)])), weights) == (1, False)
+    assert _separate(_lists(-np.array([row, np.zeros(3)])), weights)[0] != FEASIBLE
+
+
+def test_choices_that_an_entry_lost_in_normalising_makes_possible_are_not_called_impossible() -> None:
+    """They are made by (0, 1)."""
+    features = np.array([[2.0, TINY], [0.0, 0.0], [-2.0, TINY], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    assert _separate(_lists(features), np.array([1.0, 0.0]))[0] != INFEASIBLE
+
+
 def test_choices_that_only_rounding_separates_are_not_called_possible() -> None:
     rng = np.random.default_rng(2)
     said: Counter[int] = Counter()
@@ -145,6 +162,11 @@ def test_a_row_within_rounding_of_those_that_beat_it_may_win() -> None:
 
     assert core.possible_winners(rows(2.0**-50), np.array([0, 5])).tolist() == [0, 1, 2, 3, 4]
     assert core.possible_winners(rows(2.0**-30), np.array([0, 5])).tolist() == [0, 1, 2, 3]
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        whole = rng.integers(-5, 6, (6, 2)).astype(np.float64)
+        large, tiny = (core.possible_winners(one, np.array([0, 6])).tolist() for one in (whole, whole * TINY))
+        assert set(large) <= set(tiny)
 
 
 def test_paths_are_dropped_only_where_others_are_as_good_at_every_ray() -> None:

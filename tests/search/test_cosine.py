@@ -76,6 +76,25 @@ def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> No
         assert_least_within(*lists_in_a_cap(seed), method)
 
 
+def test_features_whose_squares_vanish_have_the_optimum_of_larger_ones() -> None:
+    for seed, method in product(range(6), ("choices", "cells", "lp-mert")):
+        lists, centre, cosine = lists_in_a_cap(seed)
+        tiny = Lists(lists.features * 2.0**-600, lists.offsets, lists.losses)
+        region = Region(cosine=cosine, around=around(lists, centre))
+        result = lpmert.minimize(tiny.nbest, region=region, method=method)
+        least = best_within(lists, centre, cosine)
+        assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, least, least)
+
+
+@pytest.mark.parametrize("tiny", [1e-100, 1e-160, 2.0**-1068])
+def test_a_feature_that_hardly_varies_decides_within_the_cosine(tiny: float) -> None:
+    nbest = NBest([[1, tiny], [0, 0], [-tiny, tiny], [0, 0], [0, -tiny], [0, tiny]], [0, 2, 4, 6], [0, 1, 0, 1, 0, 1])
+    for method in ("choices", "cells", "lp-mert"):
+        result = lpmert.minimize(nbest, region=Region(cosine=0.5, around=[1.0, 1.0]), method=method)
+        # with w1 > 0 either the second or the third list makes its second choice, with w1 < 0 the first one does
+        assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 1.0, 1.0)
+
+
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_ratios_within_the_cosine_are_the_least_that_reach_it(name: str) -> None:
     metric, _, counts = METRICS[name]
@@ -143,7 +162,8 @@ def test_hypotheses_beaten_on_the_whole_cap_are_dropped_and_no_others() -> None:
         centre = rng.normal(size=3)
         centre /= np.linalg.norm(centre)
         cosine = float(rng.choice([0.6, 0.9, 0.99]))
-        kept = possible_winners(features, np.array([0, 30]), centre, cosine)
+        size = float(rng.choice([1.0, 2.0**-560, 2.0**-1040]))  # squares of small numbers vanish
+        kept = possible_winners(features * size, np.array([0, 30]), centre, cosine)
         angle = np.arccos(cosine)
         across = np.linalg.svd(centre[None, :])[2][1:]
         circle = np.linspace(0, 2 * np.pi, 4000, endpoint=False)

@@ -25,6 +25,7 @@ from lpmert.model.canonical import Canonical
 from lpmert.numeric import rounding
 from lpmert.numeric.cone import cones_of_box, covering_cone, enclosing_cone
 from lpmert.numeric.lists import SortedLists, sizes_of_rows
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
 from lpmert.numeric.rounding import exact_products, single_products
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Answer, OpenNode
@@ -136,13 +137,13 @@ def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tu
         scores = np.ascontiguousarray((features[:, axis] * rays[np.arange(len(rays)), axis]).T)
     else:
         scores = np.ascontiguousarray((features @ rays.T).T)
-    epsilon = np.finfo(np.float64).eps
-    errors = (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ spread)
+    errors = (1.0 + 8.0 * n_features * EPSILON) * (np.abs(rays) @ spread)
     rounded = ~single_products(rays)
     if rounded.any():
         largest = float(sizes_of_rows(features).max(initial=0.0))
         rounded[rounded] = ~exact_products(rays[rounded], features, largest)
-        errors += np.where(rounded, n_features * epsilon * (np.abs(rays).max(initial=0.0) * largest), 0.0)
+        off = EPSILON * (np.abs(rays).max(initial=0.0) * largest) + SMALLEST_NORMAL
+        errors += np.where(rounded, n_features * off, 0.0)
     return scores, errors
 
 
