@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 PRECISION = 1e-2
 """Default distance between attained and possible ends of a range, relative to their size."""
 
+_SHARE = 0.49
+"""Share of an open angle that is searched next: from the centre of a cell, halves of simple angles lead to its edges."""
+
 _FAR = 1e6
 """Values of a weight beyond so many times its size at the optimum count as infinite."""
 
@@ -326,7 +329,7 @@ class _Ranges:
                 break
             value = 0.0  # decide the sign first
             if not min(attained, possible) < 0.0 < max(attained, possible):
-                value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
+                value = size * tan(atan(attained / size) * (1.0 - _SHARE) + atan(possible / size) * _SHARE)
             found = self._beyond(name, value, upper=upper)
             if found.result is not None:
                 reached = self._weight(found.result, name)

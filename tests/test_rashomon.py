@@ -60,6 +60,16 @@ def test_the_range_of_the_second_of_two_weights_is_that_of_all_intervals(seed: i
     assert found["b"].sign in ({1} if least > 0 else {-1} if largest < 0 else {None})
 
 
+def test_a_range_is_narrowed_beside_a_tie_at_the_tangent_of_half_a_right_angle() -> None:
+    """The optimum is in the middle, at b = tan(pi / 8), so that a search from b = 1 on would decide nothing."""
+    lists = NBest([[0, 1], [1, 0], [1, 0], [0, 0]], [0, 2, 4], [[1], [0], [0], [3]], names=["a", "b"])
+    region = Region(nonnegative=True)
+    found = lpmert.near_optimal(lists, slack=0.5, relative_to="a", region=region)
+    assert found["b"].weight == pytest.approx(sqrt(2) - 1)
+    assert found.complete
+    assert found["b"].attained[1] <= 1.0 <= found["b"].possible[1] <= 1.02
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_ranges_end_where_the_region_does_and_losses_may_be_fractions(seed: int) -> None:
     whole = _sure(seed, 2)
