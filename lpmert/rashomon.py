@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError, RegionError
+from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
 from lpmert.findings import LOSS, Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -214,6 +214,8 @@ def near_optimal(
     DataError, MetricError, MethodError, RegionError
         As by `minimize`; `MethodError` also for lattices, if no weight can fix the scale, and for cones of more
         features or in regions with a cosine or equations.
+    LimitError
+        If a limit ended the call before a weight could fix the scale.
 
     Notes
     -----
@@ -232,7 +234,7 @@ def near_optimal(
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     more = _slack(slack)
-    if not 0.0 < precision < 1.0:
+    if not 0.0 < (real_number(precision) or 0.0) < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
@@ -301,6 +303,8 @@ class _Ranges:
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
+        if self.deadline.expired:
+            raise LimitError("the limit ended the search for a weight with a sure sign, the scale of the ranges; allow more")
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
             f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.findings import Outcome
-from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, checked_sequence, frame_names, is_rounded
+from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, checked_sequence, frame_names, is_missing, is_rounded
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
@@ -170,6 +170,8 @@ def _voted(nbest: NBest, answers: Sequence[Hashable] | None) -> tuple[NBest, Int
             f"answers must have one entry for each of the {nbest.n_hypotheses} hypotheses, not {len(entries)}"
         )
     lists = nbest.list_index
+    if not all(isinstance(one, Hashable) for one in entries) or any(map(is_missing, entries)):
+        raise DataError("answers must be strings, numbers or the like, none of them missing (None or NaN)")
     numbers: dict[tuple[int, Hashable], int] = {}
     answer = np.array([numbers.setdefault(key, len(numbers)) for key in zip(lists.tolist(), entries, strict=True)])
     firsts = np.unique(answer, return_index=True)[1]
@@ -460,7 +462,7 @@ class Reranker:
             raise ValueError(
                 f"groups must have an entry for each of the {len(features)} rows; its shape is {ids.shape}"
             )
-        if any(group is None or group != group for group in ids.tolist()):
+        if any(map(is_missing, ids.tolist())):
             raise ValueError("groups has missing entries (None or NaN); every row needs its group")
         if len({isinstance(group, str) for group in ids.tolist()}) > 1:
             raise ValueError("groups has both strings and numbers; give one kind")

@@ -14,7 +14,7 @@ import pytest
 from searches import many_more
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Problem, RashomonSet, Region, Status
+from lpmert import DataError, LimitError, MethodError, NBest, Problem, RashomonSet, Region, Status
 from lpmert.errors import FloatArray
 from lpmert.rashomon import _cones_of_ranges, _Precision, near_cones
 from lpmert.search.driver import Below, search_below
@@ -218,11 +218,12 @@ def test_problems_without_ranges_are_refused() -> None:
     share = "0 or more, or a share of the optimum such as 1%"
     for settings, error, said in (
         *(({"slack": slack}, DataError, share) for slack in (-1, "-1%", "many", None, inf, "inf%")),
-        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0)),
+        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0, "1%", None)),
         ({"relative_to": "z"}, DataError, "no feature 'z'"),
         ({"relative_to": "a", "region": Region(total=1.0)}, MethodError, "the region fixes the scale, sum = 1"),
         ({"method": "och"}, MethodError, "proves nothing"),
         ({"slack": 1e6}, MethodError, "no weight has a sure sign"),
+        ({"time_limit": 0.0}, LimitError, "ended the search for a weight with a sure sign"),
     ):
         with pytest.raises(error, match=said):
             lpmert.near_optimal(_sure(1, 3), **settings)

@@ -72,6 +72,11 @@ class TestVotes:
         assert found.hypotheses.tolist() == [1, 0]  # q has 3.5, of which the first is number 1
         with pytest.raises(DataError, match="one entry for each of the 5 hypotheses, not 2"):
             lpmert.vote(LISTS, [1, 2])
+        for missing in (None, np.nan, pd.NA, ["q"]):
+            with pytest.raises(DataError, match="answers must be strings, numbers or the like, none of them missing"):
+                lpmert.vote(LISTS, ["p", missing, missing, 1, 1])
+        with pytest.raises(ValueError, match="groups has missing entries"):
+            lpmert.Reranker().fit(np.ones((2, 1)), [0, 1], pd.Series(["a", pd.NA]))
         with pytest.raises(DataError, match="no texts that could be answers"):
             lpmert.vote(NBest([[1], [2]], [0, 2], [0, 1]))
 

@@ -399,3 +399,5 @@ def test_an_invalid_largest_weight_is_refused() -> None:
         lpmert.whole_weights(lists, [1, 2], largest=0)
     with pytest.raises(DataError, match="largest must be at most"):
         lpmert.whole_weights(lists, [1, 2], largest=10**9)
+    with pytest.raises(DataError, match="must be an NBest, not ndarray"):
+        lpmert.whole_weights(lists.features, [1, 2])

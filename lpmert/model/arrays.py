@@ -46,6 +46,14 @@ def as_ids(values: Any) -> Any:
     return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or NA of pandas, which is neither true nor false."""
+    try:
+        return value is None or not bool(value == value)
+    except TypeError:
+        return True
+
+
 def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[str] | None:
     """Return `names`, or else the columns of a data frame; `None` for features of other types."""
     columns = getattr(features, "columns", None)
