@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.nbest import NBest, column_of

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import atan, floor, inf, nextafter, tan
+from math import atan, inf, nextafter, tan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ PRECISION = 1e-2
 """Default distance between attained and possible ends of a range, relative to their size."""
 
 _SHARE = 0.49
-"""Share of an open angle that is searched next: from the centre of a cell, halves of simple angles lead to its edges."""
+"""Share of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing."""
 
 _FAR = 1e6
 """Values of a weight beyond so many times its size at the optimum count as infinite."""
@@ -304,7 +304,9 @@ class _Ranges:
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
         if self.deadline.expired:
-            raise LimitError("the limit ended the search for a weight with a sure sign, the scale of the ranges; allow more")
+            raise LimitError(
+                "the limit ended the search for a weight with a sure sign, the scale of the ranges; allow more"
+            )
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
             f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
@@ -430,7 +432,8 @@ def near_cones(
     # costs are rounded by half a unit a list, before parallel lists were merged
     rounding = len(problem.nbest.list_ids) if form.rounded else 0
     dearest = problem.dearest if len(form.limits) else form.dearest
-    limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), dearest)
+    limit = form.cost_of_loss((Fraction(most) + Fraction(nextafter(most, inf))) / 2)  # up to it, losses round to `most`
+    limit = min(limit - (form.loss_of(limit) > most), dearest)
     basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
     # each canonical weight is one of the caller's, times a power of two
     columns = np.abs(basis).argmax(axis=1)

@@ -551,6 +551,16 @@ def test_a_stopped_division_leaves_a_valid_set() -> None:
     assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 
+def test_the_optimum_is_near_optimal_though_its_decimals_do_not_add_up_exactly() -> None:
+    """In doubles, 0.1 + 0.2 + 0.3 is a little more than 0.6, to which it is rounded."""
+    assert Fraction(0.1) + Fraction(0.2) + Fraction(0.3) > Fraction(0.6)
+    lists = NBest([[1, 0], [0, 1]] * 3, [0, 2, 4, 6], [0.1, 1, 0.2, 1, 0.3, 1], names=["a", "b"])
+    found = lpmert.near_optimal(lists, slack=0.0, region=Region(total=1.0), cones=True)
+    assert found.optimum.loss == found.most == 0.6
+    assert 0.2 < found.cones.share[0] <= 0.25 <= found.cones.share[1]  # a > b and a + b > 0
+    assert lpmert.evaluate(lists, found.cones.centre).loss == 0.6
+
+
 def test_problems_without_cones_are_refused() -> None:
     six = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
     alike = NBest([[1.0], [1.0]], [0, 2], [[0], [1]])
