@@ -46,6 +46,12 @@ def as_ids(values: Any) -> Any:
     return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
 
 
+def is_masked(values: Any) -> bool:
+    """Whether values are an array with masked entries."""
+    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
+    return masked is not None and isinstance(values, masked.MaskedArray) and bool(masked.is_masked(values))
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or NA of pandas, which is neither true nor false."""
     try:
@@ -62,8 +68,7 @@ def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[s
 
 def real_numbers(values: Any, what: str) -> Any:
     """Return values as an array of real numbers, of any type and shape; raises `DataError` for others."""
-    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
-    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
+    if is_masked(values):
         raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
     try:
         array = np.asarray(values)
