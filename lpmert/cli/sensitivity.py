@@ -210,7 +210,7 @@ def _subsets_report(found: lpmert.Subsets, unit: Unit) -> str:
     if open_sizes:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
-        verdict = "proved for these sizes; there was no time for more"
+        verdict = f"{'proved for these sizes' if rows else 'nothing is proved'}; there was no time for more"
     good = found.complete and not open_sizes
     return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(verdict, good))
 
