@@ -304,7 +304,7 @@ class _Ranges:
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
         if self.deadline.expired:
-            raise LimitError("no weight with a sure sign, the scale of ranges, was found in time; allow more, or fix one")
+            raise LimitError("no weight with a sure sign, for the scale, was found in time; allow more, or fix one")
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
             f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
