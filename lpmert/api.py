@@ -339,8 +339,6 @@ def certify(
     if size or budgets:
         if size and budgets:
             raise MethodError("at_most and budget cannot be combined; give one of them")
-        if size and ties != "worst":
-            raise MethodError('at_most is proved with ties="worst", the default of best_subsets; pass it')
         _refuse_lattices(nbest, "certificates with at_most or budget need")
     report = on_stage or (lambda *_: None)
 

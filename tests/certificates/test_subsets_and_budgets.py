@@ -256,7 +256,7 @@ def test_what_cannot_be_certified_is_said(few: tuple[NBest, str], path: Path) ->
         with pytest.raises(MethodError, match=message or None):
             lpmert.certify(nbest, own, path, **{"ties": "worst", "at_most": 2, **arguments})
 
-    refused('ties="worst", the default of best_subsets', ties="first")
+    refused("no proof with .* other ties than the 'worst' of best_subsets", ties="first")
     refused("budget must be {name: number}", at_most=None, budget=[5])
     refused("goes with second", at_most=None, second=[1] * nbest.n_hypotheses)
     refused("signs and zeros", region=Region(total=1.0))
