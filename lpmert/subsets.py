@@ -196,12 +196,11 @@ class _Selection:
     def useful(self) -> _Set:
         """The features that vary within a list or belong to a limit other than a sign; all others have weight 0."""
         nbest, region = self.problem.nbest, self.problem.coordinates.reduction.given
-        sums = [row for row in (*region.exact_rows, *region.exact_equations) if np.count_nonzero(row) > 1]
-        reference = region.exact_rows[: region.referred]
-        centre = [] if region.cap is None else [region.cap.centre]
-        limited = [np.flatnonzero(row) for row in (*sums, *reference, *centre)]
-        places = np.unique(np.concatenate([varying_columns(nbest.dense_features(), nbest.offsets), *limited]))
-        return tuple(nbest.names[d] for d in places)
+        limits = [{d for d, value in enumerate(row) if value} for row in (*region.exact_rows, *region.exact_equations)]
+        sums = [places for number, places in enumerate(limits) if len(places) > 1 or number < region.referred]
+        centre = [] if region.cap is None else np.flatnonzero(region.cap.centre).tolist()
+        varying = varying_columns(nbest.dense_features(), nbest.offsets).tolist()
+        return tuple(nbest.names[d] for d in sorted(set().union(varying, centre, *sums)))
 
     def sizes(self, at_most: int | None) -> range:
         """Return the sizes to search; raises `MethodError` if there is no useful feature, or too many sets."""

@@ -184,11 +184,10 @@ class RankingMetric:
 
     def parts(self, lists: Judged) -> Parts:
         """Return the gains, discounts and factors on these lists; raises `DataError` if no query counts."""
-        if not isinstance(lists, Judged):
-            made = (
-                "make it with lpmert.read_judged(...) of files and data frames, or lpmert.ranking.Judged(...) of arrays"
-            )
-            raise DataError(f"the first argument must be Judged documents, not {type(lists).__name__}; {made}")
+        given: object = lists
+        if not isinstance(given, Judged):
+            made = "make it with lpmert.read_judged or lpmert.ranking.Judged"
+            raise DataError(f"the first argument must be Judged documents, not {type(given).__name__}; {made}")
         retrieved = np.flatnonzero(lists.relevance)
         grades = np.unique(np.concatenate([lists.relevance[retrieved], *lists.unretrieved]))
         gains = {grade: self._gain(Fraction(grade)) for grade in grades.tolist()}
