@@ -106,13 +106,13 @@ class Fused(Outcome):
     @property
     def message(self) -> str:
         """What is proved of the weights, as a sentence."""
-        bound = rounded_up(self.result.bound)
+        bound, no = rounded_up(self.result.bound), "no nonnegative" if self.result.search.nonnegative else "no"
         if self.result.status is Status.OPTIMAL:
-            return "proved: no weights do better"
+            return f"proved: {no} weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: no weights with a higher score were found; none exceed {bound}"
+            return f"optimal to tolerance: {no} weights with a higher score were found; none exceed {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
-        return f"{ended}: no weights reach more than {bound}"
+        return f"{ended}: {no} weights reach more than {bound}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -166,7 +166,7 @@ def fuse(
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> fused = fuse(lists, "mrr@10")
     >>> fused.result.score, fused.alone, fused.message
-    (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
+    (1.0, {'1': 0.5, '2': 0.75}, 'proved: no nonnegative weights do better')
     """
     measure = RankingMetric.of(metric)
     counted = np.array(sorted(measure.parts(lists).factors))
