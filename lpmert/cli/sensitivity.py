@@ -225,7 +225,7 @@ def _ranges_report(found: lpmert.NearOptimal, unit: Unit) -> str:
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {direction} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     cones = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
-    verdict = "proved: no near-optimal weights lie beyond the outer values"
+    verdict = f"proved: no near-optimal weights{_of_region(found.optimum)} lie beyond the outer values"
     verdict += "" if found.complete else "; closer ones were not found"
     return joined(table, figures, cones, verdict_line(verdict, found.complete))
 
@@ -269,10 +269,14 @@ def _either(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
+def _of_region(*results: lpmert.Result) -> str:
+    return " of the region" if any(one.restricted for one in results) else ""
+
+
 def _front_report(found: lpmert.Front, unit: Unit) -> str:
     rows = [[number(one.sums[found.second]), *_loss_and_bound(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
-    verdict = "proved: no weights have less of one without more of the other"
+    verdict = f"proved: no weights{_of_region(*found.points[:1])} have less of one without more of the other"
     if not found.complete:
         verdict = "not complete: points whose bound equals their value are proved"
     return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(verdict, found.complete))

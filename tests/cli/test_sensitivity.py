@@ -228,3 +228,11 @@ def test_all_are_drawn(tmp_path: Path, table: Path, command: tuple[str, ...], wo
     drawn = (tmp_path / "found.svg").read_text()
     assert all(word in drawn for word in words)
     assert ".png" in refusal(*command, table, "--picture", tmp_path / "found.txt")
+
+
+def test_what_is_proved_of_a_region_is_said_of_its_weights(table: Path) -> None:
+    """Without a region, other weights were ruled out as well."""
+    pareto, near = ("pareto", table, *OPTIONS, "--second", "wrong", "-q"), ("ranges", table, *OPTIONS, *NEAR, "-q")
+    for command, claim in ((pareto, "no weights{} have less of one"), (near, "no near-optimal weights{} lie beyond")):
+        assert f"proved: {claim.format('')}" in succeeded(*command).stdout
+        assert f"proved: {claim.format(' of the region')}" in succeeded(*command, "--nonnegative").stdout
