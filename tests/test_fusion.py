@@ -399,6 +399,7 @@ def test_values_of_queries_and_ranks_are_those_of_sorting() -> None:
     lists = lists_of(1, 2)
     weights = [0.37, 0.63]
     found = per_query(lists, weights, "mrr@5")
+    assert all(type(value) is float for value, _ in found.values())  # as JSON and their repr need them
     assert fsum(one for one, _ in found.values()) / len(found) == pytest.approx(evaluate(lists, weights, "mrr@5"))
     for q, name in enumerate(lists.queries):
         own = slice(lists.offsets[q], lists.offsets[q + 1])

@@ -125,7 +125,7 @@ def by_query(
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
-        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]
+        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * float(parts.scales[q])
         found[q] = value, (places + 1).tolist()
     return found
 
