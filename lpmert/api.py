@@ -27,7 +27,7 @@ from lpmert.search.wide_cap import solve_beyond
 from lpmert.system.deadline import Deadline, limited
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.values import checked_limits, whole_number
+from lpmert.values import checked_limits, finite_number, whole_number
 from lpmert.workers import checked_backend, using_workers
 
 if TYPE_CHECKING:
@@ -333,7 +333,9 @@ def certify(
     refuse_cosine(checked_region(region))
     checked_limits(time_limit, None, None, None, memory_limit)
     size = 0 if at_most is None else whole_number(at_most, "at_most", 1)
-    budgets = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}
+    if not isinstance(budget, Mapping | None) or (second is not None and not budget):
+        raise MethodError(f"budget must be {{name: number}}, and goes with second; got {quoted(budget)}")
+    budgets = {name: Fraction(repr(finite_number(most, "a budget"))) for name, most in (budget or {}).items()}
     if size or budgets:
         if size and budgets:
             raise MethodError("at_most and budget cannot be combined; give one of them")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.nbest import NBest, column_of
@@ -28,7 +28,7 @@ from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
 from lpmert.system.deadline import told, within
-from lpmert.values import real_number, whole_number
+from lpmert.values import finite_number, whole_number
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -137,9 +137,7 @@ def within_budget(
     (0.0, 1.0)
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    budget = real_number(most)
-    if budget is None or not math.isfinite(budget):
-        raise DataError(f"a budget is a number, the largest sum of a second column; got {quoted(most)}")
+    budget = finite_number(most, "a budget")
     with many_searches(limits, backend, jobs):
         sums = _Sums(nbest, second, name, metric, region)
         search = _BudgetSearch(sums, sums.second.floor(Fraction(repr(budget))), budget)

@@ -241,13 +241,13 @@ ALL_ZERO = Diagnostic(
 
 @dataclass(frozen=True)
 class Cell:
-    """The optimal cell around the returned weights: all weights with the same choices.
+    """The optimal cell around the returned weights: all weights with the same choices in lists that matter.
 
     Parameters
     ----------
     ranges : array [D, 2]
-        For each weight the open interval in which it may vary, with all others fixed, without any list changing its
-        choice; ends may be infinite.
+        For each weight the open interval in which it may vary, with all others fixed, without a change of choice in
+        any list whose hypotheses have different losses; ends may be infinite.
     centre : array [D]
         The Chebyshev centre of the intersection of the cell and the unit box, in canonical feature scaling, mapped back
         and L1-normalised; in the scale of the weights if doubles cannot hold that.

@@ -22,6 +22,7 @@ from lpmert.ranking.heuristics import Found, heuristics
 from lpmert.result import Status
 from lpmert.system.deadline import out_of_time, within
 from lpmert.unseen.estimate import corrected_reach
+from lpmert.values import Weights, weights_array, whole_number
 
 _STEPS = 10
 """Steps of the grid: 11 values per weight, as tools of search engines scan."""
@@ -105,13 +106,13 @@ class Fused(Outcome):
     @property
     def message(self) -> str:
         """What is proved of the weights, as a sentence."""
-        bound = rounded_up(self.result.bound)
+        bound, no = rounded_up(self.result.bound), "no nonnegative" if self.result.search.nonnegative else "no"
         if self.result.status is Status.OPTIMAL:
-            return "proved: no weights do better"
+            return f"proved: {no} weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: no weights with a higher score were found; none exceed {bound}"
+            return f"optimal to tolerance: {no} weights with a higher score were found; none exceed {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
-        return f"{ended}: no weights reach more than {bound}"
+        return f"{ended}: {no} weights reach more than {bound}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -125,7 +126,7 @@ def fuse(
     nonnegative: bool = True,
     time_limit: float | None = None,
     seed: int = 0,
-    other: FloatArray | None = None,
+    other: Weights | None = None,
     compare: bool = False,
     folds: int | None = None,
     on_stage: OnStage | None = None,
@@ -141,8 +142,8 @@ def fuse(
     nonnegative, time_limit, seed
         As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds more, and each fold of
         cross-validation 10.
-    other : array [D], optional
-        Weights to compare with.
+    other : mapping or sequence of numbers, optional
+        Weights to compare with, by name or in order.
     compare : bool
         Whether to compare with heuristics as well.
     folds : int, optional
@@ -165,11 +166,11 @@ def fuse(
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> fused = fuse(lists, "mrr@10")
     >>> fused.result.score, fused.alone, fused.message
-    (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
+    (1.0, {'1': 0.5, '2': 0.75}, 'proved: no nonnegative weights do better')
     """
     measure = RankingMetric.of(metric)
     counted = np.array(sorted(measure.parts(lists).factors))
-    if folds is not None and not 2 <= folds <= len(counted):
+    if folds is not None and whole_number(folds, "folds", 2) > len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions, tell = len(lists.names), on_stage or (lambda *_: None)
 
@@ -179,8 +180,8 @@ def fuse(
     settings: dict[str, Any] = {"nonnegative": nonnegative, "time_limit": time_limit, "seed": seed}
     found = maximize(lists, measure, on_progress=on_progress, **settings)
 
-    def judged(weights: FloatArray) -> Found:
-        return Found(weights.tolist(), evaluate(lists, weights, measure))
+    def judged(weights: Weights) -> Found:
+        return Found(weights_array(weights, lists.names).tolist(), evaluate(lists, weights, measure))
 
     alone = {name: judged(one) for name, one in zip(lists.names, np.eye(dimensions), strict=True)}
     others = {} if other is None else {"these weights": judged(other)}

@@ -27,7 +27,7 @@ def quoted(value: Any) -> str:
         text = _shortening.repr(value)
     except (ValueError, RecursionError):  # integers of more digits than Python writes
         text = f"a value of type {type(value).__name__}"
-    return shortened(text)
+    return shortened(visible(text))
 
 
 def listed(names: Iterable[str]) -> str:

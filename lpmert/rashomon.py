@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import atan, floor, inf, nextafter, tan
+from math import atan, inf, nextafter, tan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 PRECISION = 1e-2
 """Default distance between attained and possible ends of a range, relative to their size."""
+
+_SHARE = 0.49
+"""Share of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing."""
 
 _FAR = 1e6
 """Values of a weight beyond so many times its size at the optimum count as infinite."""
@@ -231,7 +234,7 @@ def near_optimal(
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     more = _slack(slack)
-    if not 0.0 < precision < 1.0:
+    if not 0.0 < (real_number(precision) or 0.0) < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
@@ -335,7 +338,7 @@ class _Ranges:
                 break
             value = 0.0  # decide the sign first
             if not min(attained, possible) < 0.0 < max(attained, possible):
-                value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
+                value = size * tan(atan(attained / size) * (1.0 - _SHARE) + atan(possible / size) * _SHARE)
             found = self._beyond(name, value, upper=upper)
             if found.result is not None:
                 reached = self._weight(found.result, name)
@@ -432,7 +435,8 @@ def near_cones(
     # costs are rounded by half a unit a list, before parallel lists were merged
     rounding = len(problem.nbest.list_ids) if form.rounded else 0
     dearest = problem.dearest if len(form.limits) else form.dearest
-    limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), dearest)
+    limit = form.cost_of_loss((Fraction(most) + Fraction(nextafter(most, inf))) / 2)  # up to it, losses round to `most`
+    limit = min(limit - (form.loss_of(limit) > most), dearest)
     basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
     # each canonical weight is one of the caller's, times a power of two
     columns = np.abs(basis).argmax(axis=1)

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.findings import Outcome
-from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, checked_sequence, frame_names, is_rounded
+from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, checked_sequence, frame_names, is_masked, is_missing, is_rounded
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
+from lpmert.values import weights_array, whole_number
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -170,6 +171,8 @@ def _voted(nbest: NBest, answers: Sequence[Hashable] | None) -> tuple[NBest, Int
             f"answers must have one entry for each of the {nbest.n_hypotheses} hypotheses, not {len(entries)}"
         )
     lists = nbest.list_index
+    if not all(isinstance(one, Hashable) for one in entries) or any(map(is_missing, entries)):
+        raise DataError("answers must be strings, numbers or the like, none of them missing (None or NaN)")
     numbers: dict[tuple[int, Hashable], int] = {}
     answer = np.array([numbers.setdefault(key, len(numbers)) for key in zip(lists.tolist(), entries, strict=True)])
     firsts = np.unique(answer, return_index=True)[1]
@@ -296,6 +299,8 @@ class Reranker:
         from lpmert.api import minimize
         from lpmert.unseen.tune import tune
 
+        self._names: list[str] | None = None
+        vars(self).pop("feature_names_in_", None)
         nbest = X if self._list_like(X) else self._lists(X, y, groups)
         self.n_features_in_ = nbest.n_features + (nbest is not X and self.group_column is not None)
         search: Any = tune if self.method == TUNE else minimize
@@ -332,10 +337,13 @@ class Reranker:
         ------
         ValueError
             If X does not have the columns that `fit` saw.
+        DataError
+            If lists do not have the features that `fit` saw, in any order.
         """
         self._check_fitted()
-        features = X.dense_features() if self._list_like(X) else self._split(X, seen=True)[0]
-        return np.asarray(features @ self.coef_)
+        if self._list_like(X):
+            return np.asarray(X.dense_features() @ weights_array(self.result_.by_name, X.names))
+        return np.asarray(self._split(X, seen=True)[0] @ self.coef_)
 
     def predict(self, X: ArrayLike | NBest) -> FloatArray:
         """Return what `decision_function` does, as rankers of scikit-learn do; `choose` returns the rows picked."""
@@ -406,7 +414,7 @@ class Reranker:
             features[order],
             np.cumsum([0, *np.bincount(numbers).tolist()]),
             (-statistics if self.gain else statistics)[order],
-            names=getattr(self, "_names", None),
+            names=self.result_.names if seen else self._names,
             statistic_names=["-gain"] if self.gain and statistics.ndim == 1 else None,
         )
 
@@ -428,7 +436,7 @@ class Reranker:
             if count < least:
                 raise ValueError(f"{count} {what}(s) (shape={table.shape}) while a minimum of {least} is required.")
         if place is not None:
-            if not -width <= place < width:
+            if whole_number(place, "group_column", -width) >= width:
                 raise ValueError(f"X has {width} features, so there is no column {place} of groups")
             place %= width
             own, table = table[:, place], np.delete(table, place, axis=1)
@@ -437,11 +445,9 @@ class Reranker:
             fitted = getattr(self, "feature_names_in_", names)
             if names is not None and fitted is not None and names != [*fitted]:
                 raise ValueError(f"the columns of X are {listed(names)}; those seen by fit are {listed(fitted)}")
-        else:
-            self._names = None
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=np.object_)
-                self._names = [name for number, name in enumerate(names) if number != place]
+        elif names is not None:
+            self.feature_names_in_ = np.array(names, dtype=np.object_)
+            self._names = [name for number, name in enumerate(names) if number != place]
         return features, own
 
     def _grouped(self, X: Any, groups: Any, *, seen: bool) -> tuple[FloatArray, IntArray]:
@@ -460,7 +466,7 @@ class Reranker:
             raise ValueError(
                 f"groups must have an entry for each of the {len(features)} rows; its shape is {ids.shape}"
             )
-        if any(group is None or group != group for group in ids.tolist()):
+        if any(map(is_missing, ids.tolist())):
             raise ValueError("groups has missing entries (None or NaN); every row needs its group")
         if len({isinstance(group, str) for group in ids.tolist()}) > 1:
             raise ValueError("groups has both strings and numbers; give one kind")
@@ -547,6 +553,8 @@ class Reranker:
 
 
 def _array(values: Any, what: str) -> Any:
+    if is_masked(values):
+        raise ValueError(f"{what} has masked entries; fill them or leave their rows out")
     table = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
     if np.iscomplexobj(table):
         raise ValueError(f"Complex data not supported: {what} must be real numbers")

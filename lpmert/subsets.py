@@ -194,9 +194,13 @@ class _Selection:
 
     @cached_property
     def useful(self) -> _Set:
-        """The features that vary within a list."""
-        nbest = self.problem.nbest
-        return tuple(nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets))
+        """The features that vary within a list or belong to a limit other than a sign; all others have weight 0."""
+        nbest, region = self.problem.nbest, self.problem.coordinates.reduction.given
+        limits = [{d for d, value in enumerate(row) if value} for row in (*region.exact_rows, *region.exact_equations)]
+        sums = [places for number, places in enumerate(limits) if len(places) > 1 or number < region.referred]
+        centre = [] if region.cap is None else np.flatnonzero(region.cap.centre).tolist()
+        varying = varying_columns(nbest.dense_features(), nbest.offsets).tolist()
+        return tuple(nbest.names[d] for d in sorted(set().union(varying, centre, *sums)))
 
     def sizes(self, at_most: int | None) -> range:
         """Return the sizes to search; raises `MethodError` if there is no useful feature, or too many sets."""
@@ -287,7 +291,7 @@ class _Selection:
         """Search a set for a loss below the best so far; return a bound on its loss, and whether the search ended."""
         full, cutoff = self.problem, inf if self.best is None else self.best.loss
         outer = full.region or Region()
-        zero = {name: 0.0 for name in self.useful if name not in names}
+        zero = {name: 0.0 for name in full.nbest.names if name not in names}
         if any(outer.fixed.get(name) for name in zero):
             return inf, True
         region = replace(outer, fixed={**outer.fixed, **zero}) if zero else full.region

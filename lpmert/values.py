@@ -46,6 +46,14 @@ def real_number(value: object) -> float | None:
         return None
 
 
+def finite_number(value: object, what: str, error: type[LpmertError] = DataError) -> float:
+    """Return a finite number of Python or numpy as a `float`; raises `error` for anything else."""
+    number = real_number(value)
+    if number is None or not math.isfinite(number):
+        raise error(f"{what} must be a finite number; got {quoted(value)}")
+    return number
+
+
 def are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(one, str) for one in values)
 

@@ -95,8 +95,8 @@ def whole_weights(
     largest = whole_number(largest, "largest", 1)
     if largest > 2**20:
         raise DataError(f"largest must be at most {2**20}; got {largest}")
-    checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
+    checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     near = problem.checked_weights(given_weights(weights, "weights"))
     reduction = problem.coordinates.reduction
     if reduction.columns is None:  # equations on several weights, which whole numbers hardly ever fulfil

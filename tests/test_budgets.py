@@ -174,7 +174,7 @@ def test_invalid_budgets_are_refused() -> None:
         (DataError, "no feature or statistic 'words'", lambda: lpmert.within_budget(nbest, "words", 3)),
         (DataError, "second must be one finite number for each of the", lambda: lpmert.pareto(nbest, second[1:])),
         (DataError, "second has masked entries", lambda: lpmert.pareto(nbest, np.ma.masked_equal(second, second[0]))),
-        (DataError, "a budget is a number", lambda: lpmert.within_budget(nbest, second, inf)),
+        (DataError, "a budget must be a finite number; got inf", lambda: lpmert.within_budget(nbest, second, inf)),
         (MethodError, "points must be", lambda: lpmert.pareto(nbest, second, points=0)),
         (MethodError, "proves nothing", lambda: lpmert.pareto(nbest, second, method="och")),
         (MetricError, "too many digits", lambda: lpmert.pareto(nbest, digits)),

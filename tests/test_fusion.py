@@ -162,7 +162,17 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     assert found.result.score == evaluate(lists, found.result.weights, "ndcg-exp@5") >= best.score
     assert found.result.score <= found.result.bound
     assert found.result.score >= max(*others.values(), *found.alone.values()) - 1e-12
-    assert found.message == "proved: no weights do better"
+    assert found.message == f"proved: {'no nonnegative' if nonnegative else 'no'} weights do better"
+
+
+def test_a_proof_about_nonnegative_weights_says_so() -> None:
+    """The least of the scores is that of the relevant document."""
+    lists = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
+    found = fuse(lists, "mrr@10", other=[-1.0])
+    assert (found.result.score, found.others["these weights"].score) == (1 / 3, 1.0)
+    assert found.message == "proved: no nonnegative weights do better"
+    signed = fuse(lists, "mrr@10", nonnegative=False)
+    assert (signed.result.score, signed.message) == (1.0, "proved: no weights do better")
 
 
 def test_the_progress_of_fusion_is_reported() -> None:
@@ -226,7 +236,8 @@ def test_a_stopped_search_reports_its_upper_bound(monkeypatch: pytest.MonkeyPatc
     lists = lists_of(2, 3)
     found = fuse(lists, "ndcg-exp@5", time_limit=0.0)
     assert found.result.status is Status.TIME_LIMIT
-    assert found.message == f"stopped at the time limit: no weights reach more than {rounded_up(found.result.bound)}"
+    reached = f"no nonnegative weights reach more than {rounded_up(found.result.bound)}"
+    assert found.message == f"stopped at the time limit: {reached}"
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
@@ -315,7 +326,9 @@ def test_weaviate_takes_two_scores() -> None:
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
     found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
-    assert found.message == "optimal to tolerance: no weights with a higher score were found; none exceed 0.600000"
+    assert found.message == (
+        "optimal to tolerance: no nonnegative weights with a higher score were found; none exceed 0.600000"
+    )
 
 
 # Heuristics, and searches that are stopped
@@ -371,7 +384,7 @@ def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_pat
         equal = found.others["equal weights"].score
         for score in (found.result.score, *(one.score for one in found.others.values()), *found.alone.values()):
             assert f">{score:.6f}<" in text
-        assert f"{metric} {found.result.score:.6f}, proved: no weights do better" in text
+        assert f"{metric} {found.result.score:.6f}, proved: no nonnegative weights do better" in text
         moved = changes(lists, metric, found.result.weights.tolist())
         differences = [after[0] - before[0] for _, before, after in moved]
         assert fsum(differences) / found.queries == pytest.approx(found.result.score - equal, abs=1e-12)
@@ -386,6 +399,7 @@ def test_values_of_queries_and_ranks_are_those_of_sorting() -> None:
     lists = lists_of(1, 2)
     weights = [0.37, 0.63]
     found = per_query(lists, weights, "mrr@5")
+    assert all(type(value) is float for value, _ in found.values())  # as JSON and their repr need them
     assert fsum(one for one, _ in found.values()) / len(found) == pytest.approx(evaluate(lists, weights, "mrr@5"))
     for q, name in enumerate(lists.queries):
         own = slice(lists.offsets[q], lists.offsets[q + 1])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from late import Late
 from oracle import dot, primitive
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 from refusals import refused
@@ -16,8 +17,9 @@ from shared import lambdarank, needs_shared
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
+from lpmert.fusion import fuse
 from lpmert.model.judged import Parts
-from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
+from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, per_query, search
 from lpmert.system.deadline import Deadline
 
 SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
@@ -463,8 +465,11 @@ test_what_cannot_be_ranked_is_refused = refused([
         (TWO, [0, 2], [1, -1], "relevance must be finite and not negative"),
         (TWO, [0, 2], [1], "one grade for each of 2 documents"),
         ([1.0, 2.0], [0, 2], [1, 0], "documents x features"),
-        ([[1.0], ["x"]], [0, 2], [1, 0], "features must be numbers"),
-        ([[1.0], [2.0, 3.0]], [0, 2], [1, 0], "features must be numbers"),
+        ([[1.0], ["x"]], [0, 2], [1, 0], "features must be real numbers"),
+        ([["1"], ["2"]], [0, 2], [1, 0], "features must be real numbers"),
+        ([[1.0], [2.0, 3.0]], [0, 2], [1, 0], "features must be a rectangular array of numbers"),
+        ([[2**53 + 1], [2**53]], [0, 2], [1, 0], "features has integers beyond"),
+        (np.ma.array(TWO, mask=[[0], [1]]), [0, 2], [1, 0], "features has masked entries"),
         (TWO, [], [1, 0], "offsets must be one-dimensional, with at least two integers"),
         (TWO, [0, 0.5, 2], [1, 0], "offsets must be one-dimensional, with at least two integers"),
         (TWO, [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
@@ -472,6 +477,33 @@ test_what_cannot_be_ranked_is_refused = refused([
     ]),
 ])
 # fmt: on
+
+
+def test_documents_are_a_copy_and_may_be_a_data_frame() -> None:
+    features = np.array([[1.0, 0.0], [0.0, 1.0]])
+    lists = Judged(features, [0, 2], [1, 0])
+    frame = Late("pandas").DataFrame(features, columns=["bm25", "dense"])
+    features[0, 0] = 9.0
+    assert lists.features[0, 0] == 1.0
+    named = Judged(frame, [0, 2], [1, 0])
+    assert named.names == ("bm25", "dense")
+    found = maximize(named, "mrr@1")
+    assert evaluate(named, found.by_name, "mrr@1") == evaluate(named, {"dense": 0, "bm25": 1}, "mrr@1") == 1.0
+
+
+def test_other_arguments_are_refused_by_name() -> None:
+    lists = Judged([[1.0, 0.0], [0.0, 1.0]], [0, 2], [1, 0])
+    for error, said, call in (
+        (DataError, "must be Judged documents, not list", lambda: maximize([[1.0]], "mrr@1")),
+        (DataError, "must be Judged documents, not NoneType", lambda: evaluate(None, [1], "mrr@1")),
+        (DataError, "weights have none for 2", lambda: evaluate(lists, {"1": 1}, "mrr@1")),
+        (DataError, "one number for each of the 2 features", lambda: per_query(lists, [1], "mrr@1")),
+        (MethodError, "folds must be a whole number of at least 2", lambda: fuse(lists, "mrr@1", folds=2.0)),
+        (DataError, "'1' has nan", lambda: fuse(lists, "mrr@1", other=[np.nan, 1])),
+    ):
+        with pytest.raises(error, match=said):
+            call()
+    assert fuse(lists, "mrr@1", other=[0, 1]).others["these weights"].score == 0.0
 
 
 # LightGBM's example

@@ -61,6 +61,16 @@ def test_the_range_of_the_second_of_two_weights_is_that_of_all_intervals(seed: i
     assert found["b"].sign in ({1} if least > 0 else {-1} if largest < 0 else {None})
 
 
+def test_a_range_is_narrowed_beside_a_tie_at_the_tangent_of_half_a_right_angle() -> None:
+    """The optimum is in the middle, at b = tan(pi / 8), so that a search from b = 1 on would decide nothing."""
+    lists = NBest([[0, 1], [1, 0], [1, 0], [0, 0]], [0, 2, 4], [[1], [0], [0], [3]], names=["a", "b"])
+    region = Region(nonnegative=True)
+    found = lpmert.near_optimal(lists, slack=0.5, relative_to="a", region=region)
+    assert found["b"].weight == pytest.approx(sqrt(2) - 1)
+    assert found.complete
+    assert found["b"].attained[1] <= 1.0 <= found["b"].possible[1] <= 1.02
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_ranges_end_where_the_region_does_and_losses_may_be_fractions(seed: int) -> None:
     whole = _sure(seed, 2)
@@ -529,13 +539,23 @@ def test_a_stopped_division_leaves_a_valid_set() -> None:
     assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 
+def test_the_optimum_is_near_optimal_though_its_decimals_do_not_add_up_exactly() -> None:
+    """In doubles, 0.1 + 0.2 + 0.3 is a little more than 0.6, to which it is rounded."""
+    assert Fraction(0.1) + Fraction(0.2) + Fraction(0.3) > Fraction(0.6)
+    lists = NBest([[1, 0], [0, 1]] * 3, [0, 2, 4, 6], [0.1, 1, 0.2, 1, 0.3, 1], names=["a", "b"])
+    found = lpmert.near_optimal(lists, slack=0.0, region=Region(total=1.0), cones=True)
+    assert found.optimum.loss == found.most == 0.6
+    assert 0.2 < found.cones.share[0] <= 0.25 <= found.cones.share[1]  # a > b and a + b > 0
+    assert lpmert.evaluate(lists, found.cones.centre).loss == 0.6
+
+
 SHARE = "0 or more, or a share of the optimum such as 1%"
 SIX = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
 # fmt: off
 test_problems_without_ranges_or_cones_are_refused = refused([
     *((error, said, partial(lpmert.near_optimal, _sure(1, 3), **settings)) for settings, error, said in [
         *(({"slack": slack}, DataError, SHARE) for slack in (-1, "-1%", "many", None, inf, "inf%")),
-        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0)),
+        *(({"precision": wrong}, DataError, "precision must be between 0 and 1") for wrong in (0.0, 1.0, "1%", None)),
         ({"relative_to": "z"}, DataError, "no feature 'z'"),
         ({"relative_to": "a", "region": Region(total=1.0)}, MethodError, "the region fixes the scale, sum = 1"),
         ({"method": "och"}, MethodError, "proves nothing"),

@@ -72,6 +72,11 @@ class TestVotes:
         assert found.hypotheses.tolist() == [1, 0]  # q has 3.5, of which the first is number 1
         with pytest.raises(DataError, match="one entry for each of the 5 hypotheses, not 2"):
             lpmert.vote(LISTS, [1, 2])
+        for missing in (None, np.nan, pd.NA, ["q"]):
+            with pytest.raises(DataError, match="answers must be strings, numbers or the like, none of them missing"):
+                lpmert.vote(LISTS, ["p", missing, missing, 1, 1])
+        with pytest.raises(ValueError, match="groups has missing entries"):
+            lpmert.Reranker().fit(np.ones((2, 1)), [0, 1], pd.Series(["a", pd.NA]))
         with pytest.raises(DataError, match="no texts that could be answers"):
             lpmert.vote(NBest([[1], [2]], [0, 2], [0, 1]))
 
@@ -323,6 +328,9 @@ def test_the_column_of_groups_may_be_counted_from_the_end() -> None:
     assert model.choose(frame).tolist() == [0, 3]
     with pytest.raises(ValueError, match="X has 3 features, so there is no column 3 of groups"):
         lpmert.Reranker(group_column=3).fit(frame, [0, 1, 1, 0])
+    for wrong in (-4, True, 1.0):
+        with pytest.raises(lpmert.MethodError, match="group_column must be a whole number of at least -3"):
+            lpmert.Reranker(group_column=wrong).fit(frame, [0, 1, 1, 0])
 
 
 def test_columns_in_another_order_are_not_scored() -> None:
@@ -330,6 +338,26 @@ def test_columns_in_another_order_are_not_scored() -> None:
     model = lpmert.Reranker(method="auto").fit(frame, [0, 1], ["a", "a"])
     with pytest.raises(ValueError, match="the columns of X are lm, am; those seen by fit are am, lm"):
         model.predict(frame[["lm", "am"]])
+
+
+def test_lists_are_scored_by_the_names_of_their_features() -> None:
+    features, losses, _ = data()
+    lists = NBest(features, np.arange(0, 121, 6), losses, ["a", "b", "c"])
+    turned = NBest(features[:, ::-1], lists.offsets, losses, ["c", "b", "a"])
+    model = lpmert.Reranker(method="och").fit(lists)
+    assert model.score(turned) == model.score(lists) == -model.result_.loss / 20
+    assert model.choose(turned).tolist() == model.choose(lists).tolist()
+    with pytest.raises(DataError, match="have none for d and name unknown features: c"):
+        model.predict(NBest(features, lists.offsets, losses, ["a", "b", "d"]))
+
+
+def test_a_second_fit_forgets_the_columns_of_the_first() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="och").fit(pd.DataFrame(features, columns=["a", "b", "c"]), losses, groups)
+    model.fit(features, losses, groups)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.result_.names == ("feature1", "feature2", "feature3")
+    assert model.predict(pd.DataFrame(features)).shape == (120,)
 
 
 TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
@@ -343,6 +371,7 @@ BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.u
         ([[1.0], [2.0]], [0, 1], ["1", 1], "groups has both strings and numbers"),
         *((rounded, [0, 1], ["a", "a"], "^X has integers beyond") for rounded in BEYOND),
         *(([[1], [0]], rounded, ["a", "a"], "^y has integers beyond") for rounded in BEYOND),
+        (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), [0, 1], ["a", "a"], "X has masked entries"),
         (TIMES, [0, 1], ["a", "a"], "X must be numbers, not dates"),
         ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
     ],

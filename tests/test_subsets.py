@@ -132,6 +132,31 @@ def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
     assert all("f2" in one.features and one.result.by_name["f2"] == 1.0 for one in found.subsets)
 
 
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        (Region(nonnegative=True), {1: "a", 2: "a b"}),
+        (Region(bounds={"same": (0.0, None)}), {1: "a", 2: "a b"}),
+        (Region(total=1.0), {1: "a", 2: "a b", 3: "a b"}),
+        (Region(fixed={"same": 1.0}), {1: "same", 2: "a same", 3: "a b same"}),
+        (Region(fixed={"a": 1.0}, bounds={"same": (0.5, 2.0)}), {2: "a same", 3: "a b same"}),
+        (Region(cosine=0.5, around=[0.0, 0.0, 1.0]), {1: "same", 2: "a same", 3: "a b same"}),
+    ],
+)
+def test_a_feature_that_is_the_same_within_each_list_has_a_weight_only_where_the_region_needs_it(
+    region: Region, expected: dict[int, str]
+) -> None:
+    """It is counted then: the weights of a size have at most so many entries other than 0."""
+    features = [[1, 0, 3], [0, 1, 3], [2, 1, 5], [1, 3, 5]]
+    lists = NBest(features, [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b", "same"])
+    found = lpmert.best_subsets(lists, region=region)
+    assert {one.size: " ".join(one.features) for one in found.subsets} == expected
+    for one in found.subsets:
+        assert one.result.loss == one.result.lower_bound == len({"a", "b"} - {*one.features})
+        assert len(one.features) <= one.size
+        assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
+
+
 def test_a_stopped_selection_has_valid_bounds() -> None:
     lists, seen = _wide(8), []
 
@@ -371,3 +396,5 @@ def test_an_invalid_largest_weight_is_refused() -> None:
         lpmert.whole_weights(lists, [1, 2], largest=0)
     with pytest.raises(DataError, match="largest must be at most"):
         lpmert.whole_weights(lists, [1, 2], largest=10**9)
+    with pytest.raises(DataError, match="must be an NBest, not ndarray"):
+        lpmert.whole_weights(lists.features, [1, 2])

@@ -229,7 +229,7 @@ def _ranges_report(found: lpmert.NearOptimal, unit: Unit, weights: str) -> str:
     figures += f"{unit.short(found.most)}; {found.scale}"
     cones = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
     verdict = f"proved: no near-optimal {weights} lie beyond the outer values"
-    verdict += "" if found.complete else "; the search for closer ones was stopped"
+    verdict += "" if found.complete else "; closer ones were not found"
     return joined(table, figures, cones, verdict_line(verdict, found.complete))
 
 
@@ -277,5 +277,5 @@ def _front_report(found: lpmert.Front, unit: Unit, weights: str) -> str:
     least = "" if found.least is None else f"least {found.second} of any {weights}: {number(found.least)}"
     verdict = f"proved: no {weights} have less of one without more of the other"
     if not found.complete:
-        verdict = "not complete, as the search was stopped: points whose bound equals their value are proved"
+        verdict = "not complete: points whose bound equals their value are proved"
     return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(verdict, found.complete))

@@ -42,8 +42,7 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
 
 def as_array(values: Any, what: str, dtype: Any = None) -> Any:
     """Return values as an array; raises `DataError` where numpy would drop a mask, or round an integer among floats."""
-    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
-    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
+    if is_masked(values):
         raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
     try:
         array = np.asarray(values, dtype=dtype)
@@ -60,6 +59,20 @@ def as_ids(values: Any) -> Any:
     """Return ids as an array; in a mix with strings, numbers stay numbers, which numpy would turn into strings."""
     kind = getattr(values, "dtype", None)  # data frames have dtypes of their own
     return as_array(values, "groups", kind if isinstance(kind, np.dtype) else object)
+
+
+def is_masked(values: Any) -> bool:
+    """Whether values are an array with masked entries."""
+    masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
+    return masked is not None and isinstance(values, masked.MaskedArray) and bool(masked.is_masked(values))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or NA of pandas, which is neither true nor false."""
+    try:
+        return value is None or not bool(value == value)
+    except TypeError:
+        return True
 
 
 def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[str] | None:

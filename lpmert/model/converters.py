@@ -22,6 +22,7 @@ from lpmert.model.arrays import (
     checked_references,
     checked_sequence,
     frame_names,
+    is_missing,
     numbered,
     real_matrix,
     real_numbers,
@@ -260,8 +261,10 @@ def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
     column: NDArray[np.generic] = as_array(values, what)
     if column.shape != (count,):
         raise DataError(f"{what} must have shape ({count},), one entry per row of features, not {column.shape}")
-    if column.dtype.kind == "f" and not np.isfinite(column).all():
-        raise DataError(f"{what} has an entry that is not finite: row {int(np.argmin(np.isfinite(column)))} (from 0)")
+    numeric = column.dtype.kind in "biuf"
+    wrong = ~np.isfinite(column) if numeric else np.array([*map(is_missing, as_ids(values).tolist())])
+    if wrong.any():
+        raise DataError(f"{what} has an entry that is missing or not finite: row {int(np.argmax(wrong))} (from 0)")
     return column
 
 

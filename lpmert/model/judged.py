@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
-from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, numbered
+from lpmert.model.arrays import checked_labels, checked_offsets, fingerprint_of, frame_names, numbered, real_numbers
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.values import whole_number
@@ -49,14 +49,14 @@ class Judged:
 
     Parameters
     ----------
-    features : array [M, D]
+    features : array [M, D] or data frame
         Finite numbers; those that print as decimals stand for these.
     offsets : array [Q + 1]
         Where the documents of each query begin and end.
     relevance : array [M]
         Grades; 0 means not relevant.
     names : tuple of str
-        Of the features.
+        Of the features; by default those of the data frame's columns, or their numbers.
     queries : tuple of str
         Names of the queries.
     unretrieved : sequence of Q arrays
@@ -93,12 +93,12 @@ class Judged:
                 f"relevance must be 0, or from {1.0 / _LARGEST:g} to {_LARGEST:g}, so that gains can be summed"
             )
         n_features = features.shape[1]
-        names = checked_labels(self.names or numbered("", n_features), n_features, "names")
+        names = frame_names(self.features, self.names or None) or numbered("", n_features)
         queries = checked_labels(self.queries or numbered("", n_queries), n_queries, "queries")
         if len(unretrieved) != n_queries:
             raise DataError(f"unretrieved needs grades for each of the {n_queries} queries; got {len(unretrieved)}")
         vars(self).update(features=features, offsets=offsets, relevance=relevance)
-        vars(self).update(names=names, queries=queries, unretrieved=unretrieved)
+        vars(self).update(names=checked_labels(names, n_features, "names"), queries=queries, unretrieved=unretrieved)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -122,10 +122,7 @@ class Judged:
 
 
 def _numbers(values: Any, what: str) -> FloatArray:
-    try:
-        return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be numbers: {error}") from error
+    return np.array(real_numbers(values, what), dtype=np.float64, order="C")
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
@@ -187,6 +184,10 @@ class RankingMetric:
 
     def parts(self, lists: Judged) -> Parts:
         """Return the gains, discounts and factors on these lists; raises `DataError` if no query counts."""
+        given: object = lists
+        if not isinstance(given, Judged):
+            made = "make it with lpmert.read_judged or lpmert.ranking.Judged"
+            raise DataError(f"the first argument must be Judged documents, not {type(given).__name__}; {made}")
         retrieved = np.flatnonzero(lists.relevance)
         grades = np.unique(np.concatenate([lists.relevance[retrieved], *lists.unretrieved]))
         gains = {grade: self._gain(Fraction(grade)) for grade in grades.tolist()}

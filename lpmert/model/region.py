@@ -20,7 +20,7 @@ from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.numeric.cone import Cap
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result
-from lpmert.values import Weights, real_number, weights_array
+from lpmert.values import Weights, finite_number, weights_array
 
 Range = tuple[float | None, float | None]
 
@@ -307,10 +307,7 @@ def _end(value: float | None, none: float, what: str) -> float | None:
 
 
 def _number(value: object, what: str) -> float:
-    number = real_number(value)
-    if number is None or not math.isfinite(number):
-        raise RegionError(f"{what} must be a finite number; got {quoted(value)}")
-    return number
+    return finite_number(value, what, RegionError)
 
 
 def _exact_range(low: float | None, high: float | None) -> str:

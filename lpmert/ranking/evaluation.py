@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import fsum
 
@@ -12,22 +11,21 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.judged import Judged, Parts, RankingMetric, rows_by_query
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import listed, quoted
+from lpmert.values import Weights, weights_array
 
 TIES = ("worst", "best", "given")
 """Orders of documents with equal scores."""
 
 
-def evaluate(
-    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str, *, ties: str = "worst"
-) -> float:
+def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ties: str = "worst") -> float:
     """Return the mean of a metric over the queries with a relevant document; documents are sorted in exact arithmetic.
 
     Parameters
     ----------
     lists : Judged
         Documents with features and grades.
-    weights : array [D]
-        One for each feature.
+    weights : mapping or sequence of numbers
+        One for each feature, by name or in order.
     metric : RankingMetric or str
         The metric, as for `maximize`.
     ties : {"worst", "best", "given"}
@@ -42,7 +40,7 @@ def evaluate(
     Raises
     ------
     DataError, MetricError
-        If weights are not finite numbers, the metric or order is unknown, or no document is relevant.
+        If there is not one finite weight for each feature, the metric or order is unknown, or no document is relevant.
 
     Examples
     --------
@@ -53,12 +51,13 @@ def evaluate(
     if ties not in TIES:
         raise DataError(f"ties must be one of {listed(TIES)}, not {quoted(ties)}")
     parts = RankingMetric.of(metric).parts(lists)
-    return summed(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts, ties) / parts.n_queries
+    return (
+        summed(in_decimals(lists.features), lists.offsets, weights_array(weights, lists.names), parts, ties)
+        / parts.n_queries
+    )
 
 
-def per_query(
-    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str
-) -> dict[str, tuple[float, list[int]]]:
+def per_query(lists: Judged, weights: Weights, metric: RankingMetric | str) -> dict[str, tuple[float, list[int]]]:
     """Return the value of each query with a relevant document, and the ranks of the documents that contribute to it.
 
     Parameters
@@ -83,15 +82,8 @@ def per_query(
     {'cats': (0.5, [2])}
     """
     parts = RankingMetric.of(metric).parts(lists)
-    found = by_query(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts)
+    found = by_query(in_decimals(lists.features), lists.offsets, weights_array(weights, lists.names), parts)
     return {lists.queries[q]: one for q, one in found.items()}
-
-
-def _checked(lists: Judged, weights: Sequence[float] | FloatArray) -> FloatArray:
-    vector = np.asarray(weights, dtype=np.float64)
-    if vector.shape != lists.features.shape[1:] or not np.isfinite(vector).all():
-        raise DataError(f"weights must be {lists.features.shape[1]} finite numbers")
-    return vector
 
 
 def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
@@ -133,7 +125,7 @@ def by_query(
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
-        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]
+        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * float(parts.scales[q])
         found[q] = value, (places + 1).tolist()
     return found
 

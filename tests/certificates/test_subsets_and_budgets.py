@@ -256,9 +256,13 @@ def test_what_cannot_be_certified_is_said(few: tuple[NBest, str], path: Path) ->
         with pytest.raises(MethodError, match=message or None):
             lpmert.certify(nbest, own, path, **{"ties": "worst", "at_most": 2, **arguments})
 
-    refused("no proof with", ties="first")
+    refused("no proof with .* other ties than the 'worst' of best_subsets", ties="first")
+    refused("budget must be {name: number}", at_most=None, budget=[5])
+    refused("goes with second", at_most=None, second=[1] * nbest.n_hypotheses)
     refused("signs and zeros", region=Region(total=1.0))
     refused("cannot be combined", budget={"a": 1.0})
+    with pytest.raises(lpmert.DataError, match="a budget must be a finite number; got '5'"):
+        lpmert.certify(nbest, result, path, budget={"a": "5"})
     refused("1 may be", at_most=1)
     refused("other weights lose less", at_most=4)
     refused("one second sum", ties="worst", at_most=None, budget={"a": 1.0})

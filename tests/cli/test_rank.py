@@ -45,7 +45,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         in run("rank", *RUNS, *QRELS).stdout
     )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout
-    assert lines[-1] == f"proved: no weights do better; {found.unseen.message}"
+    assert lines[-1] == f"proved: no nonnegative weights do better; {found.unseen.message}"
 
 
 def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, mo
     done = run("rank", tmp_path / "judged.txt", "--json", "-q")
     found = json.loads(done.stdout)
     assert (done.exit_code, found["status"]) == (130, "interrupted")
-    assert found["message"] == f"interrupted: no weights reach more than {rounded_up(found['bound'])}"
+    assert found["message"] == f"interrupted: no nonnegative weights reach more than {rounded_up(found['bound'])}"
     assert 0 < found["score"] < found["bound"]
 
 

@@ -70,6 +70,8 @@ def test_a_bound_that_is_met_is_shown_as_the_figure_that_meets_it(tmp_path: Path
 
 def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     ended(3, "subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
+    done = ended(3, "subsets", table, *OPTIONS, "--time-limit", "0")
+    assert "nothing is proved; there was no time for more" in done.stdout
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
 
 
@@ -260,3 +262,11 @@ def test_ctrl_c_before_the_optimum_is_proved_is_told_by_the_exit_code(
     assert "interrupted: loss and bound hold" in refusal("leave-one-out", table, *OPTIONS, code=130)
     monkeypatch.undo()
     assert "stopped by a limit" in refusal("leave-one-out", table, *OPTIONS, "--time-limit", 0, code=3)
+
+
+def test_what_is_proved_of_a_region_is_said_of_its_weights(table: Path) -> None:
+    """Without a region, other weights were ruled out as well."""
+    pareto, near = ("pareto", table, *OPTIONS, "--second", "wrong", "-q"), ("ranges", table, *OPTIONS, *NEAR, "-q")
+    for command, claim in ((pareto, "no weights{} have less of one"), (near, "no near-optimal weights{} lie beyond")):
+        assert f"proved: {claim.format('')}" in succeeded(*command).stdout
+        assert f"proved: {claim.format(' of the region')}" in succeeded(*command, "--nonnegative").stdout

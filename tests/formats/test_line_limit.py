@@ -177,6 +177,9 @@ class TestQuotes:
         for value in ("a" * 150, "", "'", 12, 1.5, None, [1, 2], ("x",)):
             assert quoted(value) == repr(value)
 
+    def test_a_quote_takes_one_line(self) -> None:
+        assert quoted(np.eye(2)) == r"array([[1., 0.],\n       [0., 1.]])"
+
     def test_lists_of_names_say_how_many_there_are(self) -> None:
         assert listed(["a", "b"]) == "a, b"
         assert listed([]) == ""

@@ -277,6 +277,7 @@ def test_choices_keep_alternatives_in_order() -> None:
 
 CLASSES: Any = (from_classification, [[1.0], [2.0]])
 CHOICES: Any = (from_choices, [[1.0], [2.0], [3.0], [4.0]])
+WITH_MISSING: Any = ([0, np.nan], [0, None], ["a", np.nan], ["a", None])
 MIXED = "groups has '1' as a string and as a number; write all ids alike"
 
 
@@ -343,7 +344,7 @@ test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in 
         ((from_classification, [[1.0], [2.0], [3.0]], [0, 1, 2]), "labels must have two values, not 3"),
         ((*CLASSES, [5, 5]), "labels must have two values, not 1"),
         ((*CLASSES, ["a", "a"]), "labels must have two values, not 1"),
-        ((*CLASSES, [0, np.nan]), "labels has an entry that is not finite: row 1"),
+        *(((*CLASSES, own), "labels has an entry that is missing or not finite: row 1") for own in WITH_MISSING),
         ((*CLASSES, [0]), r"labels must have shape \(2,\)"),
         ((*CLASSES, [[0], [1]]), r"labels must have shape \(2,\)"),
         ((from_classification, [1.0, 2.0], [0, 1]), "features"),
@@ -361,7 +362,10 @@ test_what_cannot_become_lists_is_refused = refused((DataError, *row) for row in 
         ((*CHOICES, [1, 1, 2, 2], [1, 0, 1]), r"chosen must have shape \(4,\)"),
         ((*CHOICES, [1, 1, 2, 2], [1, 0, 2, 0]), "chosen must hold only true and false"),
         ((*CHOICES, [1, 1, 2, 2], ["1", "0", "1", "0"]), "chosen must hold only true and false"),
-        ((*CHOICES, [1, 1, np.nan, 2], [1, 0, 1, 0]), "cases has an entry that is not finite: row 2"),
+        *(
+            ((*CHOICES, [*own, 2, 2], [1, 0, 1, 0]), "cases has an entry that is missing or.*: row 1")
+            for own in WITH_MISSING
+        ),
         ((from_groups, [[1], [2]], [0, 1], ["1", 1]), MIXED),
         ((from_groups, [[1], [2]], [0, 1], np.array(["1", 1], dtype=object)), MIXED),
         ((from_groups, [[1], [2]], np.ma.array([0, 9], mask=[0, 1]), [1, 1]), "statistics has masked entries"),

@@ -196,7 +196,7 @@ def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:
     `CertificateError` for a claim that has no such proof.
     """
     if header.ties != "worst" or header.budget or header.at_most < 1:
-        raise CertificateError("a limit on features has no proof with a budget or another rule for ties")
+        raise CertificateError("at_most has no proof with a budget, or other ties than the 'worst' of best_subsets")
     limits = [[*map(Fraction, row)] for row in header.limits]
     nonzeros = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
     if any(len(nonzero) != 1 for nonzero in nonzeros):
