@@ -52,10 +52,8 @@ def best_paths(
     nearest. Links that cannot be on a best path, even with rounding, are left out first, but rounding may keep some of
     the links of another path.
     """
-    share = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links
-    through = graph.links().best_through(graph.features @ weights)
-    largest = float((np.abs(graph.features) @ np.abs(weights)).max())
-    links = np.flatnonzero(through >= through.max() - share * largest)
+    through, slack = best_through(graph, weights)
+    links = np.flatnonzero(~(through < through.max() - slack))
     if (graph.sources[links[1:]] == graph.targets[links[:-1]]).all() and not graph.seconds.any():  # one path
         return Winners([links[::-1]], True)
     scores_of_links = exact_scores(graph.features[links] / units, weights if exact is None else exact, units)
@@ -82,6 +80,13 @@ def best_paths(
             below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
             waiting.append(((*others, *below), (*way, link)))
     return Winners(ways, not waiting)
+
+
+def best_through(graph: Graph, weights: FloatArray) -> tuple[FloatArray, float]:
+    """Return the best score [L] of a path through each link, and more than rounding takes off a difference of two."""
+    largest = max(float((np.abs(graph.features) @ np.abs(weights)).max()), rational.SMALLEST_NORMAL)
+    slack = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links * largest
+    return graph.links().best_through(graph.features @ weights), slack
 
 
 def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
