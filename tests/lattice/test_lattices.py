@@ -111,7 +111,7 @@ def test_the_number_of_paths_of_a_chain_of_choices_is_a_power() -> None:
     assert float(lattices.log10_paths[0]) == pytest.approx(n * np.log10(3))
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100, 1e-300, 1e-310])
 def test_sums_along_paths_are_exact(scale: float) -> None:
     rng = np.random.default_rng(0)
     n = 400
@@ -179,6 +179,12 @@ def test_links_of_a_path_that_is_behind_by_about_the_rounding_error_are_no_part_
         [weight],
     )
     assert (found.loss, found.tied_lists) == (0.0, 0)
+
+
+def test_scores_that_underflow_are_compared_exactly() -> None:
+    rows = np.array([[7.0, 0.0], [1.0, -5.0], [-2.0, -8.0]])  # with weights -3 and 4, the scores are -21, -23 and -26
+    lattices = Lattices(rows * 2.0**-540, [0, 3], [0] * 3, [1] * 3, [None] * 3, losses=[0, 1, 2])
+    assert evaluate(lattices, np.array([-3.0, 4.0]) * 2.0**-537, metric="loss").loss == 0.0
 
 
 @pytest.mark.parametrize(
