@@ -203,13 +203,15 @@ def test_references_without_words_have_errors_and_no_rate() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: f_beta(-1.0), "at least 0; got -1"),
+        (lambda: f_beta(-1.0), "from 0 to 1e\\+100; got -1"),
         (lambda: f_beta(math.nan), "got nan"),
         (lambda: f_beta(True), "got True"),
         (lambda: f_beta(0.123456789), "too many digits"),
         (lambda: Chrf(char_order=0), "needs an order"),
         (lambda: Chrf(char_order=-1, word_order=3), "needs an order"),
         (lambda: Chrf(beta=math.inf), "got inf"),
+        (lambda: Chrf(beta=1e200), "from 0 to 1e\\+100; got 1e"),
+        (lambda: Chrf(beta=10**400), "from 0 to 1e\\+100; got 1000"),
         (lambda: LinearFraction("f", ("a", "b"), (1,), (1, 1)), "one number for each of a, b"),
         (lambda: LinearFraction("f", ("a", "b"), (1, 1), (1, 10**7)), "at most 1000000"),
         (lambda: LinearFraction("f", ("a",), (0.5,), (1,)), "whole numbers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -9,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 from oracle import Lists, best_within, decoded, directions_of_the_plane, reaches
-from problems import METRICS, around, lists_in_a_cap
+from problems import METRICS, around, lists_in_a_cap, random_nbest
 from searches import many_more
 
 import lpmert
@@ -245,6 +246,12 @@ def test_the_cone_around_a_cap_contains_it(width: int, cosine: float) -> None:
     rim = np.cos(angle) * cap.unit + np.sin(angle) * across
     coordinates = np.linalg.solve(rays.T, rim.T)
     assert (coordinates > 0).all()
+
+
+def test_the_largest_cosine_below_1_leaves_what_wins_at_the_centre() -> None:
+    nbest, centre = random_nbest(3, lists=4, size=3, dimension=2), [1.0, 2.0]
+    found = lpmert.minimize(nbest, region=Region(cosine=math.nextafter(1.0, 0.0), around=centre))
+    assert (found.loss, found.status) == (lpmert.evaluate(nbest, centre).loss, Status.OPTIMAL)
 
 
 @pytest.mark.parametrize("method", ["auto", "choices", "cells", "sweep", "lp-mert"])
