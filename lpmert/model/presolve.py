@@ -222,10 +222,11 @@ def possible_winners(
     error = 8.0 * (features.shape[1] + 4) * EPSILON
     off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # error of `lead` by rounded features
     kept = np.ones(len(features), dtype=bool)
-    scores = features @ centre
     for begin, end in pairwise(offsets.tolist()):
-        block, order = features[begin:end], np.argsort(-scores[begin:end], kind="stable")
-        reach = np.abs(block).max(initial=0.0) * len(centre)
+        block = features[begin:end]
+        exponent = -int(np.frexp(np.abs(block).max(initial=0.0))[1])  # what underflows is far below the error then
+        block, own_off = np.ldexp(block, exponent), np.ldexp(off, exponent)
+        reach, order = float(len(centre)), np.argsort(-(block @ centre), kind="stable")
         unbeaten = order
         for best in order.tolist():
             if out_of_time():
@@ -234,7 +235,7 @@ def possible_winners(
                 continue  # the row that beats it beats the same rows
             differences = block[best] - block[unbeaten]
             lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
-            beaten = lead > error * reach + off
+            beaten = lead > error * reach + own_off
             kept[begin + unbeaten[beaten]] = False
             unbeaten = unbeaten[~beaten]
     return np.flatnonzero(kept)

@@ -77,6 +77,24 @@ def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> No
         assert_least_within(*lists_in_a_cap(seed), method)
 
 
+@pytest.mark.parametrize("exponent", [-830, -530, 490])
+def test_features_of_any_size_have_the_least_loss_within_the_cosine(exponent: int) -> None:
+    for seed in range(1, 6):
+        lists, centre, cosine = lists_in_a_cap(seed)
+        least = best_within(lists, centre, cosine)
+        scaled = replace(lists, features=np.ldexp(lists.features, exponent))
+        result = lpmert.minimize(scaled.nbest, region=Region(cosine=cosine, around=around(lists, centre)))
+        assert (result.loss, result.status) == (least, Status.OPTIMAL)
+
+
+def test_a_feature_far_below_the_others_does_no_harm_within_the_cosine() -> None:
+    rng = np.random.default_rng(0)
+    rows, losses = rng.normal(size=(24, 2)), rng.integers(0, 5, 24).astype(float)
+    region, offsets = Region(cosine=0.5, around=[1.0, 1.0]), range(0, 25, 4)
+    found = lpmert.minimize(NBest(np.ldexp(rows, [490, -500]), offsets, losses), region=region)
+    assert found.loss <= lpmert.minimize(NBest(rows * [1.0, 0.0], offsets, losses), region=region).loss
+
+
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_ratios_within_the_cosine_are_the_least_that_reach_it(name: str) -> None:
     metric, _, counts = METRICS[name]
