@@ -60,13 +60,13 @@ class Space:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """Standard deviation [D] of each feature within lists, in a unit that makes the least about 1.
+        """Standard deviation [D] of each feature within lists; random weights are drawn in units of its inverse.
 
-        Random weights are drawn in units of its inverse. Very small ones count as more, so that no square overflows.
+        The unit, and a least value, are such that squares of these weights do not overflow.
         """
         found = units([(self.form.features, self.form.offsets)])
         found = np.maximum(found, 2.0**-400 * found.max())
-        return np.ldexp(found, 1 - int(np.frexp(found.min())[1]))
+        return np.asarray(np.ldexp(found, 1 - int(np.frexp(found.min())[1])))
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the interval of t, around 0, in which weights + t direction stay within limits and cap.

@@ -235,13 +235,9 @@ def error_rate() -> LinearFraction:
     return LinearFraction("error-rate", ERROR_COLUMNS, (1, 0), (0, 1), higher_is_better=False)
 
 
-_LARGEST_BETA = 1e100
-"""Its square, and the products of this with counts, do not overflow."""
-
-
 def _check_beta(beta: float) -> None:
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= _LARGEST_BETA:
-        raise MetricError(f"beta must be a number from 0 to {_LARGEST_BETA:g}; got {quoted(beta)}")
+    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1e100:  # no overflow
+        raise MetricError(f"beta must be a number from 0 to 1e+100; got {quoted(beta)}")
 
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
