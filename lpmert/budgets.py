@@ -21,6 +21,7 @@ from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import binary_places, decimals_of
@@ -336,10 +337,11 @@ class _BudgetSearch:
             limits = replace(limits, target=least)
         found = solve(method, problem, limits, report, seed)
         if least is not None and found.lower_bound is not None:
-            exact = found.tied_lists == 0 and (sums.region is None or sums.region.cosine is None)
-            closed = found.loss <= least and exact
-            bound = min(max(found.lower_bound, least), found.loss)
-            found = replace(found, lower_bound=bound, status=Status.OPTIMAL if closed else found.status)
+            status, bound = found.status, min(max(found.lower_bound, least), found.loss)
+            if found.loss <= least:
+                attained = problem.attains(CallerWeights(found.weights), problem.canonical.cost_of_loss(found.loss))
+                status = Status.OPTIMAL if attained and not problem.inexact else Status.OPTIMAL_TO_TOLERANCE
+            found = replace(found, lower_bound=bound, status=status)
         at = sums.problem.evaluate(found.weights)
         reached = int(sums.second.whole[sums.problem.nbest.rows_of(at.selection)].sum())
         second = float(sums.second.value(reached))

@@ -235,3 +235,13 @@ def test_the_far_end_of_a_front_with_four_features_is_proved() -> None:
     assert found.status is Status.OPTIMAL
     assert found.sums["words"] == least
     assert found.lower_bound == found.loss == lpmert.evaluate(nbest, found.weights).loss
+
+
+def test_weights_near_a_tie_are_proved_without_any_target() -> None:
+    """The second hypothesis wins for half of all weights; a search ends where doubles no longer tell that it does."""
+    nbest = NBest(
+        [[4.765451367960428, -1.287480148677657], [-7.14817705194519, 1.931220223017395]], [0, 2], [2.33, 4.91]
+    )
+    for region in (None, Region(nonnegative=True)):
+        found = lpmert.within_budget(nbest, [0.5, -0.5], 0.0, region=region)
+        assert (found.loss, found.sums["second"], found.status) == (4.91, -0.5, Status.OPTIMAL)

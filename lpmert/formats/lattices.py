@@ -40,9 +40,8 @@ from lpmert.formats.weights import given_weights
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence, places_of
 from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Lattices, Texts, WordGraphs
-from lpmert.model.lattice_problem import exact_scores
+from lpmert.model.lattice_problem import best_through, exact_scores
 from lpmert.model.nbest import NBest
-from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.deadline import checkpoint, limited
@@ -534,9 +533,7 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
     rounding, than every path through the other links; otherwise the next round takes more links.
     """
     graph, units, begin = lattices.graph(number), lattices.units, int(lattices.offsets[number])
-    through = graph.links().best_through(graph.features @ weights)
-    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
-    slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
+    through, slack = best_through(graph, weights)
     count = _FEWEST_LINKS + _LINKS * n
     while True:
         every = count >= len(through) or not np.isfinite(slack)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
 
 import numpy as np
 
@@ -237,8 +236,8 @@ def error_rate() -> LinearFraction:
 
 
 def _check_beta(beta: float) -> None:
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not isfinite(beta) or beta < 0:
-        raise MetricError(f"beta must be a number of at least 0; got {quoted(beta)}")
+    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1e100:  # no overflow
+        raise MetricError(f"beta must be a number from 0 to 1e+100; got {quoted(beta)}")
 
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"

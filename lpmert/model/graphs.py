@@ -150,7 +150,7 @@ class WordGraphs:
             whole &= (block == np.rint(block)).all(axis=0)
         # One bit of room for what rounding adds to a sum, even to that of many tiny numbers.
         exponents = np.frexp(largest)[1] + 1 - _EXACT_BITS
-        units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1000)))
+        units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1074)))
         found = np.divide(rows, units, out=out)
         np.rint(found, out=found)
         found *= units

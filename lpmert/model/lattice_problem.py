@@ -49,21 +49,21 @@ def best_paths(
     """Return the paths with the best score at weights [d] in exact arithmetic, in order of their links.
 
     units [d]: features are whole multiples of these. exact [d]: the exact weights, if `weights` are these rounded to
-    nearest. Links that cannot be on a best path, even with rounding, are left out first; the others form whole paths.
+    nearest. Links that cannot be on a best path, even with rounding, are left out first, but rounding may keep some of
+    the links of another path.
     """
-    share = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links
-    through = graph.links().best_through(graph.features @ weights)
-    largest = float((np.abs(graph.features) @ np.abs(weights)).max())
-    links = np.flatnonzero(through >= through.max() - share * largest)
-    targets = graph.targets[links]
-    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one link into each node, so one path
+    through, slack = best_through(graph, weights)
+    links = np.flatnonzero(~(through < through.max() - slack))
+    if (graph.sources[links[1:]] == graph.targets[links[:-1]]).all() and not graph.seconds.any():  # one path
         return Winners([links[::-1]], True)
     scores_of_links = exact_scores(graph.features[links] / units, weights if exact is None else exact, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
     for link, score_of_link in zip(links.tolist(), scores_of_links, strict=True):
-        target = int(graph.targets[link])
-        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + score_of_link
+        source, second, target = (int(nodes[link]) for nodes in (graph.sources, graph.seconds, graph.targets))
+        if source not in best or second not in best:
+            continue
+        score = best[source] + best[second] + score_of_link
         if target not in best or score > best[target]:
             best[target], leading[target] = score, [link]
         elif score == best[target]:
@@ -80,6 +80,13 @@ def best_paths(
             below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
             waiting.append(((*others, *below), (*way, link)))
     return Winners(ways, not waiting)
+
+
+def best_through(graph: Graph, weights: FloatArray) -> tuple[FloatArray, float]:
+    """Return the best score [L] of a path through each link, and more than rounding takes off a difference of two."""
+    largest = max(float((np.abs(graph.features) @ np.abs(weights)).max()), rational.SMALLEST_NORMAL)
+    slack = 4.0 * (graph.most_links + len(weights) + 4) * rational.EPSILON * graph.most_links * largest
+    return graph.links().best_through(graph.features @ weights), slack
 
 
 def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:

@@ -222,7 +222,6 @@ def possible_winners(
     error = 8.0 * (features.shape[1] + 4) * EPSILON * len(centre)
     off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # error of `lead` by rounded features
     kept = np.ones(len(features), dtype=bool)
-    scores = features @ centre
     for begin, end in pairwise(offsets.tolist()):
         size = np.ldexp(1.0, np.frexp(np.abs(features[begin:end]).max())[1])
         block = features[begin:end] / size  # so that squares of differences do not vanish beside the error

@@ -159,6 +159,7 @@ def reduce(limits: RegionCone) -> Reduction:
             rows = limits.rows @ basis
             rows_off = np.tile(off * np.abs(limits.rows).sum(axis=1, keepdims=True), len(exact))
         share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
+        share = share if share < 1.0 - 1e-12 else 1.0  # rounded
         if share <= cosine:
             against = ", ".join(limits.equation_labels)
             raise RegionError(
@@ -166,7 +167,7 @@ def reduce(limits: RegionCone) -> Reduction:
                 f"largest possible one is {share:.6g}"
             )
         centre = limits.cap.centre[columns] if columns is not None else unit @ basis
-        cap = Cap(centre, cosine / share if share < 1.0 - 1e-12 else cosine)
+        cap = Cap(centre, cosine / share)
     kept = [k for k, row in enumerate(reduced) if any(row)]
     labels = tuple(limits.labels[k] for k in kept)
     given = replace(limits, exact_rows=[limits.exact_rows[k] for k in kept], labels=labels)

@@ -310,7 +310,7 @@ REFUSED = [  # command lines, in which names stand for their words; exit codes, 
     *((f"solve f1.tsv --metric f1 --set metric.{option}", 2, said) for option, said in [
         ("gamma=1", "metric 'f1' has no option 'gamma'; its options are beta"),
         ("beta=much", "option beta of metric 'f1' must be a number; got 'much'"),
-        ("beta=-1", "beta must be a number of at least 0; got -1.0"),
+        ("beta=-1", "beta must be a number from 0 to 1e+100; got -1.0"),
     ]),
     *((f"{command} DATA --gap 1%", 2, "No such option") for command in ("subsets", "ranges", "leave-one-out")),
     ("ranges DATA --slack some", 1, "0 or more, or a share of the optimum such as 1%"),

@@ -80,7 +80,7 @@ def test_the_number_of_paths_of_a_chain_of_choices_is_a_power() -> None:
     assert float(lattices.log10_paths[0]) == pytest.approx(n * np.log10(3))
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100, 1e-300, 1e-310])
 def test_sums_along_paths_are_exact(scale: float) -> None:
     rng = np.random.default_rng(0)
     n = 400
@@ -119,6 +119,41 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
     clear = evaluate(built(), {"feature1": 1.0, "feature2": 1.5})
     assert (clear.loss, clear.tied_lists) == (1.0, 0)
     assert not evaluate(built(), [-1, 1], region=Region(nonnegative=True)).inside
+
+
+@pytest.mark.parametrize(
+    ("weight", "best", "second"),
+    [
+        (
+            1.2488745204840754,
+            [20280355686758, 18998358313081, 22937340349510, 18657476151855, 19511285201679, 18678139102915],
+            [27985661327752, 29190864495683, 31594178523942, 30272985693675, 34154250430025, -34134985665281],
+        ),
+        (
+            0.5240063051043075,
+            [22945451624489, 23742268661759, 22629201882121, 32595521290044, 18812942433761, 29104814509748],
+            [20598275958726, 33576306344936, 25405026149414, 26533979044190, 30273181646724, 13443431257930],
+        ),
+    ],
+)
+def test_links_of_a_path_that_is_behind_by_about_the_rounding_error_are_no_part_of_the_best_path(
+    weight: float, best: list[int], second: list[int]
+) -> None:
+    assert sum(best) - sum(second) == 2
+    inner = [[0, *range(k, k + 5)] for k in (1, 6)]
+    targets = [[*range(k, k + 5), 11] for k in (1, 6)]
+    rows = np.array([best + second], dtype=float).T
+    found = evaluate(
+        Lattices(rows, [0, 12], [*inner[0], *inner[1]], [*targets[0], *targets[1]], [*"aaaaaabbbbbb"], ["a a a a a a"]),
+        [weight],
+    )
+    assert (found.loss, found.tied_lists) == (0.0, 0)
+
+
+def test_scores_that_underflow_are_compared_exactly() -> None:
+    rows = np.array([[7.0, 0.0], [1.0, -5.0], [-2.0, -8.0]])  # with weights -3 and 4, the scores are -21, -23 and -26
+    lattices = Lattices(rows * 2.0**-540, [0, 3], [0] * 3, [1] * 3, [None] * 3, losses=[0, 1, 2])
+    assert evaluate(lattices, np.array([-3.0, 4.0]) * 2.0**-537, metric="loss").loss == 0.0
 
 
 GRAMMAR: dict[str, Any] = {

@@ -259,7 +259,7 @@ test_references_that_do_not_fit_and_settings_without_a_meaning_are_refused = ref
         (lambda: SentenceBleuTexts(smooth_value=-1), "smooth_value must be a number above 0; got -1"),
         (lambda: SentenceBleuTexts(smooth_value=float("nan")), "above 0; got nan"),
         (lambda: ChrfTexts(char_order=0, per_sentence=True), "needs an order"),
-        (lambda: ChrfTexts(beta=-1, per_sentence=True), "at least 0; got -1"),
+        (lambda: ChrfTexts(beta=-1, per_sentence=True), "from 0 to 1e\\+100; got -1"),
         (lambda: EditTexts(unit="phoneme"), "none of word, character"),
     ]),
 ])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -9,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 from oracle import Lists, best_within, decoded, directions_of_the_plane, reaches
-from problems import METRICS, around, lists_in_a_cap
+from problems import METRICS, around, lists_in_a_cap, random_nbest
 from searches import many_more
 
 import lpmert
@@ -93,6 +94,24 @@ def test_a_feature_that_hardly_varies_decides_within_the_cosine(tiny: float) -> 
         result = lpmert.minimize(nbest, region=Region(cosine=0.5, around=[1.0, 1.0]), method=method)
         # with w1 > 0 either the second or the third list makes its second choice, with w1 < 0 the first one does
         assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("exponent", [-830, -530, 490])
+def test_features_of_any_size_have_the_least_loss_within_the_cosine(exponent: int) -> None:
+    for seed in range(1, 6):
+        lists, centre, cosine = lists_in_a_cap(seed)
+        least = best_within(lists, centre, cosine)
+        scaled = replace(lists, features=np.ldexp(lists.features, exponent))
+        result = lpmert.minimize(scaled.nbest, region=Region(cosine=cosine, around=around(lists, centre)))
+        assert (result.loss, result.status) == (least, Status.OPTIMAL)
+
+
+def test_a_feature_far_below_the_others_does_no_harm_within_the_cosine() -> None:
+    rng = np.random.default_rng(0)
+    rows, losses = rng.normal(size=(24, 2)), rng.integers(0, 5, 24).astype(float)
+    region, offsets = Region(cosine=0.5, around=[1.0, 1.0]), range(0, 25, 4)
+    found = lpmert.minimize(NBest(np.ldexp(rows, [490, -500]), offsets, losses), region=region)
+    assert found.loss <= lpmert.minimize(NBest(rows * [1.0, 0.0], offsets, losses), region=region).loss
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
@@ -265,6 +284,12 @@ def test_the_cone_around_a_cap_contains_it(width: int, cosine: float) -> None:
     rim = np.cos(angle) * cap.unit + np.sin(angle) * across
     coordinates = np.linalg.solve(rays.T, rim.T)
     assert (coordinates > 0).all()
+
+
+def test_the_largest_cosine_below_1_leaves_what_wins_at_the_centre() -> None:
+    nbest, centre = random_nbest(3, lists=4, size=3, dimension=2), [1.0, 2.0]
+    found = lpmert.minimize(nbest, region=Region(cosine=math.nextafter(1.0, 0.0), around=centre))
+    assert (found.loss, found.status) == (lpmert.evaluate(nbest, centre).loss, Status.OPTIMAL)
 
 
 @pytest.mark.parametrize("method", ["auto", "choices", "cells", "sweep", "lp-mert"])
