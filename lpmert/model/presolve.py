@@ -225,7 +225,7 @@ def possible_winners(
     for begin, end in pairwise(offsets.tolist()):
         size = np.ldexp(1.0, np.frexp(np.abs(features[begin:end]).max())[1])
         block = features[begin:end] / size  # so that squares of differences do not vanish beside the error
-        unbeaten = order = np.argsort(-scores[begin:end], kind="stable")
+        unbeaten = order = np.argsort(-(block @ centre), kind="stable")
         for best in order.tolist():
             if out_of_time():
                 break  # the search can deal with the others

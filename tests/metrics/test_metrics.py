@@ -137,6 +137,8 @@ test_what_is_no_metric_setting_or_statistic_is_refused = refused((MetricError, *
     ("needs an order", partial(Chrf, char_order=0)),
     ("needs an order", partial(Chrf, char_order=-1, word_order=3)),
     ("got inf", partial(Chrf, beta=math.inf)),
+    ("from 0 to 1e\\+100; got 1e", partial(Chrf, beta=1e200)),
+    ("from 0 to 1e\\+100; got 1000", partial(Chrf, beta=10**400)),
     ("one number for each of a, b", partial(LinearFraction, "f", ("a", "b"), (1,), (1, 1))),
     ("at most 1000000", partial(LinearFraction, "f", ("a", "b"), (1, 1), (1, 10**7))),
     ("whole numbers", partial(LinearFraction, "f", ("a",), (0.5,), (1,))),
