@@ -375,7 +375,7 @@ def merge_parallel_pairs(form: Canonical) -> IntArray:
 
 
 _MOST_SCALED = 1e250
-"""Largest scaled feature and largest scale: sums of products, and weights of the caller, stay finite."""
+"""Largest scaled feature: sums of products stay finite."""
 
 _BLOCK = 1 << 10
 """Rows compared at a time, so that they fit into the processor's cache."""
@@ -528,7 +528,7 @@ def times(values: FloatArray, factors: FloatArray) -> FloatArray:
         product = np.multiply(values, factors, order="C")
         blocks = (slice(begin, begin + _BLOCK) for begin in range(0, len(values), _BLOCK))
         exact = all(np.array_equal(product[block] / factors, values[block]) for block in blocks)
-        most = max(product.max(initial=0.0), -product.min(initial=0.0), factors.max(initial=0.0))
+        most = max(product.max(initial=0.0), -product.min(initial=0.0))
     if not exact or most > _MOST_SCALED:
         raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
     return product
