@@ -301,6 +301,8 @@ class Reranker:
 
         self._names: list[str] | None = None
         vars(self).pop("feature_names_in_", None)
+        if self._list_like(X) and (y is not None or groups is not None):
+            raise ValueError("lists have their own losses and groups; leave out y and groups")
         nbest = X if self._list_like(X) else self._lists(X, y, groups)
         self.n_features_in_ = nbest.n_features + (nbest is not X and self.group_column is not None)
         search: Any = tune if self.method == TUNE else minimize

@@ -389,7 +389,7 @@ def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_pat
         differences = [after[0] - before[0] for _, before, after in moved]
         assert fsum(differences) / found.queries == pytest.approx(found.result.score - equal, abs=1e-12)
         assert differences == sorted(differences, reverse=True)
-        assert f"{sum(d > 0 for d in differences)} queries gain, {sum(d < 0 for d in differences)} lose" in text
+        assert f"{sum(d > 0 for d in differences)} better, {sum(d < 0 for d in differences)} worse, " in text
         for name, before, after in moved:
             assert f'<th scope="row">{name}</th>' in text
             assert f">{after[0] - before[0]:+.4f}<" in text

@@ -345,6 +345,9 @@ def test_lists_are_scored_by_the_names_of_their_features() -> None:
     lists = NBest(features, np.arange(0, 121, 6), losses, ["a", "b", "c"])
     turned = NBest(features[:, ::-1], lists.offsets, losses, ["c", "b", "a"])
     model = lpmert.Reranker(method="och").fit(lists)
+    for given in ({"y": losses}, {"groups": [1] * 120}):
+        with pytest.raises(ValueError, match="lists have their own losses and groups"):
+            model.fit(lists, **given)
     assert model.score(turned) == model.score(lists) == -model.result_.loss / 20
     assert model.choose(turned).tolist() == model.choose(lists).tolist()
     with pytest.raises(DataError, match="have none for d and name unknown features: c"):

@@ -249,7 +249,7 @@ def _end(value: float) -> str:
     return f"{value:.4g}".replace("inf", "any")
 
 
-def _left_out_report(found: lpmert.LeftOut, unit: Unit, _: str) -> str:
+def _left_out_report(found: lpmert.LeftOut, unit: Unit, weights: str) -> str:
     """Return the lists that cost more when they are left out, and the total loss, as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
@@ -261,7 +261,7 @@ def _left_out_report(found: lpmert.LeftOut, unit: Unit, _: str) -> str:
     others = f"and {len(costly) - _MOST_LISTS} others" if len(costly) > _MOST_LISTS else ""
     total = _either(*(unit.short(float(one.sum())) for one in ends))
     costs = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}"
-    verdict = "proved: each list is decoded with the worst optimum of all others"
+    verdict = f"proved: each list is decoded with the worst of the optimal {weights} for all others"
     if not found.complete:
         verdict = f"{int((found.least < found.most).sum())} lists are open: the search was stopped"
     table = grid(["list", "fitted", "left out"], rows) if rows else ""

@@ -120,7 +120,7 @@ class Journal:
         except DataError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
-            logger.error("%s; the loop continues, and tries again with the next step", error)
+            logger.error("%s; the loop continues, and tries again with each further step", error)
 
 
 def _iteration(folder: Path, number: int) -> Path:

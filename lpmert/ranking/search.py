@@ -15,7 +15,7 @@ from itertools import islice, pairwise, product
 from math import gcd, nextafter
 from operator import mul
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lpmert import core
 from lpmert.certificates.check.ranking import Measure, difference, least_lead, roots, scale_of
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.findings import Weighted
 from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
@@ -180,6 +180,8 @@ def certify(result: RankingResult, path: str | Path) -> None:
     ------
     DataError
         If the file cannot be written.
+    MethodError
+        If the first argument is no result of `maximize`.
 
     Examples
     --------
@@ -191,6 +193,8 @@ def certify(result: RankingResult, path: str | Path) -> None:
     >>> verify(path, lists).proved
     True
     """
+    if not isinstance(cast(object, result), RankingResult):
+        raise MethodError(f"the first argument must be a result of maximize, not {type(result).__name__}")
     search = result.search
     if result.curve is not None:  # a sweep divides no cones
         search = replace(search)

@@ -339,6 +339,7 @@ test_what_does_not_fit_is_refused_by_name = refused([
         ({"sources": [0, 1, 2], "targets": [2, 2, 3]}, "nodes 0 and 1 could both be its start; give starts"),
         ({"sources": [0, 0, 0], "targets": [1, 1, 2]}, "nodes 1 and 2 could both be its end; give ends"),
         ({"starts": [2], "ends": [0]}, "no path from node 2 to node 0"),
+        ({"features": [[1e150, 1], [1, 1], [1e149, 1]]}, "'feature1' adds up to more than 1e.150 along a path"),
         ({"starts": [1], "ends": [1]}, "no path"),
         ({"starts": [7]}, "no node 7, its start"),
         ({"sources": [0, 0]}, "sources must be a one-dimensional array of 3 whole numbers"),
