@@ -24,6 +24,7 @@ from lpmert.cli.sensitivity import numbers_of
 from lpmert.findings import plain
 from lpmert.quoting import SHOWN_DECIMALS, counted, listed, visible
 from lpmert.registry import FORMATS
+from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ def verify(
     every step is decided in exact arithmetic. If the certificate does not hold, the exit code is 5 and the message says
     where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
     """
+    clock = Deadline(time_limit)
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(memory_limit).enforced():
             data = lists.read_whole()
@@ -187,7 +189,7 @@ def verify(
             data,
             **of_data,
             ties=lists.ties,
-            time_limit=time_limit,
+            time_limit=clock.left,
             memory_limit=memory_limit,
             on_line=partial(Stages(out), "lines checked", parts=None),
         )

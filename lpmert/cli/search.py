@@ -94,19 +94,27 @@ class Search(RegionOptions, ReadingWithTies):
         """Whether --cosine allows more than a right angle, which takes several searches."""
         return self.cosine is not None and self.cosine < 0
 
-    def load(self, out: Quiet) -> tuple[Data, float]:
-        """Return the lists or lattices, and the seconds that reading them took."""
+    read_seconds = 0.0
+    """What reading the data took; it counts towards the time limit."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time limit without what reading the data took, `None` if there is no limit."""
+        return None if self.time_limit is None else max(0.0, self.time_limit - self.read_seconds)
+
+    def load(self, out: Quiet) -> Data:
+        """Return the lists or lattices."""
         start = time.perf_counter()
         limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
         if self.n_best is not None:  # extracting lists from lattices can take any time
             limits = limited(self.time_limit, self.memory_limit, "nothing read: {}".format)
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
-        took = time.perf_counter() - start
+        vars(self)["read_seconds"] = time.perf_counter() - start
         features = counted(data.n_features, "feature")
-        out.say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
+        out.say(f"{self.name}: {sizes(data)}, {features}, read in {self.read_seconds:.2f}s; seed {self.seed}")
         out.say(self.described(data))
-        return data, took
+        return data
 
     def for_method(self, name: str) -> tuple[lpmert.methods.Method, Self]:
         """Return a method with its options from `--set METHOD.NAME=VALUE`, and this search without them."""
@@ -120,6 +128,7 @@ class Search(RegionOptions, ReadingWithTies):
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         method = configured(self.method, self.method_settings)
         found |= {"metric": metric, "method": method, "region": self.region(data.names)}
+        found["time_limit"] = self.seconds_left
         taken = {name: found[name] for name in signature(function).parameters if name in found}
         return function(data, *more, **taken | wanted)
 
@@ -129,7 +138,7 @@ class Search(RegionOptions, ReadingWithTies):
         unit: of losses; before: the name of the phase before the first report.
         """
         hidden = out.quiet or self.wide
-        return nullcontext() if hidden else ProgressLog(time_limit=self.time_limit, before=before, unit=unit)
+        return nullcontext() if hidden else ProgressLog(time_limit=self.seconds_left, before=before, unit=unit)
 
     def problem(self, data: Data) -> AnyProblem | None:
         """Return the problem that is searched, `None` if that takes several searches."""
@@ -161,13 +170,13 @@ class ScaledSearch(OneSearch):
 
     scale: tuple[str, float] | None = scale()
 
-    def load(self, out: Quiet) -> tuple[Data, float]:
+    def load(self, out: Quiet) -> Data:
         """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""
-        data, took = super().load(out)
+        data = super().load(out)
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
             raise click.BadParameter(trouble, param_hint="--scale")
-        return data, took
+        return data
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
@@ -227,10 +236,10 @@ class HeldOut:
         if self.held_out is None and self.held_out_references:
             raise click.UsageError("--held-out-references needs --held-out.")
         aside = None if self.held_out is None else search.held_out(self.held_out, self.held_out_references)
-        data = search.load(out)[0]
+        data = search.load(out)
         if aside is None:
             return data, None, None
-        others = aside.load(out)[0]
+        others = aside.load(out)
         from lpmert.unseen.estimate import held_out_like
 
         with naming(aside.name):

@@ -145,7 +145,7 @@ def _answered(
     of its losses, and the noun for the weights that it is about.
     """
     with delivering(out, None if drawn is None else drawn.picture) as deliver:
-        data = search.load(out)[0]
+        data = search.load(out)
         unit = search.unit(data)
         with interruptible() as stop, naming(search.name):
             found = find(data)

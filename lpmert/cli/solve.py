@@ -133,7 +133,7 @@ def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str,
 
 
 def _seconds_left(search: ScaledSearch, result: lpmert.Result) -> float | None:
-    return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
+    return None if search.seconds_left is None else max(0.0, search.seconds_left - result.seconds["total"])
 
 
 def _certify(
@@ -197,7 +197,7 @@ def _run(
 ) -> int:
     """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
     with files as deliver:
-        data, seconds = search.load(out)
+        data = search.load(out)
         unit = search.unit(data)
         with interruptible() as stop:
             with (
@@ -209,7 +209,7 @@ def _run(
             result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
             result = replace(
                 _scaled(result, search, data, check),
-                seconds={"read": seconds, **result.seconds},
+                seconds={"read": search.read_seconds, **result.seconds},
                 rates={**result.rates, **search.rates(unit, result.loss)},
                 unit=unit,
             )

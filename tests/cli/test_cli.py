@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import lpmert
 from lpmert.cli import decoder, rank, reading, search
 from lpmert.cli.main import main
 from lpmert.cli.options import Option
+from lpmert.cli.reading import ReadingWithTies
 from lpmert.cli.running import exit_code
 from lpmert.formats.moses import SCORE_TYPES
 from lpmert.formats.weights import ENGINES, TOOLKITS
@@ -120,6 +122,23 @@ class TestSolve:
         assert "read" in result.seconds
         columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
         assert json_of("check", table, *columns, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
+
+    def test_reading_counts_towards_the_time_limit(
+        self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        succeeded("solve", table, *COLUMNS, "--certificate", tmp_path / "proof.json", "--time-limit", 60)
+        read = ReadingWithTies.read_whole
+
+        def slowly(own: ReadingWithTies) -> Any:
+            time.sleep(0.2)
+            return read(own)
+
+        monkeypatch.setattr(ReadingWithTies, "read_whole", slowly)
+        stopped = ended(3, "solve", table, *COLUMNS, "--time-limit", 0.1, "-o", tmp_path / "r.json")
+        assert "stopped at the time limit" in stopped.stderr
+        assert lpmert.Result.load(tmp_path / "r.json").seconds["read"] >= 0.2
+        refused = ended(3, "verify", tmp_path / "proof.json", table, *COLUMNS, "--time-limit", 0.1)
+        assert "time limit" in refused.stderr
 
     def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(self, table: Path) -> None:
         weights = json_of("solve", table, *COLUMNS)["weights"]
