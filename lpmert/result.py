@@ -178,7 +178,7 @@ class Result(Weighted):
     loss_best_ties, loss_worst_ties : float or None
         The loss with all ties broken for the best and for the worst.
     free : tuple of str
-        Features whose weight is 0 because no other value would be better.
+        Features whose weight decides nothing: it is 0, or the same for all if there is nothing to choose.
     region : mapping from label to number
         Distance of the weights from each limit of the region.
     limiting : tuple of str

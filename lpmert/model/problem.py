@@ -173,7 +173,7 @@ class Problem(BaseProblem):
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Features that the canonical form dropped: their weight is 0, and no other weight is better."""
+        """Features that the canonical form dropped: no other weight of theirs is better."""
         if self._reduction.columns is None:
             return ()
         kept = self._reduction.columns[self.coordinates.columns]
