@@ -37,7 +37,7 @@ from lpmert.formats.graphs import (
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.text import unpacked
 from lpmert.formats.weights import given_weights
-from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence, places_of
+from lpmert.model.arrays import checked_sequence, places_of
 from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Lattices, Texts, WordGraphs
 from lpmert.model.lattice_problem import best_through, exact_scores
@@ -519,9 +519,6 @@ def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> N
     pool = Pool()
     for number, list_id in enumerate(lattices.list_ids):
         for words, row in _best(lattices, number, weights[number], n):
-            if np.abs(row).max() > MAGNITUDE_LIMIT:
-                trouble = f"the scores of a path add up beyond {MAGNITUDE_LIMIT:g}; rescale them"
-                raise DataError(f"lattice {quoted(list_id)}: {trouble}")
             pool.add_row(list_id, lattices.names, row, text=lattices.text(words))
     return pool.nbest(texts=True)
 

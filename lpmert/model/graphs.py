@@ -149,9 +149,9 @@ class WordGraphs:
             block = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
             np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(block))), out=largest)
             whole &= (block == np.rint(block)).all(axis=0)
-        if largest.max(initial=0.0) > MAGNITUDE_LIMIT:
-            name = quoted(self.names[int(largest.argmax())])
-            raise DataError(f"{name} adds up to more than {MAGNITUDE_LIMIT:g} along a path; rescale it")
+            if largest.max(initial=0.0) > MAGNITUDE_LIMIT:
+                which = f"lattice {quoted(self.list_ids[s])}: {quoted(self.names[int(largest.argmax())])}"
+                raise DataError(f"{which} adds up to more than {MAGNITUDE_LIMIT:g} along a path; rescale it")
         # One bit of room for what rounding adds to a sum, even to that of many tiny numbers.
         exponents = np.frexp(largest)[1] + 1 - _EXACT_BITS
         units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1074)))

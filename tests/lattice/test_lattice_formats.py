@@ -295,7 +295,7 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, 
         (ON_LINKS, {"counts": {"a": ["x"], "b": ["x"]}}, "", "counts has 'x' under 'a' and 'b'"),
         (
             "N=3 L=2\nI=2\n" + REST.replace("a=-1", "a=1e150") + "J=1 S=1 E=2 a=1e150\n", {}, "",
-            "lattice 'x': the scores of a path add up beyond",
+            "lattice 'x': 'acoustic' adds up to more than 1e.150 along a path",
         ),
     ],
 )  # fmt: skip
