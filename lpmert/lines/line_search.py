@@ -52,6 +52,7 @@ ADDITIVE = -1
 
 
 _LEAST_SPREAD = 1e-30
+"""A feature that varies less than this times the widest one counts as if it varied so much."""
 
 
 class Space:

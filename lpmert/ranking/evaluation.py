@@ -50,11 +50,8 @@ def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ti
     """
     if ties not in TIES:
         raise DataError(f"ties must be one of {listed(TIES)}, not {quoted(ties)}")
-    parts = RankingMetric.of(metric).parts(lists)
-    return (
-        summed(in_decimals(lists.features), lists.offsets, weights_array(weights, lists.names), parts, ties)
-        / parts.n_queries
-    )
+    parts, own = RankingMetric.of(metric).parts(lists), weights_array(weights, lists.names)
+    return summed(in_decimals(lists.features), lists.offsets, own, parts, ties) / parts.n_queries
 
 
 def per_query(lists: Judged, weights: Weights, metric: RankingMetric | str) -> dict[str, tuple[float, list[int]]]:
