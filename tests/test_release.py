@@ -68,19 +68,13 @@ def sources() -> set[str]:
     return {file.relative_to(ROOT).as_posix() for file in files if file.name != "backend.py"}
 
 
-def pages() -> set[str]:
-    """The manual pages and completions, which are installed beside the package."""
-    return {file.relative_to(ROOT).as_posix() for file in (ROOT / "share").rglob("*") if file.is_file()}
-
-
 @pytest.mark.slow
 def test_the_wheel_holds_the_package_and_nothing_else(published: Path) -> None:
     wheel = one(published, "*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     (core,) = (name for name in names if name.startswith("lpmert/core/_core."))
     described = {name for name in names if name.startswith(f"lpmert-{lpmert.__version__}.dist-info/")}
-    beside = {f"lpmert-{lpmert.__version__}.data/data/{page}" for page in pages()}
-    assert names - described == sources() | beside | {core}
+    assert names - described == sources() | {core}
     assert {"lpmert/py.typed", "lpmert/__init__.pyi"} <= names
     assert {"lpmert/reporting/page.css", "lpmert/reporting/page.html.jinja"} <= names
     with zipfile.ZipFile(wheel) as files:
@@ -98,7 +92,6 @@ def test_the_archive_holds_what_it_takes_to_build(archived: Path) -> None:
     assert {name for name in names if not name.startswith("lpmert/")} == {
         *("pyproject.toml", "PKG-INFO"),
         *("README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"),
-        *pages(),
     }
 
 

@@ -1,6 +1,6 @@
 """Options of commands, each stated once: as a parameter of a command, or as a field of a dataclass that several share.
 
-Parsing, help, manual pages and completions are derived from these statements.
+Parsing, help and completions are derived from these statements.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
     a dictionary if its form is NAME=VALUE.
 
     spec: the flags, unless they follow from the parameter's name, and the form of the value: `-o --output FILE`. type:
-    converts the value; it defaults to the type of that form (`values.OF_FORM`). rare: shown only by `--help-all` and in
-    manual pages, as are all options of a class with `rare = True`. group: the heading in the help; it defaults to that
+    converts the value; it defaults to the type of that form (`values.OF_FORM`). rare: shown only by `--help-all`,
+    as are all options of a class with `rare = True`. group: the heading in the help; it defaults to that
     of the class or command. All other settings are click's.
     """
     words = spec.split()
