@@ -96,11 +96,6 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "tolist")
 
 
-def is_restricted(signature: str) -> bool:
-    """Whether the result with this signature is about a region or a number of features, rather than all weights."""
-    return "|region:" in signature or "|features:" in signature
-
-
 @dataclass(frozen=True)
 class Unit:
     """The unit in which a loss is shown: the figure is offset + factor * loss.

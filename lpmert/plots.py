@@ -1,4 +1,4 @@
-"""Plots of results, the same as on the page of `lpmert report`, drawn by matplotlib (`pip install 'lpmert[report]'`).
+"""Plots of results, the same as on the page of `lpmert.report`, drawn by matplotlib (`pip install 'lpmert[report]'`).
 
 Each function returns a figure, which notebooks show; `save` writes it as PNG, SVG or PDF.
 """
@@ -18,8 +18,8 @@ from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, quoted
 from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
-from lpmert.reporting.documents import Material, documents
-from lpmert.reporting.documents import changes as changed_lists
+from lpmert.reporting.material import Material
+from lpmert.reporting.material import changes as changed_lists
 from lpmert.result import Result
 from lpmert.subsets import Subsets
 from lpmert.values import weights_array
@@ -127,7 +127,6 @@ def surface(
     *,
     metric: str | Metric | TextMetric | None = None,
     window: str = "wide",
-    scale: tuple[str, float] | None = None,
     paths: Mapping[str, Sequence[Weights]] | None = None,
 ) -> Figure:
     """Plot the exact loss over two weights, all others fixed, as a map of its cells.
@@ -138,8 +137,6 @@ def surface(
         As for `profile`.
     weights : pair of str, optional
         The two features whose weights vary; by default the first two features that vary within a list.
-    scale : (name, number), optional
-        Scale all weights by the positive factor that brings this one to this number.
     paths : mapping from name to sequences of weights, optional
         Paths through the weights to plot, such as those of line searches; points outside the plane are left out.
 
@@ -159,7 +156,7 @@ def surface(
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.surface(lpmert.minimize(lists), lists, ("a", "b"))
     """
-    material = _material(result, data, metric, scale)
+    material = _material(result, data, metric)
     varying = [name for name, spread in zip(result.names, material.lines.spread, strict=True) if spread > 0.0]
     names = weights or tuple(varying[:2])
     if len(names) != 2 or names[0] == names[1]:
@@ -246,8 +243,6 @@ def save(figure: Figure, path: str | Path) -> None:
     pictures.write_picture(figure, path)
 
 
-def _material(
-    result: Result, data: NBest | WordGraphs, metric: Any, scale: tuple[str, float] | None = None
-) -> Material:
+def _material(result: Result, data: NBest | WordGraphs, metric: Any) -> Material:
     pictures.check_installed("matplotlib")
-    return Material.of(documents([result]), data, metric, {}, scale)
+    return Material.of(result, data, metric, {})

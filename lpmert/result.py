@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.errors import LpmertError as LpmertError  # code that handles results also handles errors
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted, is_restricted
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Result(Weighted):
     @property
     def restricted(self) -> bool:
         """Whether bound and proof are about a region, apart from a budget, rather than all weights."""
-        return is_restricted(self.signature)
+        return "|region:" in self.signature or "|features:" in self.signature
 
     @property
     def message(self) -> str:

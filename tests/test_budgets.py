@@ -158,9 +158,6 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
         assert f"<dt>second</dt><dd>{found.sums['second']:g}</dd>" in page
         assert f"no weights with second within budget do better than loss {found.loss:g}" in page
         assert "Error surface" not in page
-        assert "--data" not in page
-    with pytest.raises(DataError, match="holds within a budget only: report it apart"):
-        lpmert.report([lpmert.minimize(nbest), found], tmp_path / "page.html")
     with pytest.raises(DataError, match="holds within a budget only"):
         lpmert.plots.surface(found, nbest)
 

@@ -68,7 +68,7 @@ def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) ->
             call()
     with pytest.raises(MethodError, match=r"averaging must be an lpmert\.methods\.Averaging, or None; got 'average'"):
         lpmert.tune(LISTS, averaging="average")
-    with pytest.raises(DataError, match="results must be a sequence, not 5"):
+    with pytest.raises(DataError, match="what minimize, check, tune or compare returned, not about 5"):
         lpmert.report(5, tmp_path / "x.html")
 
 

@@ -24,7 +24,8 @@ print(result.status.name, result.loss, result.scaled_to("am", 1).round(2))
 # The loss is constant in cells. Around the optimum, over two of the weights:
 
 # %%
-lpmert.plots.save(lpmert.plots.surface(result, nbest, ("lm", "words"), scale=("am", 1)), "speech-surface.png")
+scaled = result.times(result.factor_to("am", 1))
+lpmert.plots.save(lpmert.plots.surface(scaled, nbest, ("lm", "words")), "speech-surface.png")
 
 # %% [markdown]
 # Along the language model's weight alone, and what changes for those who switch to the optimum:

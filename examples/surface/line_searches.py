@@ -37,7 +37,8 @@ def main() -> None:
     paths = [descend(nbest, {"am": 1.0, **start}) for start in STARTS]
     losses = [lpmert.evaluate(nbest, path[-1]).loss for path in paths]
     named = {f"line searches {name}: {loss:g}": path for name, loss, path in zip("ABCD", losses, paths, strict=True)}
-    figure = lpmert.plots.surface(optimum, nbest, ("lm", "words"), scale=("am", 1.0), paths=named)
+    scaled = optimum.times(optimum.factor_to("am", 1.0))
+    figure = lpmert.plots.surface(scaled, nbest, ("lm", "words"), paths=named)
     figure.axes[0].set_title("Word errors of 250 utterances, for am = 1")
     lpmert.plots.save(figure, picture)
 

@@ -45,6 +45,7 @@ def compare(
     start: StartOptions,
     sources: Sources,
     held_out: HeldOut,
+    page: Page,
     out: Output,
     methods: tuple[str, ...] | None = option(
         "A,B,C",
@@ -88,7 +89,7 @@ def compare(
     if search.time_limit is None:
         search = replace(search, time_limit=OPTIMUM_SECONDS)
 
-    with delivering(out) as deliver:
+    with delivering(out, page.report) as deliver:
         known = None if optimum is None else lpmert.Result.load(optimum)
         data, held_out_data, held_out_unit = held_out.read(search, out)
         searching = configured(search.method, search.method_settings) if known is None else known
@@ -120,8 +121,8 @@ def compare(
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
             comparison = replace(comparison, unit=unit, held_out_unit=held_out_unit)
-            content = comparison.to_dict()
-            deliver(comparison.to_json, partial(compared_report, content), Compared(content).verdict)
+            deliver(comparison.to_json, partial(compared_report, comparison), Compared(comparison).verdict)
+        page.write(comparison, data, search.summed_metric(data), out)
     return code
 
 
@@ -181,5 +182,5 @@ def tune(
                 lambda: weights.text(tuned.names, tuned.weights, search.problem(data)),
                 f"{tuned.optimum.message} ({tuned.optimum.cost})",
             )
-        drawn = page.write(tuned, data, search.summed_metric(data), search, out)
-    return drawn or exit_code(tuned.optimum.status, stop)
+        page.write(tuned, data, search.summed_metric(data), out)
+    return exit_code(tuned.optimum.status, stop)

@@ -35,8 +35,8 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "Judge and use weights": {"check": "solve", "evaluate": "lists", "compare": "compare", "rerank": "lists"},
     "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
     "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
-    "Proofs, pages, files": {
-        **{"verify": "lists", "report": "reports", "convert": "lists"},
+    "Proofs and files": {
+        **{"verify": "lists", "convert": "lists"},
         **dict.fromkeys(("methods", "schema"), "main"),
     },
 }

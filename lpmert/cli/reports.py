@@ -1,4 +1,4 @@
-"""Reports of outcomes: aligned text with the verdict last, pages (`lpmert report`) and pictures.
+"""Reports of outcomes: aligned text with the verdict last, pages and pictures.
 
 Tables fit the width of a terminal; in files and pipes they are written in full.
 """
@@ -9,21 +9,16 @@ import io
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
-from lpmert.cli.options import argument, option, scale, time_limit
-from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import UNLIMITED, ExitCode, Quiet, exit_code, naming, say, width_of, wrapped
-from lpmert.cli.search import command
-from lpmert.findings import LOSS, Outcome, Unit
+from lpmert.cli.options import option
+from lpmert.cli.running import UNLIMITED, Quiet, width_of, wrapped
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
@@ -36,7 +31,6 @@ from lpmert.reporting.tables import (
     tuned_table,
     tuned_verdict,
 )
-from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +38,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
-    from lpmert.reporting.documents import Material
+    from lpmert.reporting.material import Shown
 
 
 _LABEL_WIDTH = 13
@@ -160,7 +154,7 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
     weights["better weights" if check.excess > 0 else "weights found"] = best
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
-    verdict = verdict_line(check_verdict(check.to_dict(), unit), good)
+    verdict = verdict_line(check_verdict(check, unit), good)
     return joined(_weights(weights, best, verbose), labelled(facts), verdict)
 
 
@@ -170,23 +164,22 @@ def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: S
     return joined(weights_table(names, {"weight": weights}, _USUAL), labelled(facts))
 
 
-def compared_report(content: Mapping[str, Any]) -> str:
-    """Return a comparison as text: tables, notes, verdict; content: the comparison as JSON."""
-    found = Compared(content)
+def compared_report(comparison: lpmert.Comparison) -> str:
+    """Return a comparison as text: tables, notes, verdict."""
+    found = Compared(comparison)
     tables = [grid(table.heading, table.rows) for table in found.tables]
-    return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, content["proved"]))
+    return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, comparison.proved))
 
 
 def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
-    content, optimum = tuned.to_dict(), tuned.optimum
-    costs = tuned_table(content)
+    optimum, costs = tuned.optimum, tuned_table(tuned)
     both = {costs.heading[1]: optimum.weights.tolist(), AVERAGED: tuned.averaged.weights.tolist()}
     weights = weights_table(tuned.names, both, _USUAL)
     facts: Facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
-    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(content)), labelled(facts)]
-    return joined(weights, *parts, verdict_line(tuned_verdict(content), True))
+    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(tuned)), labelled(facts)]
+    return joined(weights, *parts, verdict_line(tuned_verdict(tuned), True))
 
 
 def looped_report(looped: lpmert.Looped) -> str:
@@ -273,17 +266,10 @@ def _facts(result: lpmert.Result, verbose: bool) -> Facts:
 
 
 @dataclass(frozen=True)
-class _Lists(Reading):
-    heading = "Data"
-
-    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
-
-
-@dataclass(frozen=True)
 class Page:
     """The page that a command writes about its outcome."""
 
-    report: str | None = option("FILE", "Write an HTML page, as `lpmert report` does.")
+    report: str | None = option("FILE", "Write an HTML page about the outcome.")
 
     def __post_init__(self) -> None:
         """Check before the search that the page can be drawn."""
@@ -292,37 +278,11 @@ class Page:
 
             check_installed("jinja2", "matplotlib")
 
-    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
-        """Write the page about an outcome and its lists if --report is given; return the exit code of doing so."""
-        if self.report is None:
-            return ExitCode.FINISHED
-        from lpmert.reporting.documents import Material, documents
-
-        with naming(lists.name):
-            found = documents([outcome])
-            with_lists = partial(Material.of, found, data, metric, {}, None)
-            return _write_page(self.report, out, Material.of(found, None, None, {}, None), with_lists)
-
-
-def _write_page(
-    path: str,
-    out: Quiet,
-    outcomes: Material,
-    with_lists: Callable[[], Material],
-    pairs: Sequence[tuple[str, str]] | None = None,
-    time_limit: float | None = None,
-    started: float | None = None,
-) -> int:
-    """Do as `write_page`, log the size of the page or the parts that it lacks, and return the exit code."""
-    from lpmert.reporting.page import write_page
-
-    missing, stop = write_page(path, outcomes, with_lists, pairs, time_limit, started, Stages(out))
-    if missing:
-        why = "interrupted" if stop.pressed else "time limit reached"
-        say(f"{path}: {why}; the page lacks {', '.join(missing)}")
-    else:
-        out.say(f"{path}: {os.path.getsize(path) / 1e6:.1f} MB")
-    return exit_code(None, stop, not missing)
+    def write(self, outcome: Shown, data: Any, metric: Any, out: Quiet) -> None:
+        """Write the page about an outcome and its lists if --report is given."""
+        if self.report is not None:
+            lpmert.report(outcome, self.report, data=data, metric=metric)
+            out.say(f"{self.report}: {os.path.getsize(self.report) / 1e6:.1f} MB")
 
 
 @dataclass(frozen=True)
@@ -342,49 +302,3 @@ class Picture:
             from lpmert.reporting.pictures import write_picture
 
             write_picture(draw(), self.picture)
-
-
-@command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
-def report(
-    lists: _Lists,
-    out: Quiet,
-    results: tuple[str, ...] = argument("RESULT...", nargs=-1),
-    output: str = option("-o --output FILE", "Write the page to FILE.", required=True),
-    weights: Mapping[str, str] = option(
-        "NAME=WEIGHTS", "More weights to compare with those of the results.", default=()
-    ),
-    surface: tuple[tuple[str, str], ...] = option(
-        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
-    ),
-    time_limit: float | None = time_limit(),
-    scale: tuple[str, float] | None = scale(),
-) -> int:
-    """Write an HTML page about what solve, check, tune or compare wrote with -o.
-
-    The page is one file and fetches nothing. It shows the verdict, the bound and the best loss over time, and tables of
-    the RESULTs. With the lists (--data, and the options with which they were read) it also shows the exact loss over
-    two weights and along each weight, the lists that change between two weight vectors, with their texts side by side,
-    and the closest decisions. All RESULTs must be of the same lists. At --time-limit or Ctrl-C, the page is written
-    with the parts that are ready, and says which are missing; the exit code is then 3, or that of the signal.
-    """
-    from lpmert.reporting.documents import Material, documents
-    from lpmert.reporting.pictures import check_installed
-    from lpmert.system.files import writing_later
-
-    started = time.perf_counter()
-    need_lists = (lists.flags, lists.format, lists.metric, lists.options, lists.deduplicate, weights, surface)
-    if not lists.data and any(need_lists):
-        raise click.UsageError("options about lists, and more weights, need the lists: give --data.")
-    check_installed("jinja2", "matplotlib")
-    with writing_later(output), naming(lists.name or results[0]), Allowance().enforced():
-        found = documents(results)
-        outcomes = Material.of(found, None, None, weights, scale)
-
-        def with_lists() -> Material:
-            if not lists.data:
-                return outcomes
-            data = lists.read_whole()
-            out.say(f"{lists.name}: {sizes(data)}")
-            return Material.of(found, data, lists.summed_metric(data), weights, scale)
-
-        return _write_page(output, out, outcomes, with_lists, surface or None, time_limit, started)

@@ -225,8 +225,8 @@ def _run(
             )
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
-    return drawn or exit_code(result.status, stop)
+            page.write(outcome, data, search.summed_metric(data), out)
+    return exit_code(result.status, stop)
 
 
 def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:

@@ -81,13 +81,6 @@ def method_names(text: str) -> tuple[str, ...]:
     return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
 
 
-def pair(text: str) -> tuple[str, str]:
-    match column_names(text):
-        case first, second:
-            return first, second
-    raise click.BadParameter(f"{text} is not two features, such as am,lm.")
-
-
 def finite(text: str) -> float:
     with suppress(ValueError):
         if math.isfinite(value := float(text)):
@@ -255,7 +248,7 @@ OF_FORM: Mapping[str, Any] = {
     **dict.fromkeys(("A,B,C", "WORD,WORD"), column_names),
     **dict.fromkeys(("SECONDS", "X"), seconds),
     "FILE,...": lambda text: text.split(","),
-    **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
+    **{"SHARE": share, "SIZE": size, "REGEX": pattern},
     **{"A=1,B=0.5": pairs, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name, "NAME=FILE": file_by_name},
     "A:0..,B:0..1": _several(_named(_range, "a feature with its limits, such as lm:0.. or ctc:0..1", ":")),
     "ROLE=FEATURE,...": _several(_named(str.strip, "a role with a feature, such as acoustic=am")),

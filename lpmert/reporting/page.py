@@ -1,33 +1,31 @@
-"""`report`: an HTML page about results that is one file, fetches nothing and runs nothing.
+"""`report`: an HTML page about an outcome that is one file, fetches nothing and runs nothing.
 
-The text of the page is in `page.html.jinja`; this module makes its parts, as many as the time limit allows.
+The text of the page is in `page.html.jinja`; this module makes its parts.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from lpmert.comparing.comparison import Comparison
 from lpmert.errors import DataError
-from lpmert.findings import Outcome
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Change, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
-from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
+from lpmert.reporting.material import Material, Shown, changes, closest
+from lpmert.result import Check
 from lpmert.system.files import write_text
-from lpmert.system.interrupts import Interrupts
-from lpmert.values import checked_limits
+from lpmert.unseen.tune import Tuned
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +37,9 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
+    from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.nbest import NBest
+    from lpmert.result import Result
     from lpmert.values import Weights
 
 _MOST_PAIRED = 4
@@ -57,46 +57,37 @@ _MOST_CHANGES = 60
 _CLOSEST = 12
 """Number of closest decisions shown."""
 
-Stage = Callable[[str, int, int], object]
-Item = TypeVar("Item")
-
 
 def report(
-    results: Source | Iterable[Source],
+    outcome: Shown,
     path: str | Path,
     *,
     data: NBest | WordGraphs | None = None,
     metric: str | Metric | TextMetric | None = None,
     weights: Mapping[str, Weights | str | Path] | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
-    scale: tuple[str, float] | None = None,
-    time_limit: float | None = None,
 ) -> None:
-    """Write a page about results: an HTML file that fetches nothing and runs nothing.
+    """Write a page about an outcome: an HTML file that fetches nothing and runs nothing.
 
     Parameters
     ----------
-    results : Result, Check, Tuned, Comparison, or a file that one of them was written to, or several
-        The subject of the page; all of the same lists. The first result is at the centre of all pictures.
+    outcome : Result, Check, Tuned or Comparison
+        The subject of the page. Its optimum is at the centre of all pictures.
     path : str or Path
-        The file to write.
+        The file to write; it is written completely or not at all.
     data : NBest, Lattices or Hypergraphs, optional
-        The lists of the results, for error surfaces, the loss along each weight, and the lists that change.
+        The lists of the outcome, for error surfaces, the loss along each weight, and the lists that change.
     metric : str, Metric or TextMetric, optional
-        The metric of the results.
+        The metric of the outcome.
     weights : mapping from name to weights, optional
-        Further weights to compare with those of the results.
+        Further weights to compare with the optimum.
     pairs : sequence of pairs of feature names, optional
         Pairs of weights over which surfaces are drawn; by default all pairs of the four most important ones.
-    scale : (name, number), optional
-        Show all weights times the positive factor that gives this weight this value.
-    time_limit : float, optional
-        Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
 
     Raises
     ------
     DataError
-        If a file holds no result, results or data are of different lists, or weights or pairs come without data.
+        If the outcome has no optimum, the data are other lists than its own, or weights or pairs come without data.
     MethodError
         Without jinja2 or matplotlib (`pip install 'lpmert[report]'`).
     MetricError
@@ -111,79 +102,25 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
-    started = time.perf_counter()
-    limit = checked_limits(time_limit, None, None, None, None).time_limit
     if data is None and (weights or pairs):
         raise DataError("weights and pairs need the lists: pass data")
-    found = documents([results] if isinstance(results, str | Path | Outcome) else results)
     pictures.check_installed("jinja2", "matplotlib")
-    outcomes = Material.of(found, None, None, weights or {}, scale)
-    with_lists = partial(Material.of, found, data, metric, weights or {}, scale)
-    write_page(path, outcomes, with_lists, pairs, limit, started)
+    write_text(path, _page(Material.of(outcome, data, metric, weights or {}), pairs))
 
 
-def write_page(
-    path: str | Path,
-    outcomes: Material,
-    with_lists: Callable[[], Material],
-    pairs: Sequence[tuple[str, str]] | None = None,
-    time_limit: float | None = None,
-    started: float | None = None,
-    on_stage: Stage = lambda *_: None,
-) -> tuple[list[str], Interrupts]:
-    """Write a page until the time limit; return the parts that it lacks for lack of time, and the signals that came.
-
-    outcomes: without lists, shown alone if the time does not suffice for `with_lists`, which reads them. started: as
-    for `Deadline`. Raises `DataError` if lists or pairs of features do not belong to the outcomes.
-    """
-    material, missing, parts = outcomes, list[str](), dict[str, Any]()
-    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
-        try:
-            material = with_lists()
-            parts = _of_lists(material, pairs, missing, on_stage)
-        except OutOfTime:
-            missing.append("all parts about the lists")
-        text = _page(material, missing, parts)
-    write_text(path, text)
-    return missing, stop
-
-
-def _of_lists(
-    material: Material, pairs: Sequence[tuple[str, str]] | None, missing: list[str], on_stage: Stage
-) -> dict[str, Any]:
-    """Return the parts of the page that need the lists, as the time allows; append the others to `missing`."""
-    if material.problem is None:
-        return {}
-
-    def collected(
-        what: str, items_of: Callable[[], Sequence[Item]], draw: Callable[[Material, Item], Any]
-    ) -> list[Any]:
-        found: list[Any] = []
-        items: Sequence[Item] = ()
-        try:
-            items = items_of()
-            for item in items:
-                checkpoint()
-                on_stage(what, len(found), len(items))
-                found.append(draw(material, item))
-        except OutOfTime:
-            missing.append(f"{len(items) - len(found)} of {len(items)} {what}" if found else f"the {what}")
-        return found
-
-    def profiled() -> list[int]:
-        features: list[int] = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
-        return features
-
-    def nearest() -> Sequence[Change]:
-        problem = material.problem
-        return closest(problem, material.result.weights, _CLOSEST) if isinstance(problem, Problem) else ()
-
+def _of_lists(material: Material, wanted: Sequence[tuple[str, str]] | None) -> dict[str, Any]:
+    """Return the parts of the page that need the lists; wanted: the pairs of features to show."""
+    problem, weights = material.problem, material.result.weights
+    if problem is None:
+        return {"surfaces": [], "profiles": [], "changes": [], "closest": []}
+    profiled = shown_features(material.lines, weights, _MOST_PROFILES).tolist()
+    nearest = closest(problem, weights, _CLOSEST) if isinstance(problem, Problem) else []
     return {
-        "surfaces": collected("error surfaces", lambda: _pairs(material, pairs), _surface),
-        "profiles": collected("profiles of weights", profiled, _profile),
-        "varying": int((material.lines.spread > 0.0).sum()) if not missing else None,
-        "changes": collected("lists that change", lambda: list(material.others.items()), _changed),
-        "closest": collected("closest decisions", nearest, lambda _, change: (change, change.pieces())),
+        "surfaces": [_surface(material, pair) for pair in _pairs(material, wanted)],
+        "profiles": [_profile(material, feature) for feature in profiled],
+        "varying": int((material.lines.spread > 0.0).sum()),
+        "changes": [_changed(problem, material.result, *other) for other in material.others.items()],
+        "closest": [(change, change.pieces()) for change in nearest],
     }
 
 
@@ -193,7 +130,7 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
     Raises `DataError` for a feature that is unknown or does not vary.
     """
     if wanted is None:
-        return list(combinations(shown_features(material.lines, material.weights, _MOST_PAIRED).tolist(), 2))
+        return list(combinations(shown_features(material.lines, material.result.weights, _MOST_PAIRED).tolist(), 2))
     found = []
     for pair in wanted:
         if pair[0] == pair[1]:
@@ -205,7 +142,10 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
 
 def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
     """Return the surfaces over a pair of weights in both windows, with their key."""
-    names, centre = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
+    names, centre = (
+        (material.result.names[pair[0]], material.result.names[pair[1]]),
+        material.result.weights[list(pair)],
+    )
     marks: dict[str, FloatArray] = {}
     key, drawings = [], []
     for number_in_key, (name, weights) in enumerate(material.others.items(), 1):
@@ -225,7 +165,7 @@ def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
 
 def _profile(material: Material, feature: int) -> dict[str, Any]:
     """Return the profiles of a weight in both windows."""
-    name, drawings = material.names[feature], []
+    name, drawings = material.result.names[feature], []
     for window in _WINDOWS:
         found = material.profile(feature, window)
         ends = _from_to(material.unit, found.losses)
@@ -237,10 +177,9 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
     return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
 
-def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any]:
+def _changed(problem: Problem | LatticeProblem, result: Result, name: str, weights: FloatArray) -> dict[str, Any]:
     """Return the lists whose choices differ between other weights and those of the result."""
-    problem, (name, weights) = cast(Problem, material.problem), other
-    changed = changes(problem, weights, material.weights)
+    changed = changes(problem, weights, result.weights)
     differences = [change.difference for change in changed if change.difference is not None]
     known = len(differences) == len(changed)
     loss = problem.evaluate(weights).loss
@@ -250,14 +189,13 @@ def _changed(material: Material, other: tuple[str, FloatArray]) -> dict[str, Any
         "count": len(changed),
         "better": sum(one < 0 for one in differences) if known else None,
         "worse": sum(one > 0 for one in differences) if known else None,
-        "difference": material.result.loss - loss,
+        "difference": result.loss - loss,
         "rows": [(change, change.pieces()) for change in pictures.both_ends(changed, _MOST_CHANGES)],
     }
 
 
-def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> str:
-    """Return the page with these parts; it says which are missing."""
-    result, unit = material.result, material.unit
+def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
+    result, unit, outcome = material.result, material.unit, material.outcome
     content = result.to_dict()
     return rendered(
         "page.html.jinja",
@@ -271,10 +209,12 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
             ("method", result.method),
             *(("time", duration(seconds)) for name, seconds in result.seconds.items() if name == "total"),
         ],
-        material=material,
-        missing=missing,
+        title=material.title,
+        check=outcome if isinstance(outcome, Check) else None,
+        tuned=outcome if isinstance(outcome, Tuned) else None,
+        comparison=outcome if isinstance(outcome, Comparison) else None,
         progress=picture(pictures.progress(content, unit), _course(content, unit)) if content["trace"] else None,
-        lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
+        lists=_of_lists(material, pairs),
     )
 
 

@@ -63,7 +63,6 @@ ALONE = {
     "methods": [],
     "schema": [],
     "loop": [],
-    "report": [],
     "rank": [f"{SEARCH}/judged.txt"],
 }
 
@@ -360,9 +359,6 @@ REFUSED = [  # command lines, in which names stand for their words; exit codes, 
     (f"rank {SEARCH}/keyword.run {SEARCH}/dense.run", 2, "several DATA are runs, and need --qrels with the grades"),
     (f"rank {SEARCH}/keyword.run", 1, "is a run of TREC; give the file of its grades, too: --qrels"),
     (f"rank {SEARCH}/judged.txt --picture curve.png", 2, "--picture draws two features, and there are 3"),
-    *((f"report result.json -o r.html {words}", 2, "give --data") for words in (
-        *("--surface am,lm", "--weights a=1,0", "--metric f1", "--set metric.beta=2", "--deduplicate"),
-    )),
     *((f"convert x.npz y --to best-of-n {words}", 2, said) for words, said in [
         ("--segment x", "--segment does not apply to reading npz"),
         ("--last-field", "--last-field does not apply to reading npz"),

@@ -120,7 +120,6 @@ def test_every_command_that_reads_lists_takes_the_file(folder: Path, monkeypatch
     assert ran("subsets", path, "-q")
     ran("convert", path, folder / "x.npz")
     assert lpmert.read(folder / "x.npz").names == ("am", "lm")
-    ran("report", result, "-o", folder / "page.html", "--data", path)
 
 
 WRONG = {

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_weights_that_win_by_ties_are_marked():
     found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
     assert found.optimum.loss == found["och"].best.loss == 1.0
     assert found["tied"].best.loss == 0.0
-    assert Compared(found.to_dict()).notes == ["tied: below the optimum only by ties, in 2 lists"]
+    assert Compared(found).notes == ["tied: below the optimum only by ties, in 2 lists"]
 
 
 def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
@@ -289,10 +289,10 @@ def test_permutation_test_comes_near_the_exact_p_value(kind):
 
 
 def test_no_p_value_is_shown_as_zero():
-    content = lpmert.compare(random_nbest(1), ["och", "grid"], seeds=1, optimum=None).to_dict()
+    found = lpmert.compare(random_nbest(1), ["och", "grid"], seeds=1, optimum=None)
     for p_value, shown in ((1e-9, "<0.001"), (0.0006, "0.001"), (1.0, "1.000")):
-        content["methods"][1]["p_value"] = p_value
-        assert Compared(content).tables[0].rows[1][-2] == shown
+        methods = (found.methods[0], replace(found.methods[1], p_value=p_value))
+        assert Compared(replace(found, methods=methods)).tables[0].rows[1][-2] == shown
 
 
 def test_equal_choices_differ_by_chance_alone():

@@ -13,8 +13,8 @@ from problems import random_nbest
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.reporting.documents import changes, closest, edits
 from lpmert.reporting.lines import Surface, interval, lines_of, profile, shown_features, surface, windows
+from lpmert.reporting.material import changes, closest, edits
 
 
 def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArray, float]]:
