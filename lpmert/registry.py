@@ -196,9 +196,6 @@ FORMATS = Registry(
 PROBLEM = ".toml"
 """Ending of problem files, which tell the command line the lists to read and the region of the weights."""
 
-DOCUMENTS = ("result", "check", "evaluation", "comparison", "tuning", "ranking")
-"""Kinds of JSON documents that commands write."""
-
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
 """The formats with one hypothesis per row and named columns."""
 

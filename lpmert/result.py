@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lpmert.system.deadline import Deadline
 
 SCHEMA = 1
-"""Version of the JSON of results, checks, evaluations and comparisons; see `lpmert schema`."""
+"""Version of the JSON of results, checks, evaluations and comparisons."""
 
 
 class Status(Enum):

@@ -15,8 +15,6 @@ from shared import ROOT
 
 import lpmert
 from lpmert import DataError, MethodError, NBest, core
-from lpmert.registry import DOCUMENTS
-from lpmert.result_schema import schema_of
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
@@ -107,47 +105,6 @@ def test_the_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
     assert outcome.failed == 0, "".join(report)
-
-
-def commands(table: Path) -> dict[str, list[list[str]]]:
-    folder = table.parent
-    assert run("solve", table, "-q", "-o", folder / "r.json").exit_code == 0
-    weights = ["--weights", str(folder / "r.json")]
-    return {
-        "result": [
-            ["solve", str(table), *more]
-            for more in ([], ["--method", "och"], ["--time-limit", "0"], ["--bounds", "am:0..", "--total", "1"])
-        ],
-        "check": [["check", str(table), *weights], ["check", str(table), "--weights", "1,1", "--method", "grid"]],
-        "evaluation": [["evaluate", str(table), *weights], ["evaluate", str(table), "--weights", "1,1"]],
-        "comparison": [
-            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", *more]
-            for more in ([], ["--held-out", str(table)])
-        ],
-        "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],
-        "ranking": [
-            ["rank", str(ROOT / "examples" / "search" / "judged.txt"), *more]
-            for more in ([], ["--cv", "2", "--weights", "1,1,1"], ["--time-limit", "0"])
-        ],
-    }
-
-
-@pytest.mark.parametrize("kind", DOCUMENTS)
-def test_documents_fit_their_schema(table: Path, kind: str) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[report]")
-    schema = json.loads(run("schema", kind).stdout)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    for arguments in commands(table)[kind]:
-        document = json.loads(run(*arguments, "--json", "-q").stdout)  # a stopped search ends with another code
-        validator.validate(document)
-        for key in schema["required"]:
-            assert not validator.is_valid({name: value for name, value in document.items() if name != key})
-        assert not validator.is_valid({**document, "more": 1})
-
-
-def test_the_default_is_the_schema_of_a_result() -> None:
-    assert json.loads(run("schema").stdout) == schema_of("result")
 
 
 def test_a_result_of_another_version_is_refused(table: Path) -> None:

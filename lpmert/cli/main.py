@@ -23,7 +23,7 @@ from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
 from lpmert.quoting import LONGEST_MESSAGE, shortened
-from lpmert.registry import DOCUMENTS, METHODS, METRICS
+from lpmert.registry import METHODS, METRICS
 from lpmert.system.streams import buffered_pipes
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "Judge and use weights": {"check": "solve", "evaluate": "lists", "compare": "compare", "rerank": "lists"},
     "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
     "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
-    "Proofs and files": {
-        **{"verify": "lists", "convert": "lists"},
-        **dict.fromkeys(("methods", "schema"), "main"),
-    },
+    "Proofs, files, methods": {"verify": "lists", "convert": "lists", "methods": "main"},
 }
 
 
@@ -223,11 +220,3 @@ def _text(default: Any) -> str:
     if default is None or default == ():
         return "none"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-
-
-@command("schema check")
-def schema(kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)) -> None:
-    """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison, tuning or ranking."""
-    from lpmert.result_schema import schema_of
-
-    put(json.dumps(schema_of(kind), indent=2))

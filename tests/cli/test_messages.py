@@ -61,7 +61,6 @@ NEEDED = {"check": ["--weights", "1,0"], "evaluate": ["--weights", "1,0"], "conv
 ALONE = {
     "mert": ["-d", "2"],
     "methods": [],
-    "schema": [],
     "loop": [],
     "rank": [f"{SEARCH}/judged.txt"],
 }

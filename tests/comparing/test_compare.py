@@ -31,7 +31,6 @@ from lpmert.metrics.text import TEXT_METRICS
 from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.reporting.tables import Compared
-from lpmert.result_schema import schema_of
 from lpmert.search.method import Comparator, Found
 from lpmert.unseen.estimate import Split, corrected_error, corrected_reach, folds_of
 
@@ -473,8 +472,6 @@ def test_methods_that_need_lists_are_refused_before_any_run() -> None:
 # cross-validation: nothing leaks into a fit, intervals allow for overlap, and everything is shown
 
 
-jsonschema = Late("jsonschema")
-
 FITTED = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
 
@@ -626,5 +623,4 @@ def test_the_command_shows_and_writes_what_cross_validation_found(tmp_path):
     for text in ("on unseen", "optimism", "difference", "3-fold cross-validation, 2 times", "\noptimum "):
         assert text in shown.stdout
     written = json_of("compare", table, *arguments)
-    jsonschema.validate(written, schema_of("comparison"))
     assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
