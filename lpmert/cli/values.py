@@ -1,7 +1,7 @@
 """Parsers of option values: functions from text on the command line to a value, which raise `click.BadParameter`.
 
-In TOML files, keys are the long names of options, and values have the same form. An array stands for values separated
-by commas, a table for names with values. Paths are relative to the file.
+In TOML files, keys are the long names of options, and values are the same texts; an array stands for an option that is
+given several times. Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -313,49 +313,22 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
         if not isinstance(value, bool):
             raise click.UsageError(f"must be true or false, not {quoted(value)}")
         return value
-    form = option.metavar or ""
-
-    def placed(text: str) -> str:
-        """Return a text; a path is relative to the file, and gets its folder."""
-        path = os.fspath(folder / text)
-        is_path = form in _FILES or (key in _PERHAPS_FILES and os.path.exists(path))
-        return path if is_path and text != "-" else text
-
-    if not (option.multiple or option.nargs < 0):
-        return placed(_joined([*_texts(value, ":" if ":" in form else "=")], value))
-    items = value if isinstance(value, list | dict) else [value]
-    texts = [*_texts(items, "=", placed)]
-    of_method = [text for text in texts if key == "set" and not text.startswith("metric.")]
-    if of_method:
-        trouble = f"{quoted(of_method[0])} is not an option of the metric"
-        raise click.UsageError(f"{trouble}; give those of the method on the command line (--set)")
-    return texts
+    several = option.multiple or option.nargs < 0
+    items = value if several and isinstance(value, list) else [value]
+    for one in items:
+        if isinstance(one, bool) or not isinstance(one, str | int | float):
+            array = "; several of them are an array" if several else ""
+            trouble = f"must be a text as on the command line, or a number, not {quoted(value)}"
+            raise click.UsageError(f"{trouble}{array}")
+        if key == "set" and not str(one).startswith("metric."):
+            trouble = f"{quoted(one)} is not an option of the metric"
+            raise click.UsageError(f"{trouble}; give those of the method on the command line (--set)")
+    texts = [_placed(str(one), key, option.metavar or "", folder) for one in items]
+    return texts if several else texts[0]
 
 
-def _texts(value: Any, mark: str, placed: Callable[[str], str] = str) -> Iterator[str]:
-    """Yield the items of a value as texts of the command line.
-
-    Items of a table have the mark between name and value, and those of a table in it names with dots.
-    """
-    if isinstance(value, dict) and mark:
-        for name, inner in value.items():
-            if isinstance(inner, dict):
-                yield from (f"{name}.{text}" for text in _texts(inner, mark, placed))
-            else:
-                yield f"{name}{mark}{placed(_joined([*_texts(inner, mark)], inner))}"
-    elif isinstance(value, list):
-        yield from (placed(_joined([*_texts(inner, "")], inner)) for inner in value)
-    elif isinstance(value, str):
-        yield value
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield repr(value)
-
-
-def _joined(texts: Sequence[str], value: Any) -> str:
-    """Return items as one text; raises `click.UsageError` if there are none, or commas would tear them."""
-    with_comma = [text for text in texts if "," in text and not isinstance(value, str)]
-    if with_comma:
-        raise click.UsageError(f"cannot be {quoted(value)}: names must not contain commas, as in {with_comma}")
-    if not texts:
-        raise click.UsageError(f"cannot be {quoted(value)}")
-    return ",".join(texts)
+def _placed(text: str, key: str, form: str, folder: Path) -> str:
+    """Return a text in which a path, which is relative to the file, has its folder."""
+    name, mark, file = text.rpartition("=") if form in ("DATA...", "NAME=FILE") else ("", "", text)
+    is_path = form in _FILES or (key in _PERHAPS_FILES and (folder / file).exists())
+    return f"{name}{mark}{folder / file}" if is_path and file != "-" else text

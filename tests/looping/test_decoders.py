@@ -272,7 +272,7 @@ def written(folder: Path, text: str = CONFIG) -> Path:
 
 
 def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
-    more = "[region]\nfix = { am = 1 }\nbounds = { lm = '0..' }\nlinear = ['lm=1,words=1:0..']\n"
+    more = "[region]\nfix = 'am=1'\nbounds = 'lm:0..'\nlinear = ['lm=1,words=1:0..']\n"
     found = read_config(
         written(tmp_path, CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'"))
     )
@@ -307,7 +307,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         ("worker =", "wirker =", "either command or worker"),
         ("[decoder]", "[decoders]", "no key 'decoders'"),
         ('references = "references.tsv"', "", "decoder.inputs are missing"),
-        ("[loop]", "[region]\nbounds = { lm = 3 }\n[loop]", "region.bounds: "),
+        ("[loop]", "[region]\nbounds = 'lm:3'\n[loop]", "region.bounds: "),
         ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
         ("timeout = 100", "timeout = 0", "timeout must be a positive number of seconds, not 0"),
         ("timeout = 100", "timeout = nan", "timeout must be a positive number of seconds, not nan"),
