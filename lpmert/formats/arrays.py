@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from lpmert.formats.rows import seekable
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, most_of_a_whole, open_bytes
-from lpmert.system.mapped import MANY, Growing
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -29,12 +27,9 @@ _SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
 _LABELS = ("names", "list_ids", "statistic_names")
 _TEXTS = ("texts", "text_bytes", "text_ends")
 _NEEDED = ("features", "offsets", "statistics")
-_LARGE = ("features", "statistics")
-_PIECE = 1 << 22
 _NAMELESS = 1 << 22
 """Most features that get default names: n_features could claim any number."""
 
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _LONGEST_END = 0xFFFF + 22
 _END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
 """The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
@@ -110,48 +105,20 @@ def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
                 name = member.filename.removesuffix(".npy")
                 if name in found:
                     raise ValueError(f"two arrays are called {quoted(name)}")
-                array = _spooled(archive, member) if name in _LARGE and member.file_size >= MANY else None
-                found[name] = _in_memory(archive, member) if array is None else array
+                found[name] = _array(archive, member)
     except _BROKEN as error:
         reason = str(error) or "there is not enough memory for them"
         raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
     return found
 
 
-def _in_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     room_for(member.file_size, "reading")
     with archive.open(member) as data:
         array = np.lib.format.read_array(data, allow_pickle=False)
-        _check_end(data, member)
+        if data.read(1):
+            raise ValueError(f"the array {quoted(member.filename.removesuffix('.npy'))} is longer than its shape")
     return array
-
-
-def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    """Copy an array with many rows of numbers into a temporary file and return it from there; `None` for others."""
-    with archive.open(member) as data:
-        reader = _HEADERS.get(np.lib.format.read_magic(data))
-        if reader is None:
-            return None
-        shape, by_columns, dtype = reader(data)
-        exact = dtype.kind in "iuf" and dtype.itemsize <= (8 if dtype.kind == "f" else 4)
-        if by_columns or not exact or len(shape) not in (1, 2) or shape[0] < MANY or 0 in shape:
-            return None
-        numbers, left = Growing(shape[0]), math.prod(shape) * dtype.itemsize
-        while left:
-            room_for(0, "reading")
-            piece = data.read(min(left, _PIECE))
-            piece += data.read(-len(piece) % dtype.itemsize)
-            if not piece or len(piece) % dtype.itemsize:
-                raise EOFError(f"the array {quoted(member.filename.removesuffix('.npy'))} is shorter than its shape")
-            numbers.add(np.frombuffer(piece, dtype=dtype), 0)
-            left -= len(piece)
-        _check_end(data, member)
-    return numbers.whole().reshape(shape[0], -1)
-
-
-def _check_end(data: IO[bytes], member: zipfile.ZipInfo) -> None:
-    if data.read(1):
-        raise ValueError(f"the array {quoted(member.filename.removesuffix('.npy'))} is longer than its shape")
 
 
 def _check_directory(stream: Any, members: int) -> None:

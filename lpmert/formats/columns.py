@@ -86,13 +86,12 @@ class ColumnError(DataError):
 class Head(NamedTuple):
     """What is known of a table before its rows: the names of its columns, and their place.
 
-    spread: the columns of arrays, if a record may hold all hypotheses of a list. rows: the number of rows, if known.
+    spread: the columns of arrays, if a record may hold all hypotheses of a list.
     """
 
     names: Sequence[str]
     place: Place
     spread: Sequence[str] = ()
-    rows: int | None = None
 
     def refuse_absent(self, wanted: Iterable[str]) -> None:
         for name in wanted:

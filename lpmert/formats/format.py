@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.model.nbest import NBest, gathered, taken_rows
+from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import from_sizes
-from lpmert.system.mapped import Growing, is_mapped
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -76,12 +75,35 @@ class Format:
         return {name: needed for name, needed in required.items() if name not in hidden}
 
 
+class Growing:
+    """A table of numbers that grows by rows."""
+
+    def __init__(self) -> None:
+        self._numbers, self._rows = array("d"), 0
+
+    def add(self, numbers: Iterable[float] | FloatArray, rows: int = 1) -> None:
+        """Append the numbers of `rows` rows."""
+        if isinstance(numbers, np.ndarray):
+            self._numbers.frombytes(np.ascontiguousarray(numbers, dtype=np.float64).data.cast("B"))
+        else:
+            self._numbers.extend(numbers)
+        self._rows += rows
+
+    def whole(self) -> FloatArray:
+        """Return all numbers as a flat array, which shares their memory."""
+        return np.frombuffer(self._numbers) if self._numbers else np.empty(0)
+
+    def rows(self) -> FloatArray:
+        """Return the rows [M, ...]."""
+        return self.whole().reshape(self._rows, -1)
+
+
 class NamedRows:
     """Rows of named numbers, collected into one matrix; names may differ between rows."""
 
-    def __init__(self, expected: int | None = None) -> None:
+    def __init__(self) -> None:
         self._columns: dict[str, int] = {}
-        self._values = Growing(expected)
+        self._values = Growing()
         self._run_names: tuple[str, ...] = ()
         self._run_columns: list[array[int]] = []  # of each run of rows with the same names
         self._run_lengths = array("q")
@@ -115,13 +137,10 @@ class NamedRows:
 
 
 class Pool:
-    """Collects hypotheses, with the list of each, as a reader finds them; lists keep the order of first appearance.
+    """Collects hypotheses, with the list of each, as a reader finds them; lists keep the order of first appearance."""
 
-    expected: the number of hypotheses, if it is known.
-    """
-
-    def __init__(self, expected: int | None = None) -> None:
-        self.features, self.statistics, self.texts = NamedRows(expected), Growing(expected), list[str]()
+    def __init__(self) -> None:
+        self.features, self.statistics, self.texts = NamedRows(), Growing(), list[str]()
         self.numbers: dict[str, int] = {}
         """The number of each list, from 0, by id."""
         self._owners = array("i")  # the list of each hypothesis
@@ -155,9 +174,8 @@ class Pool:
         owners = np.array(self._owners)
         if (np.diff(owners) < 0).any():
             order, _ = gathered(owners)
-            in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
-            room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
-            features, statistics = taken_rows(features, order), taken_rows(statistics, order)
+            room_for(8 * features.size + statistics.nbytes, "gathering the rows of lists")
+            features, statistics = features[order], statistics[order]
             row_texts = None if row_texts is None else [row_texts[row] for row in order.tolist()]
         offsets = from_sizes(np.bincount(owners))
         return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, row_texts, copy=False)

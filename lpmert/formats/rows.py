@@ -32,7 +32,6 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, read_all
-from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
 
 
@@ -209,19 +208,18 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
     pyarrow, parquet = import_parquet(path)
     with _parquet_errors(path):
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
-        names, n_rows = file.schema_arrow.names, file.metadata.num_rows
+        names = file.schema_arrow.names
 
     def rows(columns: Columns) -> Iterator[Block]:
         done, wanted = 0, columns.all
-        many = n_rows >= MANY  # threads would hold on to memory
         with _parquet_errors(path):
-            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
+            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted))):
                 cells = [_arrow_cells(batch.column(name)) for name in wanted]
                 yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    return Table(Head(names, Place(path), rows=n_rows), rows)
+    return Table(Head(names, Place(path)), rows)
 
 
 @contextmanager

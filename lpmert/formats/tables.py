@@ -88,7 +88,7 @@ def read_table(
         except ColumnsNeeded as error:
             _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
             raise
-        rows = _Rows(name, format or "frame", columns, gain, group, table.head.rows)
+        rows = _Rows(name, format or "frame", columns, gain, group)
         nbest = rows.collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
@@ -134,12 +134,10 @@ class _Rows:
     columns: Columns
     gain: str | None = None
     group: bool = False
-    expected: int | None = None
 
     def __post_init__(self) -> None:
         self.textual, self.unit = self.kind in _TEXTUAL, "row" if self.kind in ("parquet", "frame") else "line"
-        room_for(8 * (self.expected or 0) * len(self.columns.numbers), "reading")
-        self.pool = Pool(self.expected)
+        self.pool = Pool()
         self.begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self.last: Any = None
 

@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
+from lpmert.numeric.lists import blocks_of_rows
 from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import blocks_of_rows
 
 
 @runtime_checkable

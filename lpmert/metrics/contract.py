@@ -21,7 +21,6 @@ from lpmert.registry import (
     TEXT_METRICS,
     chrf_orders,
 )
-from lpmert.system.mapped import released
 
 
 def metric_by_name(metric: str | Metric) -> Metric:
@@ -90,7 +89,6 @@ def check_statistics(metric: Metric, statistics: FloatArray, offsets: IntArray) 
     metric.check(statistics)
     if isinstance(metric, Wer):
         metric.check_lengths(statistics, offsets)
-        released(statistics)
 
 
 _MOST_SELECTIONS = 200
@@ -110,7 +108,6 @@ def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> N
         return
     rows = _selections(offsets, statistics.shape[1])
     totals = statistics[rows].sum(axis=1)
-    released(statistics)
     losses = np.array([metric.loss(total) for total in totals], dtype=np.float64)
     if isinstance(metric, AdditiveMetric):
         _check_sums(metric, statistics, rows, losses)
@@ -145,7 +142,6 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
         )
     with np.errstate(over="ignore", invalid="ignore"):
         chosen = each[rows]
-        released(statistics)
         sums = chosen.sum(axis=1)
         size = np.abs(chosen, out=chosen).sum(axis=1) + np.abs(losses)
         wrong = np.flatnonzero(np.isfinite(sums) & ~(np.abs(sums - losses) <= _ADDING_UP * size))

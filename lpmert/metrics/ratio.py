@@ -27,10 +27,10 @@ from lpmert.metrics.base import (
     SumOfLosses,
     Wer,
 )
+from lpmert.numeric.lists import blocks_of_rows
 from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted, shortened, visible
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, chrf_columns
-from lpmert.system.mapped import blocks_of_rows, pieces
 
 
 def _check_matches(
@@ -253,7 +253,7 @@ def rates_of(metric: Metric, statistics: FloatArray, offsets: IntArray, loss: fl
         return {ERROR_RATE: loss / length} if length else {}
     if isinstance(metric, LinearFraction) and not metric.higher_is_better:
         return {ERROR_RATE: loss}
-    if isinstance(metric, SumOfLosses) and all(((piece == 0) | (piece == 1)).all() for piece in pieces(statistics)):
+    if isinstance(metric, SumOfLosses) and ((statistics == 0) | (statistics == 1)).all():
         return {ACCURACY: 1.0 - loss / (len(offsets) - 1)}
     return {}
 

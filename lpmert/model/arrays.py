@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import is_mapped, pieces
 
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two, and sums of many, stay finite in double precision."""
@@ -31,8 +30,6 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
     """
     array = real_numbers(values, what)
     check_shape(array.shape, what)
-    if is_mapped(array) and not copy:
-        return np.asarray(array)
     make = np.array if copy else np.asarray
     matrix: FloatArray = make(array, dtype=np.float64, order="C")
     matrix = matrix if matrix.flags.writeable else matrix.copy()
@@ -122,8 +119,7 @@ def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> st
     digest.update(json.dumps(labels).encode("ascii"))
     for array in arrays:
         plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
-        for piece in pieces(plain):
-            digest.update(piece.view(np.uint8))
+        digest.update(plain.reshape(-1).view(np.uint8))
     return digest.hexdigest()
 
 
@@ -147,8 +143,7 @@ def check_magnitudes(
     rows: an array or a `csr_array`; offsets and ids: of the lists; names: of the columns; of: words for list and row.
     """
     values = rows.data if is_sparse(rows) else rows.reshape(-1)
-    # in pieces, to bound memory; comparisons with NaN are false
-    if all(-MAGNITUDE_LIMIT <= piece.min() <= piece.max() <= MAGNITUDE_LIMIT for piece in pieces(values)):
+    if -MAGNITUDE_LIMIT <= values.min(initial=0.0) <= values.max(initial=0.0) <= MAGNITUDE_LIMIT:  # false for NaN
         return
     entry = int(np.argmin(np.abs(values) <= MAGNITUDE_LIMIT))
     if is_sparse(rows):

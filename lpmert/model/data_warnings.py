@@ -26,7 +26,6 @@ from lpmert.numeric.lists import (
     rows_of_lists,
 )
 from lpmert.quoting import quoted
-from lpmert.system.mapped import pieces, released
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
@@ -78,7 +77,6 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
     """
     low, high = least_and_most(losses, nbest.offsets)
     chosen = losses[nbest.rows_of(selection)]
-    released(losses)
     varied = high > low
     mean = of_lists(lambda block, own: np.add.reduceat(block, own[:-1]) / np.diff(own), losses, nbest.offsets)
     if (
@@ -140,7 +138,6 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
                 "it: such weights are useless where the loss is unknown; leave it out",
             )
-    released(features)
 
 
 def _sign_of_slope(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
@@ -230,7 +227,7 @@ def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
     return (
         n_lists >= _FEWEST_LISTS
         and len(losses) >= 3 * n_lists
-        and all(((piece == 0) | (piece == 1)).all() for piece in pieces(losses))
+        and bool(((losses == 0) | (losses == 1)).all())
         and bool((of_lists(lambda block, offsets: np.add.reduceat(block, offsets[:-1]), losses, offsets) == 1).all())
     )
 
@@ -249,7 +246,6 @@ def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
     by_place = np.zeros(places)
     for block in np.array_split(lists, -(-len(lists) // _TABLE)):
         table = losses[offsets[block][:, None] + np.arange(places)]
-        released(losses)
         excess += float((table[:, 0] - table.mean(axis=1)).sum())
         variance += float(table.var(axis=1).sum())
         by_place += table.sum(axis=0)

@@ -15,7 +15,6 @@ from lpmert.metrics.base import Metric
 from lpmert.numeric import rational
 from lpmert.numeric.lists import blocks_of_lists, list_numbers
 from lpmert.numeric.rounding import Rounding, exact_differences
-from lpmert.system.mapped import released
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,6 @@ class Evaluator:
         w, exponent = rational.below_one(weights)  # so that products cannot overflow
         blocks = [block[1:] for block in blocks_of_lists(self.offsets)] or [(slice(0), self.offsets)]
         parts = [self._decode_block(weights, w, *block) for block in blocks]
-        released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
         margin = float(np.ldexp(max(0.0, min(part.margin for part in parts)), exponent))
         tied_lists, strict = sum(part.tied_lists for part in parts), all(part.strict for part in parts)
@@ -197,7 +195,6 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
                 steps = -margins / lead
             ranges[d, 0] = max(ranges[d, 0], weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf))
             ranges[d, 1] = min(ranges[d, 1], weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf))
-        released(features)
     return ranges
 
 

@@ -28,7 +28,6 @@ from lpmert.model.arrays import (
 )
 from lpmert.numeric.lists import blocks_of_lists, from_sizes, list_numbers, rows_of_lists
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -167,7 +166,6 @@ class NBest:
         features: Any = self.features
         for _, rows, offsets in blocks_of_lists(self.offsets):
             yield features[rows].toarray() if is_sparse(features) else features[rows], offsets
-            released(features)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -249,9 +247,9 @@ class NBest:
     def _take(self, hypotheses: IntArray, offsets: IntArray, list_ids: Sequence[str]) -> NBest:
         texts = self.texts
         return self.changed(
-            features=taken_rows(self.features, hypotheses),
+            features=self.features[hypotheses],
             offsets=offsets,
-            statistics=taken_rows(self.statistics, hypotheses),
+            statistics=self.statistics[hypotheses],
             list_ids=list_ids,
             texts=None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
         )
@@ -287,11 +285,6 @@ def _row_keys(rows: Any) -> list[bytes]:
         return [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends]
     buffer, width = rows.tobytes(), rows.shape[1] * rows.itemsize
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
-
-
-def taken_rows(rows: Any, chosen: IntArray) -> Any:
-    """Return a copy of chosen rows [M, D], dense or sparse; see `lpmert.system.mapped.taken`."""
-    return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
 
 
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:

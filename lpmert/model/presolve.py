@@ -27,7 +27,6 @@ from lpmert.numeric.lists import (
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
-from lpmert.system.mapped import MANY, Growing, released
 from lpmert.system.memory import room_for
 
 _COST_BITS = 60
@@ -49,6 +48,9 @@ _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 _MOST_PLACE_BITS = 32
 """Most of the 64 bits of a key that may name the row; the others are a hash of its features."""
+
+MANY = 1 << 20
+"""Hypotheses from which on only those that may win are kept."""
 
 _MOST_WINNERS = 0.75
 """If a larger share of the hypotheses may win, as with five features, looking for the others does not pay."""
@@ -419,8 +421,7 @@ class Hypotheses:
 
         If nearly all may win in the first blocks, all are kept in the others.
         """
-        spool = Growing(MANY)  # features are rarely read, and then in blocks
-        statistics_of_blocks, rows_of_blocks = [], []
+        features_of_blocks, statistics_of_blocks, rows_of_blocks = [], [], []
         examined = kept = 0
         for begin, offsets, dense, rows in self.distinct_blocks():
             if kept <= _MOST_WINNERS * examined:
@@ -430,10 +431,10 @@ class Hypotheses:
                 examined += len(rows)
                 rows = rows[possible_winners_anywhere(block * column_scales(block, block_offsets), block_offsets)]
                 kept += len(rows)
-            spool.add(dense[rows], len(rows))
+            features_of_blocks.append(dense[rows])
             statistics_of_blocks.append(self._nbest.statistics[begin + rows])
             rows_of_blocks.append(begin + rows)
-        dense, rows = spool.rows(), joined(rows_of_blocks)
+        dense, rows = joined(features_of_blocks), joined(rows_of_blocks)
         features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, rows))
         return dense, features, joined(statistics_of_blocks), rows, None
 
@@ -442,7 +443,6 @@ class Hypotheses:
         for begin, offsets, dense in self.blocks():
             features, _ = self._reduction.features(dense, offsets)
             yield begin, offsets, dense, self.representatives(features, offsets, begin)
-            released(self._nbest.statistics)
 
     def blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """Yield blocks of lists: the row of the first hypothesis, offsets from 0, and features [m, D] in decimals."""

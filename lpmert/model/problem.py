@@ -22,14 +22,13 @@ from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
-from lpmert.model.presolve import Hypotheses, canonicalise, fixed_point
+from lpmert.model.presolve import MANY, Hypotheses, canonicalise, fixed_point
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.lists import blocks_of_lists, take_rows
 from lpmert.numeric.rounding import decimals_of
 from lpmert.quoting import quoted
-from lpmert.system.mapped import MANY, released
-from lpmert.system.memory import give_back, keep_little, room_for
+from lpmert.system.memory import give_back, room_for
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
@@ -141,8 +140,6 @@ class Problem(BaseProblem):
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
-        if self.reduced:
-            keep_little()
         self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, self.losses, ties)
         hypotheses = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
         dense, features, statistics, self._rows, rounding = hypotheses
@@ -156,7 +153,6 @@ class Problem(BaseProblem):
             form = Canonical(features, offsets, totals, *limits, totals.unit, rounded=True, rounding=rounding)
         else:
             losses = self.losses[self._rows]
-            released(nbest.statistics)
             costs = self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
             scale = costs.unit, costs.constant, costs.rounded
             form = Canonical(features, offsets, costs.costs, *limits, *scale, rounding=rounding)
@@ -167,7 +163,6 @@ class Problem(BaseProblem):
         if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
         self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._decimals.unit)
-        released(dense)
         if self.reduced:
             give_back()
 

@@ -11,7 +11,6 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
 from lpmert.numeric.rounding import Rounding, two_sum
-from lpmert.system.mapped import released
 
 if TYPE_CHECKING:
     from lpmert import core
@@ -160,6 +159,12 @@ def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[slice, slice, IntArray]
         first = end
 
 
+def blocks_of_rows(rows: Array) -> Iterator[tuple[int, Array]]:
+    """Yield blocks of rows [M, ...], each after the number of its first row."""
+    for begin in range(0, len(rows), _BLOCK):
+        yield begin, rows[begin : begin + _BLOCK]
+
+
 def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
     """Apply `figure` to values [M] block by block, and return its results [S] for all lists.
 
@@ -168,7 +173,6 @@ def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets:
     parts = []
     for _, rows, block_offsets in blocks_of_lists(offsets):
         parts.append(np.asarray(figure(values[rows], block_offsets)))
-        released(values)
     return joined(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
 from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
-from lpmert.system.mapped import pieces
 
 _TRIED = (0, 10, 20, 30, 40)
 """Binary places to try: few, because there may be many values."""
@@ -124,7 +123,7 @@ def decimals_of(features: FloatArray) -> Decimals:
     neither choices nor weights.
     """
     as_given = Decimals(None)
-    largest = max(max(-piece.min(), piece.max()) for piece in pieces(features)) if features.size else 0.0
+    largest = max(-features.min(), features.max()) if features.size else 0.0
     places = 0
     for block in _blocks(features):
         while not np.array_equal(np.rint(block * 10.0**places) / 10.0**places, block):
@@ -144,13 +143,9 @@ def in_decimals(features: FloatArray) -> FloatArray:
     return decimals_of(features).of(features)
 
 
-def _blocks(values: FloatArray) -> Iterator[FloatArray]:
-    """Yield values in blocks; the first one is small, because most values that are no decimals show it there."""
-    first = True
-    for piece in pieces(values):
-        ends = [_FIRST_BLOCK] if first else []
-        yield from np.split(piece, [*ends, *range(_LATER_BLOCK, len(piece), _LATER_BLOCK)])
-        first = False
+def _blocks(values: FloatArray) -> list[FloatArray]:
+    """Return values in blocks; the first one is small, because most values that are no decimals show it there."""
+    return np.split(values.reshape(-1), [_FIRST_BLOCK, *range(_LATER_BLOCK, values.size, _LATER_BLOCK)])
 
 
 Column = Mapping[int, Fraction]

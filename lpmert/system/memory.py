@@ -28,12 +28,6 @@ _PAUSE = 0.005
 _FADING = 0.9
 """Factor by which the recorded growth fades from one measurement to the next."""
 
-_MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD in glibc's malloc.h."""
-
-_LARGE = 1 << 20
-"""Bytes from which on a freed array is returned to the system at once."""
-
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -117,12 +111,6 @@ def give_back() -> None:
     """Return freed memory that the C library keeps to the system; it would count as resident."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def keep_little() -> None:
-    """Make the C library return large arrays to the system as soon as they are freed."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 class Allowance:

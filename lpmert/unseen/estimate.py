@@ -31,7 +31,6 @@ from lpmert.model.region import Region
 from lpmert.quoting import WARNINGS, listed
 from lpmert.result import Limits
 from lpmert.system.deadline import Deadline, out_of_time, within
-from lpmert.system.mapped import released
 from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps, found_by_lines
 from lpmert.workers import current_workers
 
@@ -67,9 +66,7 @@ def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evalua
         return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
     nbest = problem.nbest
     found = problem.evaluate(weights) if known is None else known
-    chosen = np.asarray(nbest.statistics[nbest.rows_of(found.selection)])
-    released(nbest.statistics)
-    return chosen
+    return np.asarray(nbest.statistics[nbest.rows_of(found.selection)])
 
 
 def data_of(problem: AnyProblem) -> Material:

@@ -188,7 +188,7 @@ class TestIndependence:
             certificates certificates.check certificates.check.lists certificates.check.regions certificates.check.tree
             certificates.check.verify certificates.format errors formats formats.text metrics metrics.base
             metrics.contract model model.arrays model.nbest numeric numeric.lists numeric.rational numeric.rounding
-            system system.deadline system.files system.interrupts system.mapped system.memory system.streams
+            system system.deadline system.files system.interrupts system.memory system.streams
         """
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 

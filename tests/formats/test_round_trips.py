@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -393,3 +394,22 @@ def test_what_is_long_comes_in_parts_and_an_error_says_where() -> None:
     trouble = "/dev/fd/[0-9]+:100001: 'a7' comes twice, first on line 8"
     with piped("\n".join(lines).encode()) as pipe, pytest.raises(DataError, match=trouble):
         lpmert.load_lattices(LATTICES, pipe)
+
+
+def test_negative_zeros_and_single_precision_are_read_as_ever(tmp_path: Path) -> None:
+    features = np.array([[-0.0, 1], [2, -0.0], [1, 5]], dtype=np.float32)
+    np.savez(tmp_path / "lists.npz", features=features, offsets=[0, 2, 3], statistics=np.array([0.0, -0.0, 1.0]))
+    assert read(tmp_path / "lists.npz").fingerprint == NBest(features, [0, 2, 3], [0.0, 0.0, 1.0]).fingerprint
+
+
+@pytest.mark.parametrize("cut", [1, 8, 9])
+def test_arrays_shorter_or_longer_than_their_shape_are_refused(cut: int, tmp_path: Path) -> None:
+    for change in (lambda data: data[:-cut], lambda data: data + b"0" * cut):
+        path = tmp_path / "lists.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in (("offsets", [0, 2]), ("statistics", [0.0, 1.0]), ("features", [[1.0, 2], [3, 4]])):
+                sink = io.BytesIO()
+                np.lib.format.write_array(sink, np.array(array))
+                archive.writestr(f"{name}.npy", change(sink.getvalue()) if name == "features" else sink.getvalue())
+        with pytest.raises(DataError, match=r"longer than its shape|expected 32 bytes got"):
+            read(path)

@@ -1,7 +1,5 @@
 """Many hypotheses: only those that may win are kept, and everything comes out as if all were."""
 
-import io
-import zipfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,29 +7,22 @@ import numpy as np
 import pytest
 from problems import KINDS, METRICS, random_lists
 from scipy.optimize import linprog
-from written_lists import same
 
 import lpmert
 from lpmert import NBest
 from lpmert.core import possible_winners
-from lpmert.formats.arrays import read_npz
-from lpmert.formats.detect import write
-from lpmert.formats.tables import write_table
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
 from lpmert.reporting.lines import lines_of
-from lpmert.system.mapped import is_mapped
 from lpmert.unseen.averaging import loss_unit
 
-PLACES = ("lpmert.model.problem.MANY", "lpmert.system.mapped.MANY", "lpmert.formats.arrays.MANY")
+MANY = "lpmert.model.problem.MANY"
 
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.system.mapped._PIECE", 100)
-    for place in PLACES:
-        monkeypatch.setattr(place, 1)
+    monkeypatch.setattr(MANY, 1)
 
 
 def lists_of(seed: int, width: int, *, longest: int = 60) -> NBest:
@@ -94,7 +85,7 @@ def test_the_answer_is_that_of_all_hypotheses(kind: str, monkeypatch: pytest.Mon
         weights = [rng.normal(size=nbest.n_features), rng.integers(-2, 3, nbest.n_features).astype(float)]
         found = []
         for least in (1 << 62, 1):
-            monkeypatch.setattr(PLACES[0], least)
+            monkeypatch.setattr(MANY, least)
             result = lpmert.minimize(nbest)
             problem = Problem(nbest)
             assert problem.reduced is (least == 1)
@@ -118,69 +109,6 @@ def test_repeated_features_count_as_asked(ties: str) -> None:
     assert lpmert.minimize(nbest, ties=ties).loss == expected
 
 
-@pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv", "lists.moses", "features.dat"])
-def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_path: Path) -> None:
-    nbest = lists_of(1, 3)
-    if name.endswith("npz"):
-        arrays = {"features": nbest.dense_features(), "offsets": nbest.offsets, "statistics": nbest.statistics}
-        np.savez(tmp_path / name, **arrays)
-        read = read_npz(tmp_path / name)
-    else:
-        settings = {"score_type": "X"} if name == "features.dat" else {}
-        form = {"lists.moses": "moses", "features.dat": "mert"}.get(name)
-        write(nbest, tmp_path / name, form, **settings)
-        read = lpmert.read(tmp_path / name, form)
-    assert is_mapped(read.features)
-    assert is_mapped(read.statistics)
-    assert not read.features.flags.writeable
-    assert np.array_equal(read.features, nbest.features)
-    assert read.fingerprint == nbest.fingerprint
-    whole, mapped = lpmert.minimize(nbest).to_dict(), lpmert.minimize(read).to_dict()
-    for outcome in (whole, mapped):
-        del outcome["seconds"], outcome["trace"]
-    assert mapped == whole
-    proofs = []
-    for data in (nbest, read):
-        lpmert.certify(data, lpmert.minimize(data), tmp_path / "proof.json")
-        assert lpmert.verify(tmp_path / "proof.json", nbest).proved
-        proofs.append((tmp_path / "proof.json").read_text())
-    assert proofs[0] == proofs[1]
-
-
-@pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("name", ["lists.moses", "lists.tsv"])
-def test_rows_that_lie_apart_are_gathered_in_a_file(name: str, tmp_path: Path) -> None:
-    nbest = lists_of(3, 3, longest=9)
-    write(nbest, tmp_path / name, "moses" if name == "lists.moses" else None)
-    lines = (tmp_path / name).read_text().splitlines(keepends=True)
-    head = 1 if name == "lists.tsv" else 0
-    order = np.random.default_rng(0).permutation(np.arange(head, len(lines)))
-    (tmp_path / f"apart.{name}").write_text("".join([*lines[:head], *(lines[k] for k in order)]))
-    read = lpmert.read(tmp_path / f"apart.{name}", group=True)
-    assert is_mapped(read.features)
-    assert is_mapped(read.statistics)
-    assert set(read.list_ids) == set(nbest.list_ids)
-    for number, name_of_list in enumerate(read.list_ids):
-        own = nbest.list_ids.index(name_of_list)
-        here, there = (slice(*lists.offsets[k : k + 2]) for lists, k in ((read, number), (nbest, own)))
-        placed = order[np.isin(order - head, np.arange(there.start, there.stop))] - head
-        assert np.array_equal(read.features[here], nbest.features[placed])
-        assert np.array_equal(read.statistics[here], nbest.statistics[placed])
-
-
-@pytest.mark.usefixtures("many")
-def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
-    nbest = lists_of(2, 3)
-    write_table(nbest, tmp_path / "lists.tsv")
-    found = lpmert.read(tmp_path / "lists.tsv")
-    chosen = np.random.default_rng(0).permutation(nbest.n_lists)[:20]
-    part = found.restrict(chosen)
-    assert is_mapped(part.features)
-    assert is_mapped(part.statistics)
-    assert same(part, nbest.restrict(chosen))
-
-
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = lists_of(5, 3)
@@ -190,7 +118,7 @@ def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeyp
     monkeypatch.setattr("lpmert.numeric.lists._BLOCK", 200)
     found = []
     for least in (1 << 62, 1):
-        monkeypatch.setattr(PLACES[0], least)
+        monkeypatch.setattr(MANY, least)
         problem = Problem(nbest, metric)
         assert problem.reduced is (least == 1)
         start = problem.to_canonical(CallerWeights(np.array([0.3, -0.2, 1.0])))
@@ -220,34 +148,3 @@ def test_a_certificate_asks_for_room_first(tmp_path: Path, fresh_memory: int, mo
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()
-
-
-@pytest.mark.usefixtures("many")
-def test_negative_zeros_and_single_precision_are_read_as_ever(tmp_path: Path) -> None:
-    features = np.array([[-0.0, 1], [2, -0.0], [1, 5]], dtype=np.float32)
-    np.savez(tmp_path / "lists.npz", features=features, offsets=[0, 2, 3], statistics=np.array([0.0, -0.0, 1.0]))
-    read = read_npz(tmp_path / "lists.npz")
-    assert is_mapped(read.features)
-    assert read.fingerprint == NBest(features, [0, 2, 3], [0.0, 0.0, 1.0]).fingerprint
-
-
-@pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("cut", [1, 8, 9])
-def test_arrays_shorter_or_longer_than_their_shape_are_refused(cut: int, tmp_path: Path) -> None:
-    for change in (lambda data: data[:-cut], lambda data: data + b"0" * cut):
-        path = tmp_path / "lists.npz"
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in (("offsets", [0, 2]), ("statistics", [0.0, 1.0]), ("features", [[1.0, 2], [3, 4]])):
-                sink = io.BytesIO()
-                np.lib.format.write_array(sink, np.array(array))
-                archive.writestr(f"{name}.npy", change(sink.getvalue()) if name == "features" else sink.getvalue())
-        with pytest.raises(lpmert.DataError, match=r"(long|short)er than its shape"):
-            read_npz(path)
-
-
-@pytest.mark.usefixtures("many")
-def test_no_room_for_the_temporary_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.savez(tmp_path / "lists.npz", features=np.eye(2), offsets=[0, 2], statistics=[0.0, 1.0])
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(lpmert.DataError, match="name another folder in TMPDIR"):
-        read_npz(tmp_path / "lists.npz")
