@@ -17,7 +17,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.rows import seekable
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import atomic_writer, most_of_a_whole, open_bytes
+from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -97,9 +97,6 @@ def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(stream) as archive:
-            size, most = sum(member.file_size for member in archive.infolist()), most_of_a_whole()
-            if size > most:
-                raise ValueError(f"its arrays have {size:,} bytes, more than {most:,}")
             _check_directory(stream, len(archive.infolist()))
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")

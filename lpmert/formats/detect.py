@@ -21,7 +21,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.files import EMPTY, archive_members, head_of, is_archive, line_limit
+from lpmert.system.files import EMPTY, archive_members, head_of, is_archive
 from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = Paths | Mapping[str, str | Path]
@@ -39,9 +39,7 @@ _SELECTING = ("features", "loss", "gain", "statistics")
 _REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
-def read(
-    source: Source, format: str | Format | None = None, *, max_line_length: int | None = None, **options: Any
-) -> NBest:
+def read(source: Source, format: str | Format | None = None, **options: Any) -> NBest:
     """Read N-best lists in any format.
 
     Parameters
@@ -51,8 +49,6 @@ def read(
         for each feature, by name; or a data frame of pandas or polars, a table of pyarrow, or columns by name.
     format : str or Format, optional
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; detected by default.
-    max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default; `lpmert.system.files.line_limit` sets it for other functions.
     **options
         Options of the format's reader. For tables these name columns: `segment`, the list of a row; `features`; `loss`,
         or `gain`, of which more is better (the loss is 1 - gain where all gains lie between 0 and 1, otherwise minus
@@ -92,7 +88,7 @@ def read(
         return _read(source, Format("a data frame", read_table), options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
-    with line_limit(max_line_length), buffered_pipes():
+    with buffered_pipes():
         return _read(source, detect(source) if format is None else format, options)
 
 

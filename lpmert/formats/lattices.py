@@ -45,7 +45,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.deadline import checkpoint, limited
-from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
+from lpmert.system.files import archive_members, is_archive, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.streams import buffered_pipes
 from lpmert.values import checked_limits, weights_array, whole_number
@@ -81,7 +81,6 @@ def load_lattices(
     symbols: str | Path | None = None,
     partial: bool = False,
     by_position: bool = False,
-    max_line_length: int | None = None,
 ) -> Lattices:
     """Read lattices with all their paths.
 
@@ -109,8 +108,6 @@ def load_lattices(
         Whether references without a lattice are allowed.
     by_position : bool
         Whether lines of references are sentences in order, the first for utterance 0, whatever they look like.
-    max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default.
 
     Returns
     -------
@@ -129,7 +126,7 @@ def load_lattices(
     >>> lattices.n_lists, lattices.names
     (12, ('acoustic', 'lm', 'words'))
     """
-    with line_limit(max_line_length), buffered_pipes():
+    with buffered_pipes():
         speech = Speech.of(counts, silent, variants)
         parts = _parts(source, format, symbols)
         return _joined(parts, references, speech, features, partial, by_position)
@@ -253,7 +250,6 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source, alone=format is not None):
-        check_lines(text, path)
         kind = format or _kind(text, path)
         if kind is None:
             raise DataError(f"is not a lattice in any of {listed(kinds_of_graphs())}; give the format", path=path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import reprlib
 import sys
@@ -31,7 +30,7 @@ from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, read_all
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, read_all
 from lpmert.system.memory import room_for
 
 
@@ -331,7 +330,6 @@ def _with_points(cells: Sequence[str], lines: Sequence[int], marks: set[str], pa
 def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
     """Return a stream for random access: a plain file itself, otherwise a copy of the stream in memory."""
     if isinstance(stream.raw, io.FileIO) and stream.seekable():
-        check_size(os.fstat(stream.fileno()).st_size, path)
         return stream
     return io.BytesIO(read_all(stream, path))
 

@@ -32,7 +32,7 @@ from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated, shortened
 from lpmert.system.deadline import checkpoint
-from lpmert.system.files import longest_line, most_of_a_whole, scratch_folder, write_text, writing_to
+from lpmert.system.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, write_text, writing_to
 from lpmert.system.interrupts import signals_blocked, undone_by_abort
 from lpmert.system.memory import counting, group_of
 from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, real_number, whole_number
@@ -162,9 +162,9 @@ class Program:
         searched = 0
         while (end := self._unread.find(b"\n", searched)) < 0:
             searched = len(self._unread)
-            if searched > longest_line.get():
+            if searched > LONGEST_LINE:
                 raise self.failure(
-                    f"wrote a line of more than {longest_line.get():,} bytes, {_beginning(self._unread)}; each answer "
+                    f"wrote a line of more than {LONGEST_LINE:,} bytes, {_beginning(self._unread)}; each answer "
                     "must end with a line feed, and n limits how many hypotheses it may have"
                 )
             block = self._block(deadline)
@@ -222,9 +222,9 @@ class Program:
         self._await(self._output, selectors.EVENT_READ, deadline)
         block = os.read(self._output.fileno(), _BLOCK)
         self._written += len(block)
-        if self._written > most_of_a_whole():
+        if self._written > LONGEST_FILE:
             raise self.failure(
-                f"wrote more than {most_of_a_whole():,} bytes in one decoding, and was stopped; let it give fewer "
+                f"wrote more than {LONGEST_FILE:,} bytes in one decoding, and was stopped; let it give fewer "
                 "hypotheses (n), or find out why it does not end"
             )
         return block

@@ -159,10 +159,8 @@ def _is_at(file: int, place: Path) -> bool:
 EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
-"""Most bytes of a line, decompressed: a small compressed file can hold a line too long for memory; see `line_limit`."""
-LINES_OF_A_WHOLE = 64
-"""A file that is not read line by line may be this many times as long as a line."""
+LONGEST_LINE, LONGEST_FILE = 64 << 20, 4 << 30
+"""Most bytes of a line, and of a file that is not read line by line: a small compressed file can hold too many."""
 
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
@@ -171,7 +169,6 @@ _CELLS = 16
 """Bytes of memory that the cells of a block of lines take temporarily, for each byte of the block."""
 
 _SHOWN = 100
-_REMEDY = "if that is right, read it from Python with max_line_length"
 
 _ENCODINGS = {
     "UTF-32LE": (codecs.BOM_UTF32_LE, codecs.utf_32_le_decode),
@@ -293,24 +290,6 @@ def head_of(path: str | Path, most: int) -> bytes:
         return stream.read(most)
 
 
-@contextmanager
-def line_limit(most: int | None) -> Iterator[None]:
-    """Limit lines to `most` bytes within the block, and files that are not read line by line to 64 times as many.
-
-    `None` leaves the limit as it is, by default 64 MiB. Raises `DataError` unless it is a whole number above 0.
-    """
-    if most is None:
-        yield
-        return
-    if type(most) is not int or most < 1:
-        raise DataError(f"the longest line must have a whole number of bytes above 0, not {quoted(most)}")
-    before = longest_line.set(most)
-    try:
-        yield
-    finally:
-        longest_line.reset(before)
-
-
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the number, from 1, and the text of each line, without its line end (LF or CRLF).
 
@@ -334,13 +313,16 @@ class Bytes(NamedTuple):
 
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
     """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` for one that is too long."""
-    most, first = longest_line.get(), 1
+    most, first = LONGEST_LINE, 1
     while data := stream.read(min(_BLOCK_BYTES, most)):
         checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
         if len(data) > most:
-            _refuse_long_line(data, most, path, first)
+            number, line = next(pair for pair in enumerate(io.BytesIO(data), first) if len(pair[1]) > most)
+            beginning = quoted(line[:_SHOWN].decode(errors="replace"))
+            trouble = f"a line of more than {most:,} bytes, {beginning}...; break it, or name another file"
+            raise DataError(trouble, path=path, line=number)
         if first == 1:
             _check_line_ends(data, path)
         room_for(_CELLS * len(data), "reading")
@@ -363,40 +345,16 @@ def _check_line_ends(data: bytes, path: str | Path) -> None:
         raise DataError("lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n'", path=path)
 
 
-def _refuse_long_line(data: bytes, most: int, path: str | Path, first: int) -> None:
-    for number, line in enumerate(io.BytesIO(data), first):
-        if len(line) > most:
-            beginning = quoted(line[:_SHOWN].decode(errors="replace"))
-            raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
-
-
 def read_all(stream: IO[bytes], path: str | Path) -> bytes:
-    """Return all bytes of a stream; raises `DataError` where they exceed `most_of_a_whole`."""
+    """Return all bytes of a stream; raises `DataError` for more than `LONGEST_FILE`."""
     content = io.BytesIO()
     while block := stream.read(_BLOCK_BYTES):  # reading all at once would allocate as much as the file may have
         checkpoint()
         room_for(len(block), "reading")
         content.write(block)
-        check_size(content.tell(), path)
+        if content.tell() > LONGEST_FILE:
+            raise DataError(f"more than {LONGEST_FILE:,} bytes; give a format that is read line by line", path=path)
     return content.getvalue()
-
-
-def most_of_a_whole() -> int:
-    """Return the most bytes that a file may have that is not read line by line."""
-    return longest_line.get() * LINES_OF_A_WHOLE
-
-
-def check_size(size: int, path: str | Path) -> None:
-    """Raise `DataError` where the size of a file exceeds `most_of_a_whole`."""
-    most = most_of_a_whole()
-    if size > most:
-        raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
-
-
-def check_lines(text: str, path: str | Path) -> None:
-    """Raise `DataError` where a line of a text is longer than `longest_line`."""
-    if len(text) > longest_line.get():
-        _refuse_long_line(text.encode("utf-8"), longest_line.get(), path, 1)
 
 
 def read_text(path: str | Path) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
 from test_malformed import KINDS
@@ -15,101 +14,58 @@ from written_lists import DIALECTS, PACKINGS, content_of, put
 
 import lpmert
 from lpmert import CertificateError, DataError, NBest
-from lpmert.cli.running import ExitCode
-from lpmert.formats.detect import read
-from lpmert.formats.detect import write as write_lists
 from lpmert.formats.weights import read_weights
 from lpmert.quoting import MOST, listed, quoted
-from lpmert.system.files import line_limit, lines, read_text
+from lpmert.system.files import lines, read_text
 
-COLUMNS = {"segment": "s", "features": "a", "loss": "l"}
 LONG = "1 " * 600
 
-OF_LINES = [kind for kind in KINDS if kind not in (*DIALECTS, "json", "parquet", "npz", "weights")]
+OF_LINES = [kind for kind in KINDS if kind not in (*DIALECTS, "json", "parquet", "npz", "slf", "weights")]
 """Kinds of files that are read by lines."""
 
 
 class TestLines:
+    @pytest.fixture
+    def short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("lpmert.system.files.LONGEST_LINE", 1000)
+
+    @pytest.mark.usefixtures("short")
     @pytest.mark.parametrize("kind", OF_LINES)
     def test_every_reader_refuses_a_line_that_is_too_long(self, tmp_path: Path, kind: str) -> None:
         for name, content in KINDS[kind].files.items():
             first = content_of(content).decode().partition("\n")[0]
             put(tmp_path, {**KINDS[kind].files, name: f"{first}\n{LONG}\n"})
-            with line_limit(1000), pytest.raises(DataError, match="a line of more than 1,000 bytes") as caught:
+            with pytest.raises(DataError, match="a line of more than 1,000 bytes") as caught:
                 KINDS[kind].read(tmp_path)
             assert (caught.value.path, caught.value.line) == (str(tmp_path / name), 2)
             assert str(caught.value).count("1 ") <= MOST // 2 + 2
-            assert "max_line_length" in str(caught.value)
 
-    @pytest.mark.parametrize("length", [1, 99, 100])
-    def test_a_line_of_just_the_limit_is_read(self, tmp_path: Path, length: int) -> None:
+    @pytest.mark.usefixtures("short")
+    def test_a_line_of_just_the_limit_is_read(self, tmp_path: Path) -> None:
         path = tmp_path / "f.txt"
-        path.write_text("a" * (length - 1) + "\n")
-        with line_limit(length):
-            assert list(lines(path)) == [(1, "a" * (length - 1))]
-        path.write_text("a" * length + "\n")
-        with line_limit(length), pytest.raises(DataError, match=r"f\.txt:1: a line of more than"):
+        path.write_text("a" * 999 + "\n")
+        assert list(lines(path)) == [(1, "a" * 999)]
+        path.write_text("a" * 1000 + "\n")
+        with pytest.raises(DataError, match=r"f\.txt:1: a line of more than"):
             list(lines(path))
 
-    @pytest.mark.parametrize("most", [0, -1, 1.5, True, "9" * 1000])
-    def test_only_counts_are_limits(self, most: Any) -> None:
-        with pytest.raises(DataError, match="above 0"), line_limit(most):
-            pass
-
-    def test_functions_take_a_limit_that_holds_for_commands_too(self, tmp_path: Path) -> None:
-        path = tmp_path / "table.tsv"
-        path.write_text("s\ta\tl\n" + "".join(f"{i}\t{j}\t{j}\n" for i in range(3) for j in range(40)))
-        assert read(path, **COLUMNS).n_lists == 3
-        with pytest.raises(DataError, match="more than 5 bytes"):
-            read(path, max_line_length=5, **COLUMNS)
-        options = [str(path), "--segment", "s", "--features", "a", "--loss", "l"]
-        out = str(tmp_path / "out.tsv")
-        for arguments in (
-            ["solve", *options],
-            ["check", *options, "--weights", "1"],
-            ["compare", *options],
-            ["verify", str(path), *options],
-            ["convert", str(path), out, *options[1:]],
-        ):
-            with line_limit(5):
-                run = commands.run(*arguments)
-            assert run.exit_code == ExitCode.FAILED, run.output
-            assert "table.tsv:1: a line of more than 5 bytes" in run.output
-        assert read(path, **COLUMNS).n_lists == 3
-
+    @pytest.mark.usefixtures("short")
     def test_a_certificate_with_a_line_that_is_too_long_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "certificate.json"
         path.write_text("{" + " " * 2000)
-        with line_limit(1000), pytest.raises(CertificateError, match="more than 1,000 bytes"):
+        with pytest.raises(CertificateError, match="more than 1,000 bytes"):
             lpmert.verify(path, NBest([[1.0], [0.0]], [0, 2], [0.0, 1.0]))
 
 
-class TestWholeFiles:
-    """Files that are not read by lines may be 64 times as long."""
-
-    @pytest.mark.parametrize("read", [read_text, read_weights, lpmert.Result.load])
-    def test_text_that_is_too_long_is_refused(self, tmp_path: Path, read: Callable[[Path], object]) -> None:
-        path = tmp_path / "weights.txt.gz"
-        path.write_bytes(gzip.compress(b"1 " * 320 + b"1"))
-        with line_limit(10), pytest.raises(DataError, match="more than 640 bytes"):
-            read(path)
-
-    def test_arrays_that_are_too_long_are_refused_before_they_are_unpacked(self, tmp_path: Path) -> None:
-        path = tmp_path / "lists.npz"
-        np.savez_compressed(path, features=np.zeros((100_000, 10)))
-        assert path.stat().st_size < 64_000
-        with pytest.raises(DataError, match=r"8,000,\d\d\d bytes, more than 64,000"):
-            read(path, max_line_length=1000)
-
-    @pytest.mark.parametrize("name", ["lists.npz", "lists.parquet"])
-    def test_a_binary_file_that_is_too_long_is_refused(self, tmp_path: Path, name: str) -> None:
-        if name.endswith("parquet"):
-            pytest.importorskip("pyarrow")
-        path = tmp_path / name
-        write_lists(NBest(np.random.default_rng(0).random((1000, 3)), [0, 1000], np.zeros(1000)), path)
-        options = {"segment": "list", "features": "feature1", "loss": "loss"} if "parquet" in name else {}
-        with pytest.raises(DataError, match="more than 6,400 bytes"):
-            read(path, max_line_length=100, **options)
+@pytest.mark.parametrize("read", [read_text, read_weights, lpmert.Result.load])
+def test_text_that_is_too_long_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.txt.gz"
+    path.write_bytes(gzip.compress(b"1 " * 320 + b"1"))
+    monkeypatch.setattr("lpmert.system.files.LONGEST_FILE", 640)
+    with pytest.raises(DataError, match="more than 640 bytes"):
+        read(path)
 
 
 PROGRAM = """

@@ -14,7 +14,6 @@ from looping.toy import NAMES, decoded, universe
 import lpmert
 from lpmert.cli.loop_file import read_config
 from lpmert.system import memory
-from lpmert.system.files import line_limit
 
 TOY = str(Path(__file__).with_name("toy.py"))
 ALL, REFERENCES = universe()
@@ -140,15 +139,14 @@ def shell(script: str, timeout: float | None = None) -> lpmert.Command:
     return lpmert.Command(["sh", "-c", script, "{weights}"], NAMES, reading=READING, timeout=timeout)
 
 
-def test_endless_output_is_cut_off() -> None:
-    with line_limit(1 << 16):
-        endless = r"wrote a line of more than 65,536 bytes, 'x{80}'\.\.\.; each answer must end with a line feed"
-        with worker("endless") as decoder, pytest.raises(lpmert.DecoderError, match=endless):
-            decoder.decode(START, 3)
-        with pytest.raises(
-            lpmert.DecoderError, match="wrote more than 4,194,304 bytes in one decoding, and was stopped"
-        ):
-            shell("yes babble").decode(START, 3)
+def test_endless_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.looping.programs.LONGEST_LINE", 1 << 16)
+    monkeypatch.setattr("lpmert.looping.programs.LONGEST_FILE", 4 << 20)
+    endless = r"wrote a line of more than 65,536 bytes, 'x{80}'\.\.\.; each answer must end with a line feed"
+    with worker("endless") as decoder, pytest.raises(lpmert.DecoderError, match=endless):
+        decoder.decode(START, 3)
+    with pytest.raises(lpmert.DecoderError, match="wrote more than 4,194,304 bytes in one decoding, and was stopped"):
+        shell("yes babble").decode(START, 3)
 
 
 STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"
