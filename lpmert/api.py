@@ -287,7 +287,7 @@ def certify(
     nbest, result : NBest, Lattices or Hypergraphs, and Result
         The lists, or small lattices, and their proved optimum.
     path : str or Path
-        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
+        Where the certificate goes; compressed if the name ends in .gz or .xz.
     metric, ties, region
         Those of the run. The metric must be a sum, a fraction of sums, BLEU or chrF; the region must have no cosine.
     at_most : int, optional

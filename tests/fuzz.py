@@ -472,7 +472,7 @@ FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best
 """Formats that are written and hold any features and statistics."""
 
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
-PACKED = ("", ".gz", ".xz", ".zst")
+PACKED = ("", ".gz", ".xz")
 
 
 def check_files(features: str, worth: str, seed: int) -> list[Outcome]:

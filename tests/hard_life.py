@@ -11,6 +11,7 @@ import argparse
 import gzip
 import io
 import json
+import lzma
 import os
 import random
 import resource
@@ -29,7 +30,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
-import zstandard
 from commands import run
 from shared import ROOT
 from written_lists import DIALECTS, Content, content_of, put, small
@@ -161,7 +161,7 @@ def packed(rng: random.Random, content: bytes) -> bytes:
         case 0:
             content = gzip.compress(content, mtime=0)
         case 1:
-            content = zstandard.ZstdCompressor().compress(content)
+            content = lzma.compress(content)
         case _:
             return content
     return mutate(rng, content) if rng.random() < 0.5 else content

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from oracle import least_total
 
 from lpmert import NBest
@@ -17,7 +16,6 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
 }
 
 Content = str | bytes | Callable[[], bytes]

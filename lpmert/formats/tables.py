@@ -238,7 +238,7 @@ def write_table(
     The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
     would not identify them are written as `statistic:name`, so that `read_table` recognises all columns, unless
     `segment` or `text` differ from the defaults. The format is one of `TABLES`. The file appears whole or not at all
-    and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where two columns have the same name, or
+    and is compressed if its name ends in .gz or .xz. Raises `DataError` where two columns have the same name, or
     a name, an id or a text holds characters that the format cannot: a tab or a line end in TSV, a carriage return in
     CSV.
     """
@@ -381,7 +381,7 @@ def _check_unicode(what: str, text: str, place: Place) -> None:
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:
     """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists.
 
-    The file appears whole or not at all and is compressed if its name ends in .gz, .xz or .zst.
+    The file appears whole or not at all and is compressed if its name ends in .gz or .xz.
     """
     features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:

@@ -174,7 +174,7 @@ def certify(result: RankingResult, path: str | Path) -> None:
     result : RankingResult
         The result. If its search was stopped, its bound is certified. With two features, cones are searched first.
     path : str or Path
-        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
+        Where the certificate goes; compressed if the name ends in .gz or .xz.
 
     Raises
     ------

@@ -187,7 +187,7 @@ _FEWEST_LETTERS = 4
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
-    """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
+    """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip or xz.
 
     Raises `DataError` if it cannot be opened, will be overwritten (see `writing_later`), or, while being read, if it is
     damaged, ends early, or is changed by another process.
@@ -202,7 +202,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         raise DataError(f"cannot be read: {error}", path=path) from error
     try:
         with _unchanged(raw, path):
-            stream = decompressed(raw, path)
+            stream = decompressed(raw)
             check_encoding(stream.peek(_PEEKED)[:_PEEKED], path)
             yield stream
     except DAMAGED as error:
@@ -243,10 +243,14 @@ def _state(raw: BinaryIO) -> tuple[int, int] | None:
 
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
-    """Raise `DataError`, with a command that converts it, where a file begins like bzip2, or text in UTF-16 or -32."""
+    """Raise `DataError`, with a command, where a file begins like bzip2, zstandard, or text in UTF-16 or -32."""
     name = shlex.quote(shortened(str(path)))
-    if beginning.startswith(b"BZh") and beginning[4:10] == b"1AY&SY":
-        raise DataError(f"is bzip2, which is not read; repack it: bzcat {name} | gzip > {name}.gz", path=path)
+    for kind, is_packed, command in (
+        ("bzip2", beginning.startswith(b"BZh") and beginning[4:10] == b"1AY&SY", "bzcat"),
+        ("zstandard", beginning.startswith(b"\x28\xb5\x2f\xfd"), "zstdcat"),
+    ):
+        if is_packed:
+            raise DataError(f"is {kind}, which is not read; repack it: {command} {name} | gzip > {name}.gz", path=path)
     for encoding, (mark, decode) in _ENCODINGS.items():
         text, _ = decode(beginning[: len(beginning) // 4 * 4], "replace")
         latin = len(text) >= _FEWEST_LETTERS and all("\0" < letter <= "\xff" for letter in text)
@@ -385,7 +389,7 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
 def text_of(packed: bytes, name: str) -> str:
     """Return the text of a file with these bytes, as `read_text` does; name: that of the file in errors."""
     try:
-        data = read_all(decompressed(io.BytesIO(packed), name), name)
+        data = read_all(decompressed(io.BytesIO(packed)), name)
     except DAMAGED as error:
         raise damaged(name, error) from error
     return decoded(data, name).replace("\r\n", "\n")
@@ -423,7 +427,7 @@ def write_text(path: str | Path, text: str) -> None:
 def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
-    It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. Pipes and other
+    It is compressed if the name ends in .gz or .xz; the same text always gives the same bytes. Pipes and other
     special files are written directly. Raises `DataError` if the file cannot be written, at once or later, or a text
     has half of a surrogate pair, which UTF-8 cannot hold.
     """

@@ -87,6 +87,9 @@ def test_what_is_packed_otherwise_is_told_with_a_remedy(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=message):
             read(tmp_path / name)
+    (tmp_path / "x.zst").write_bytes(b"\x28\xb5\x2f\xfd\x20\x01")
+    with pytest.raises(DataError, match="is zstandard, which is not read; repack it: zstdcat "):
+        read(tmp_path / "x.zst")
     with pytest.raises(DataError, match="is bzip2, which is not read; repack it: ") as caught:
         read(tmp_path / "x.bz2")
     command = str(caught.value).partition("repack it: ")[2]

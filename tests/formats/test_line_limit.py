@@ -83,12 +83,12 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is measured as Linux tells it")
 class TestMemory:
-    @pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
+    @pytest.mark.parametrize("packing", [".gz", ".xz"])
     @pytest.mark.parametrize("pipe", [False, True])
     def test_a_line_of_three_gigabytes_takes_little_memory(self, tmp_path: Path, packing: str, pipe: bool) -> None:
         path = tmp_path / f"bomb{packing}"
         part = PACKINGS[packing](b"a" * (16 << 20))
-        path.write_bytes(part * 192)  # files compressed one by one and joined are one file in all three
+        path.write_bytes(part * 192)  # files compressed one by one and joined are one file in both
         with path.open("rb") as file:
             run = subprocess.run(
                 [sys.executable, "-c", PROGRAM, "-" if pipe else str(path)],
@@ -102,7 +102,7 @@ class TestMemory:
         assert len(error) < 500 + len(str(path))
         assert int(megabytes) < 300
 
-    @pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
+    @pytest.mark.parametrize("packing", [".gz", ".xz"])
     def test_compressed_lines_are_read_whole(self, tmp_path: Path, packing: str) -> None:
         rng = np.random.default_rng(0)
         texts = ["".join(map(chr, rng.integers(33, 126, size))) for size in rng.integers(0, 5000, 300)]

@@ -366,7 +366,7 @@ def test_a_single_lattice_is_called_like_its_pipe(tmp_path: Path) -> None:
             assert evaluated(pipe, text, "1,9.5,0", "--partial") == expected
 
 
-@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.zst"])
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.xz"])
 def test_lists_of_every_kind_come_through_a_pipe(ending: str, tmp_path: Path) -> None:
     lists = lpmert.read(CANDIDATES, loss="correct")
     file = tmp_path / f"lists.{ending}"

@@ -263,8 +263,8 @@ def certificate_writer(
 ) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
-    The file appears when the block ends, and not at all if the block raises. It is compressed if its name ends in .gz,
-    .xz or .zst. The same records always give the same bytes. on_record: called with the number of records so far.
+    The file appears when the block ends, and not at all if the block raises. It is compressed if its name ends in .gz
+    or .xz. The same records always give the same bytes. on_record: called with the number of records so far.
     Raises `DataError` if the file cannot be written.
     """
     with atomic_writer(path) as file:
