@@ -706,14 +706,3 @@ def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(comparisons:
                 if one.least is not None:
                     statuses[run(one, "auto", node_limit=k % 4)[1]] += 1
     assert_mostly_proved(statuses, thin=True)
-
-
-@seeds(range(8200, 8201), range(8200, 8220))
-def test_lattices_in_pieces_end_with_the_least_loss_of_their_paths(seeds: range, tmp_path: Path) -> None:
-    statuses: Counter[Status] = Counter()
-    for k, kind in [*enumerate(FEATURES)][2::3] if len(seeds) == 1 else enumerate(FEATURES):
-        for seed in seeds:
-            region = REGIONS[k % len(REGIONS)] if k % 2 else ""
-            one = graph_problem(kind, GRAPH_METRICS[k % len(GRAPH_METRICS)], seed + k, kind=region)
-            statuses[ended_in_pieces(one, METHODS.build(("auto", "cells")[k % 2]), tmp_path / "kept")] += 1
-    assert_mostly_proved(statuses, thin=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +41,14 @@ class Catalogue:
             earlier = self.ways[known]
             if earlier.tobytes() == links.tobytes() or earlier.tolist() <= links.tolist():
                 return known
-        return self.append(number, links, row, self._problem.statistics(number, links))
-
-    def append(self, number: int, way: Way, features: FloatArray, statistics: FloatArray) -> int:
-        """Add a new hypothesis of lattice `number`, with features [e] and statistics [K], and return its number."""
         new = len(self.ways)
         if new == len(self.features):
             self.features = np.concatenate([self.features, np.empty_like(self.features)])
             self.statistics = np.concatenate([self.statistics, np.empty_like(self.statistics)])
-        self.features[new], self.statistics[new] = features, statistics
-        self.ways.append(way)
+        self.features[new], self.statistics[new] = row, self._problem.statistics(number, links)
+        self.ways.append(links)
         self.numbers.append(number)
-        self._ids[number][features.tobytes()] = new
+        self._ids[number][row.tobytes()] = new
         return new
 
     def add_winners(self, verdict: Verdict) -> bool:
@@ -83,34 +78,6 @@ class Catalogue:
         """Return the links of a hypothesis by its number: hypotheses are in order of these."""
         links: list[int] = self.ways[known].tolist()
         return links
-
-    def state(self) -> Mapping[str, Any]:
-        """Return all hypotheses for `restore`."""
-        size = len(self.ways)
-        arrays = {"features": self.features[:size], "statistics": self.statistics[:size]}
-        return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **arrays}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Add the hypotheses of a state, with their numbers, to an empty catalogue; `ValueError` if it is malformed."""
-        size, graphs = len(state["ways"]), self._problem.exact_graphs
-        numbers = checked_array(state["numbers"], np.int64, (size,), len(graphs))
-        features = checked_array(state["features"], np.float64, (size, self.features.shape[1]))
-        statistics = checked_array(state["statistics"], np.float64, (size, self.statistics.shape[1]))
-        for number, way, row, values in zip(numbers.tolist(), state["ways"], features, statistics, strict=True):
-            links = len(graphs[number].sources)
-            self.append(number, checked_array(way, np.int32, (len(way),), links), row, values)
-
-    def lists_of(self, state: Mapping[str, Any]) -> Lists:
-        """Return the lists of a state; `ValueError` if they are not lists of these hypotheses."""
-        size, ids = len(state["numbers"]), checked_array(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
-        numbers = checked_array(state["numbers"], np.int64, (size,), len(self._ids))
-        ends = checked_array(state["ends"], np.int64, (size + 1,), len(ids) + 1)
-        lengths = np.diff(ends)
-        if ends[0] != 0 or ends[-1] != len(ids) or (lengths <= 0).any() or len(set(numbers.tolist())) < size:
-            raise ValueError("lists without hypotheses, or twice")
-        if not np.array_equal(np.array(self.numbers, dtype=np.int64)[ids], np.repeat(numbers, lengths)):
-            raise ValueError("hypotheses of other lattices")
-        return Lists(numbers, ends, ids)
 
     def in_order(self, lists: Lists) -> Lists:
         """Return lists with the hypotheses of each ordered link by link."""
@@ -148,20 +115,6 @@ class Lists(NamedTuple):
         ids = [self.ids[begin:end] for begin, end in pairwise(self.ends.tolist())]
         by_lattice = dict(zip(self.numbers.tolist(), ids, strict=True))
         return dict(sorted(by_lattice.items()))
-
-
-def checked_array(
-    value: Any, dtype: type[np.generic], shape: tuple[int, ...], below: int | None = None
-) -> NDArray[Any]:
-    """Return an array of a state if it has this type and shape, and entries from 0 to below - 1, or finite ones.
-
-    Raises `ValueError` otherwise, because the core follows these numbers unchecked.
-    """
-    if not (isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape):
-        raise ValueError(f"not an array of {np.dtype(dtype)} {shape}")
-    if not (np.isfinite(value).all() if below is None else ((value >= 0) & (value < below)).all()):
-        raise ValueError("numbers out of range")
-    return value
 
 
 def no_lists() -> Lists:

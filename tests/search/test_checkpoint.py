@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from shutil import rmtree
@@ -19,7 +20,7 @@ import pytest
 from commands import environment
 from hypothesis import given
 from hypothesis import strategies as st
-from long_searches import counted, kept_search, lattices_of, long_searches, noise_of, search_lattices
+from long_searches import counted, kept_search, lattices_of, long_searches, noise_of
 from mutations import damaged, examples
 from searches import many_more
 
@@ -30,7 +31,6 @@ from lpmert.methods.auto import Auto
 from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.search import checkpoint
-from lpmert.search.checkpoint import CheckpointFile
 
 
 def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
@@ -163,27 +163,6 @@ def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callbac
         lpmert.minimize(noise_of(1), method="cells", checkpoint=kept, resume=True, callback=fail)
 
 
-def test_lattices_of_a_forged_state_are_looked_at_before_kernels_go_through_them(tmp_path: Path) -> None:
-    kept, path = tmp_path / "kept", tmp_path / "edited"
-    with long_searches():
-        first = search_lattices(2, "wer", limits=Limits(node_limit=15), checkpoint=CheckpointFile(kept))
-        assert first.status is Status.NODE_LIMIT
-        edits: list[Callable[[dict[str, Any]], object]] = [
-            lambda found: found["findings"]["known"].__setitem__(0, np.zeros((10_000, 3))),
-            lambda found: found["findings"]["catalogue"]["ways"].__setitem__(0, np.array([10**6], dtype=np.int32)),
-            lambda found: found["findings"]["catalogue"]["numbers"].__setitem__(0, -1),
-            lambda found: found["cones"][0]["numbers"].__setitem__(0, 10**6),
-            lambda found: found["cones"][0].update(mixes=np.zeros((10_000, 3))),
-            lambda found: found["cones"][0]["rays"].__setitem__((0, 0), np.nan),
-            lambda found: found["lattices"][0]["marks"].fill(0),
-            lambda found: found["lattices"][0].update(count=10**6),
-        ]
-        for edit in edits:
-            edited(kept, path, lambda state, edit=edit: edit(state["search"]))
-            with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search"):
-                search_lattices(2, "wer", checkpoint=CheckpointFile(path, resume=True))
-
-
 def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     path, saved = tmp_path / "kept", tmp_path / "result.json"
     with long_searches():
@@ -297,16 +276,14 @@ print(result.loss, result.status.name)
 
 
 def searched(kind: str, path: Path, **more: Any) -> lpmert.Result:
-    """Search lists by a method, with the options that follow it, for a metric, or lattices, with a checkpoint."""
-    if kind == "lattices":
-        return lpmert.minimize(lattices_of(2), metric="wer", checkpoint=path, **more)
+    """Search lists by a method, with the options that follow it, for a metric, with a checkpoint."""
     name, _, metric = kind.partition(" ")
     method = METHODS.build(name).configured({"size": metric} if metric.isdigit() else {})
     nbest = counted(3, "f1", 4) if metric == "f1" else noise_of(1, 9)
     return lpmert.minimize(nbest, metric="f1" if metric == "f1" else "loss", method=method, checkpoint=path, **more)
 
 
-@pytest.mark.parametrize("kind", ["cells", "choices", "cells f1", "auto f1", "groups 2", "groups 5", "lattices"])
+@pytest.mark.parametrize("kind", ["cells", "choices", "cells f1", "auto f1", "groups 2", "groups 5"])
 def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path) -> None:
     """None of what was open is searched again from the beginning."""
     with long_searches():
@@ -326,13 +303,15 @@ def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path)
     assert results[-1].counters.get("groups") == whole.counters.get("groups")
 
 
-@pytest.mark.parametrize("method", ["sweep", "auto", "lp-mert", "exhaustive", "mip"])
+@pytest.mark.parametrize("method", ["sweep", "auto", "lp-mert", "exhaustive", "mip", "lattices"])
 def test_a_search_that_begins_anew_says_so(method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    nbest, path = noise_of(1, 4, 2), tmp_path / "kept.npz"
+    path = tmp_path / "kept.npz"
+    lists = lattices_of(2) if method == "lattices" else noise_of(1, 4, 2)
+    search = partial(lpmert.minimize, lists, **({"metric": "wer"} if method == "lattices" else {"method": method}))
     caplog.set_level(logging.WARNING, logger="lpmert")
-    stopped = lpmert.minimize(nbest, method=method, checkpoint=path, time_limit=0)
+    stopped = search(checkpoint=path, time_limit=0)
     assert stopped.status is Status.TIME_LIMIT
     assert "begins anew" not in caplog.text
-    whole = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True)
+    whole = search(checkpoint=path, resume=True)
     assert "the checkpoint holds only the best weights of this search: the proof begins anew" in caplog.text
-    assert whole.loss == lpmert.minimize(nbest, method="exhaustive").loss <= stopped.loss
+    assert whole.loss == search().loss <= stopped.loss

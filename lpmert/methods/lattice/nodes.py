@@ -6,20 +6,17 @@ A path of a lattice is a hypothesis, as in `Catalogue`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.catalogue import Catalogue, Lists, Way, checked_array
+from lpmert.model.catalogue import Catalogue, Lists, Way
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.quoting import quoted
-from lpmert.search.checkpoint import State
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import PerThread
 
@@ -221,22 +218,6 @@ class Findings:
         least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
         return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
 
-    def state(self) -> State:
-        """Return the state for a checkpoint."""
-        known = [np.array(list(paths.values())) for paths in self.known]
-        counts = [self.work, self.expanded, self.failed]
-        return {"catalogue": self.catalogue.state(), "known": known, "counts": counts}
-
-    def restore(self, state: State) -> None:
-        """Continue from a state, before anything is found."""
-        self.catalogue.restore(state["catalogue"])
-        width = self.catalogue.features.shape[1]
-        for paths, known in zip(state["known"], self.known, strict=True):
-            if len(paths):
-                rows = checked_array(paths, np.float64, (min(len(paths), MOST_KNOWN), width))
-                known.update((row.tobytes(), row) for row in rows)
-        self.work, self.expanded, self.failed = state["counts"]
-
     def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
         """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
         earlier = {key: row for key, row in self.known[number].items() if key not in view.best}
@@ -329,80 +310,3 @@ class Expansion:
     def _conclude(self) -> None:
         self.lists = self.lists.joined(self._found)
         self._found = {}
-
-
-def state_of_cones(cones: Sequence[Cone]) -> State:
-    """Return the state of cones; lists and lattices that several cones share are stored once."""
-    lists = {id(cone.lists): cone.lists for cone in cones}
-    lattices = {id(lattice): lattice for cone in cones for lattice in cone.open.values()}
-    place = {key: number for shared in (lists, lattices) for number, key in enumerate(shared)}
-    return {
-        "lists": [stored._asdict() for stored in lists.values()],
-        "lattices": [vars(lattice) for lattice in lattices.values()],
-        "cones": [
-            {
-                **{name: value for name, value in cone._asdict().items() if name not in ("lists", "open")},
-                "lists": place[id(cone.lists)],
-                "numbers": np.array(list(cone.open), dtype=np.int64),
-                "open": np.array([place[id(lattice)] for lattice in cone.open.values()], dtype=np.int64),
-            }
-            for cone in cones
-        ],
-    }
-
-
-def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> list[Cone]:
-    """Return the cones of a state, with shared lists and lattices; raises `ValueError` for invalid states."""
-    lists = [catalogue.lists_of(stored) for stored in state["lists"]]
-    lattices = [
-        OpenLattice(stored["marks"], int(stored["count"]), int(stored["least"]), float(stored["needed"]))
-        for stored in state["lattices"]
-    ]
-    width = problem.canonical.n_features
-    most = len(all_mixes(width))
-    checked: set[tuple[int, int]] = set()
-    cones = []
-    for cone in state["cones"]:
-        size = len(cone["numbers"])
-        numbers = checked_array(cone["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
-        parts = checked_array(cone["open"], np.int64, (size,), len(lattices)).tolist()
-        for number, part in {*zip(numbers, parts, strict=True)} - checked:
-            _check(lattices[part], problem, number)
-            checked.add((number, part))
-        listed = lists[cone["lists"]]
-        if sorted([*numbers, *listed.numbers.tolist()]) != list(range(len(problem.graphs))):
-            raise ValueError("lattices are missing, or there twice")
-        open = dict(zip(numbers, (lattices[part] for part in parts), strict=True))
-        rays = rays_of(cone["rays"], width)
-        mixes = checked_array(cone["mixes"], np.float64, (min(len(cone["mixes"]), most), width))
-        cones.append(Cone(rays, mixes, _count_of(cone["depth"]), _count_of(cone["bound"]), listed, open))
-    return cones
-
-
-def rays_of(value: Any, width: int) -> FloatArray:
-    """Return the rays [d, d] of a cone in a state; raises `ValueError` for anything else."""
-    return checked_array(value, np.float64, (width, width))
-
-
-def _count_of(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{quoted(value)} is no count")
-    return value
-
-
-def _check(lattice: OpenLattice, problem: LatticeProblem, number: int) -> None:
-    """Raise `ValueError` for an open lattice whose links contain no complete path, or whose numbers do not fit."""
-    graph = problem.graphs[number]
-    n_links = len(graph.sources)
-    checked_array(lattice.marks, np.uint8, (-(-n_links // 8),), 256)
-    marked = np.unpackbits(lattice.marks)
-    if not (0 < lattice.count == np.count_nonzero(marked[:n_links]) == np.count_nonzero(marked)):
-        raise ValueError("marks of other links")
-    if not np.isfinite(lattice.needed):
-        raise ValueError("work without end")
-    reached = np.zeros(graph.n_nodes, dtype=np.bool_)
-    reached[0] = True
-    for link in np.flatnonzero(marked).tolist():
-        reached[graph.targets[link]] |= reached[graph.sources[link]] and reached[graph.seconds[link]]
-    if not reached[-1]:
-        raise ValueError("marks without a path")

@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from lpmert.methods.lattice.nodes import (
     Seen,
     View,
     all_mixes,
-    cones_of,
-    rays_of,
-    state_of_cones,
     view_lattices,
 )
 from lpmert.model.canonical import Canonical, CanonicalWeights
@@ -69,12 +66,6 @@ class Leaf:
     @property
     def bound(self) -> int:
         return max(self.cone_bound, (self.search.lower_bound or 0) + self.fixed)
-
-    def state(self) -> Mapping[str, Any]:
-        """Return the state for a checkpoint."""
-        lists = self.lists._asdict()
-        cone = {"rays": self.rays, "lists": lists, "claimed": self.claimed, "cone_bound": self.cone_bound}
-        return {**cone, **self.search.saved()}
 
 
 class _InFlight(NamedTuple):
@@ -155,41 +146,6 @@ class LatticeSearch(Combined):
             "lps": self.lps,
             "spurious": self._n_spurious,
         }
-
-    def state(self) -> Mapping[str, Any]:
-        if not self._begun:
-            return {}
-        cones = [expansion.cone for expansion in self._expansions] + [cone for _, _, cone in sorted(self._queue)]
-        for rays, lists, bound in self._waiting_leaves:
-            cones.append(Cone(rays, all_mixes(len(rays)), 0, bound, lists, {}))
-        return {
-            **state_of_cones(cones),
-            "findings": self._findings.state(),
-            "leaf": None if self._leaf is None else self._leaf.state(),
-            "expanded_cones": self._n_cones,
-            "leaves": self._n_leaves - len(self._waiting_leaves),
-            "spurious": self._n_spurious,
-            "counted": dict(self._counted),
-            "unsettled": self.unsettled,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        if not state:
-            return
-        self._begun = True
-        self._findings.restore(state["findings"])
-        for cone in cones_of(state, self.catalogue, self.problem):
-            self._push(cone)
-        self._n_cones, self._n_leaves = state["expanded_cones"], state["leaves"]
-        self._n_spurious, self._unsettled = state["spurious"], state["unsettled"]
-        self._counted.update(state["counted"])
-        leaf = state["leaf"]
-        if leaf is not None:
-            rays = rays_of(leaf["rays"], self.problem.canonical.n_features)
-            lists = self.catalogue.lists_of(leaf["lists"])
-            self._leaf = self._new_leaf(rays, lists, leaf["cone_bound"], Incumbent.from_state(leaf))
-            self._leaf.search.restore(leaf["search"])
-            self._leaf.claimed = leaf["claimed"]
 
     def advance(self) -> None:
         if not self._begun:
@@ -285,8 +241,8 @@ class LatticeSearch(Combined):
             rays[moved] = middle
             self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, lists: Lists, cone_bound: int, start: Incumbent | None = None) -> Leaf:
-        """Return the leaf of a cone with its dual bound; start: the first incumbent of its search, by default ours."""
+    def _new_leaf(self, rays: FloatArray, lists: Lists, cone_bound: int) -> Leaf:
+        """Return the leaf of a cone with its dual bound."""
         form, fixed = self.problem.canonical, 0
         if self.problem.exact_graphs is not self.problem.graphs:
             lists = self.catalogue.in_order(lists)
@@ -299,7 +255,7 @@ class LatticeSearch(Combined):
         else:
             totals = replace(form.totals, statistics=self.catalogue.statistics[ids])
             problem = replace(problem, losses=totals)
-        start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
+        start = Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
         return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, cone_bound)
 
     def _search_leaf(self, leaf: Leaf) -> None:
