@@ -40,8 +40,7 @@ class Option:
 
     kind: the type of its values; `None` unless they are numbers, truth values or texts. For such values form tells how
     they are written on the command line, and parse reads them, or raises `ValueError`. choices: the texts allowed;
-    least, above, most, below: the ends of the range of a number. signed: whether it is part of the signature of
-    results.
+    least, above, most, below: the ends of the range of a number.
     """
 
     name: str = ""
@@ -56,7 +55,6 @@ class Option:
     below: float | None = None
     form: str = ""
     parse: Callable[[str], Any] | None = None
-    signed: bool = True
 
     @property
     def allowed(self) -> str:
@@ -114,8 +112,7 @@ class Option:
 
 def option(default: Value, help: str, **settings: Any) -> Value:
     """Return a dataclass field that declares an option; settings: the other fields of `Option`."""
-    declared = Option(help=help, **settings)
-    found: Value = field(default=default, compare=declared.signed, metadata={_METADATA: declared})
+    found: Value = field(default=default, metadata={_METADATA: Option(help=help, **settings)})
     return found
 
 
@@ -176,7 +173,7 @@ class Configurable:
         changed = [
             f"{one.name}={getattr(self, one.name)!r}"
             for one in _own_options(type(self))
-            if one.signed and getattr(self, one.name) != one.default
+            if getattr(self, one.name) != one.default
         ]
         return self.name + (f"({', '.join(changed)})" if changed else "")
 

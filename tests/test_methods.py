@@ -539,7 +539,6 @@ CHEAP = {
     "cma-es": {"restarts": "1"},
     "och": {"restarts": "2"},
     "random": {"draws": "40"},
-    "stabilised": {"restarts": "2"},
     "tpe": {"trials": "8"},
 }
 """Options with which heuristics take little time."""

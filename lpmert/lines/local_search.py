@@ -60,8 +60,6 @@ def start_weights(canonical: Canonical, initial: CanonicalWeights | None) -> Can
     return CanonicalWeights(np.ones(canonical.n_features)) if canonical.interior is None else canonical.interior
 
 
-STOPPING = ("fixed", "foster-kuhn")
-
 LEAST_STARTS = 10
 """Fewest starts by the rule of Foster and Kuhn."""
 
@@ -82,16 +80,14 @@ Descent = Callable[[LineSearcher, FloatArray, Clock], Optimum]
 class Restarts:
     """Descents of one kind from several starts.
 
-    count: random starts, after the initial ones. stopping "foster-kuhn": instead of `count`, at least `LEAST_STARTS`
-    starts in all, the initial ones among them; whenever a start yields a new best, at least as many further ones as
-    there were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009); initial starts beyond that
-    number are left out. walk_share: the share of random starts that step from the best weights so far (random walk)
-    instead of being drawn afresh.
+    count: random starts, after the initial ones; `None`: at least `LEAST_STARTS` starts in all, the initial ones among
+    them; whenever a start yields a new best, at least as many further ones as there were so far (Foster and Kuhn,
+    Stabilizing Minimum Error Rate Training, WMT 2009); initial starts beyond that number are left out. walk_share: the
+    share of random starts that step from the best weights so far (random walk) instead of being drawn afresh.
     """
 
     descend: Descent
-    count: int = 20
-    stopping: str = "fixed"
+    count: int | None = 20
     walk_share: float = 0.9
 
     def run(
@@ -114,7 +110,7 @@ class Restarts:
 
     def _wanted(self, initial: int, best_start: int) -> int:
         """Return how many starts there are in all if none is better than the start of this number, counted from 1."""
-        return initial + self.count if self.stopping == "fixed" else max(LEAST_STARTS, 2 * best_start)
+        return max(LEAST_STARTS, 2 * best_start) if self.count is None else initial + self.count
 
     def _draw(self, search: LineSearcher, best: FloatArray | None, rng: np.random.Generator) -> FloatArray:
         """Return a random start [d]; best [d]: the best weights so far."""

@@ -465,7 +465,7 @@ def loop(
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
     solver, limits, seed = settings_of("och" if method == AVERAGE else method, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
-        raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
+        raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {solver.name}")
     n, iterations, patience = (
         whole_number(value, name, 1) for value, name in ((n, "n"), (iterations, "iterations"), (patience, "patience"))
     )

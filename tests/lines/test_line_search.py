@@ -17,7 +17,7 @@ import lpmert
 from lpmert import Hypergraphs, Lattices, MethodError, NBest, Problem, Region, core, minimize
 from lpmert.lines.descents import descend
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
-from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, powell
+from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, local_optima, powell
 from lpmert.methods import Och, Stabilised
 from lpmert.methods.heuristic.och import BEST, Iteration
 from lpmert.model.canonical import Canonical
@@ -288,7 +288,7 @@ def problem_of(seed=0, lists=30):
     return Problem(random_nbest(seed, lists=lists, size=8, dimension=4))
 
 
-def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
+def starts_of(levels, *, count=None, given=1):
     """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
     problem = problem_of()
     queue = list(levels)
@@ -296,7 +296,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
     def descend(_search, weights, _clock):
         return weights, float(queue.pop(0) if len(queue) > 1 else queue[0])
 
-    rule = Restarts(descend, count, stopping)
+    rule = Restarts(descend, count)
     return len(rule.run(LineSearch(problem.canonical), [np.ones(4)] * given, np.random.default_rng(0), Clock(problem)))
 
 
@@ -315,11 +315,11 @@ def test_foster_and_kuhn_stop_after_as_many_starts_as_the_best_needed(levels):
 def test_given_starts_are_among_the_ten_and_those_beyond_are_left_out():
     assert starts_of([5], given=25) == 10
     assert starts_of([5, 4, 4, 4, 4, 4, 4, 3], given=25) == 16
-    assert starts_of([5], given=25, stopping="fixed", count=2) == 27
+    assert starts_of([5], given=25, count=2) == 27
 
 
 def test_a_fixed_number_of_restarts_follows_the_given_starts():
-    assert starts_of([5], stopping="fixed", count=7) == 8
+    assert starts_of([5], count=7) == 8
     assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
 
 
@@ -328,7 +328,7 @@ def rounds_of(method, problems):
     return [solve(replace(method, earlier=history), problem) for problem in problems], history
 
 
-BASELINE = Stabilised(reseed=False, history=False, selection=None, stopping="fixed", restarts=2)
+BASELINE = Stabilised(reseed=False, history=False, selection=None)
 
 
 def test_each_iteration_returns_what_decoding_gives_and_its_best_optima():
@@ -352,7 +352,7 @@ def test_without_selection_the_best_optimum_is_returned():
 
 def test_history_never_forgets_an_optimum_of_the_same_lists():
     problem = problem_of(9, lists=60)
-    method = Stabilised(reseed=True, history=True, selection=None, stopping="fixed", restarts=1)
+    method = Stabilised(selection=None)
     results, _ = rounds_of(method, [problem] * 5)
     losses = [result.loss for result in results]
     assert losses == sorted(losses, reverse=True)
@@ -367,17 +367,17 @@ def test_the_same_seed_repeats_random_starts_unless_reseeded():
         solve(replace(method, earlier=history), problem)
         return [weights.tolist() for weights in history[-1].optima]
 
-    repeating, reseeded = BASELINE, Stabilised(selection=None, stopping="fixed", restarts=2)
+    repeating, reseeded = BASELINE, Stabilised(selection=None)
     assert optima(repeating, 1) == optima(repeating, 2)
     assert optima(reseeded, 1) != optima(reseeded, 2)
 
 
 def test_selection_trades_loss_for_distance_from_recent_weights():
     problem = problem_of(11, lists=60)
-    far = Stabilised(selection=(10.0, 9.0, 3), stopping="fixed", restarts=15)  # in the first iteration distance alone
+    far = Stabilised(selection=(10.0, 9.0, 3))  # in the first iteration distance alone
     _, (first,) = rounds_of(far, [problem])
-    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=15)
-    plain = Stabilised(selection=None, stopping="fixed", restarts=15)
+    method = Stabilised(selection=(10.9, 9.9, 3))
+    plain = Stabilised(selection=None)
     distances = []
     for one in (method, plain):
         history = [Iteration(first.optima[0], first.optima)]
@@ -396,10 +396,13 @@ def test_selections_that_make_no_sense_are_refused(selection):
 @needs_shared
 def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
     problem = Problem(swahili().restrict(slice(0, 150)))
-    fresh, walking = (
-        np.mean([solve(Och(walk_share=share, restarts=8), problem, seed=seed).loss for seed in range(4)])
-        for share in (0.0, 0.9)
-    )
+    search = LineSearch(problem.canonical)
+
+    def least(share, seed):
+        restarts = Restarts(DESCENTS["greedy"], 8, walk_share=share)
+        return min(level for level, _ in local_optima(problem, search, restarts, None, seed, Clock(problem)))
+
+    fresh, walking = (np.mean([least(share, seed) for seed in range(4)]) for share in (0.0, 0.9))
     assert walking < fresh
 
 

@@ -325,7 +325,7 @@ def test_the_time_limit_ends_the_loop_with_its_iterations() -> None:
 
 
 def test_killed_stabilised_tuning_remembers_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    method = Stabilised(stopping="fixed", restarts=2, regularised=True)
+    method = Stabilised(regularised=True)
     settings: dict[str, Any] = {"iterations": 4, "patience": 9, "method": method}
     whole = plain(looped(Toy(2), **settings))
     for fatal in (4, 6):

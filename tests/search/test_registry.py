@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ import lpmert
 from lpmert import DataError, LpmertError, MethodError, MetricError
 from lpmert.configurable import Option
 from lpmert.formats import Format
-from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Och, Pro, Stabilised
+from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Och, Pro
 from lpmert.registry import FORMATS, METHODS, METRICS, Registry
-from lpmert.search.driver import solve
 
 ALL = {name: METHODS.find(name) for name in METHODS.own}
 EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
@@ -115,7 +113,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: Path
     [
         ("och", ["directions=up"], "one of greedy, powell; got 'up'. See `lpmert methods och`"),
         ("och", ["restarts=many"], "a whole number of at least 0; got 'many'"),
-        ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
+        ("msr", ["alpha=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
         ("och", ["restarts"], "such as restarts=20"),
         ("och", ["restarts=1", "restarts=2"], "--set names 'restarts' twice"),
@@ -136,19 +134,19 @@ def test_a_wrong_option_is_wrong_usage_with_the_remedy(table: Path, method: str,
 
 
 def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
-    given = Och(restarts=np.int64(3), walk_share=np.float32(0.5))
-    assert given == Och(restarts=3, walk_share=0.5)
-    assert given.settings() == "och(restarts=3, walk_share=0.5)"
+    given = MinimumSampleRisk(rounds=np.int64(3), alpha=np.float32(0.5))
+    assert given == MinimumSampleRisk(rounds=3, alpha=0.5)
+    assert given.settings() == "msr(alpha=0.5, rounds=3)"
     assert Pro(variance=2).settings() == Pro(variance=2.0).settings()
-    for wrong in ({"restarts": True}, {"restarts": 2.0}, {"walk_share": "0.5"}, {"directions": 1}, {"restarts": None}):
+    for wrong in ({"restarts": True}, {"restarts": 2.0}, {"restarts": "2"}, {"directions": 1}, {"restarts": None}):
         with pytest.raises(MethodError, match=f"option {next(iter(wrong))} of method 'och' must be"):
             Och(**wrong)
     for wrong in ({"lazy": 1}, {"lazy": "yes"}):
         with pytest.raises(MethodError, match="option lazy"):
             LpMert(**wrong)
     assert Och(restarts=10**400).restarts == 10**400
-    with pytest.raises(MethodError, match="option walk_share"):
-        Och(walk_share=10**400)
+    with pytest.raises(MethodError, match="option alpha"):
+        MinimumSampleRisk(alpha=10**400)
     assert LpMert(lazy=np.bool_(False)).lazy is False
 
 
@@ -159,31 +157,6 @@ def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: P
     assert "och(restarts=2)" in text
     assert "random(draws=7)" in text
     assert "method:cells(leaf_lists=4)" in text
-
-
-def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(table: Path, tmp_path: Path) -> None:
-    state = tmp_path / "tuning.json"
-    flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
-    signatures = []
-    for iteration in (1, 2, 3):
-        found = json_of("solve", table, *COLUMNS, *flags)
-        signatures.append(found["signature"])
-        held = json.loads(state.read_text())["iterations"]
-        assert len(held) == iteration
-        assert held[-1]["weights"] == found["weights"]
-    method = Stabilised(restarts=3, stopping="fixed")
-    problem, history = lpmert.Problem(lpmert.read(table, segment="list", features="am,lm", loss="errors")), []
-    for signature in signatures:
-        result = solve(replace(method, earlier=history), problem)
-        assert signature == result.signature
-    assert held[-1]["weights"] == result.by_name
-    for content, words in (
-        ("{}", "contains no iterations"),
-        ('{"iterations": [{"weights": {"x": 1}}]}', "other features"),
-    ):
-        state.write_text(content)
-        assert words in refusal("solve", table, *COLUMNS, *flags)
-        assert state.read_text() == content
 
 
 @pytest.mark.parametrize("method", ["perceptron", "boosting", "msr"])

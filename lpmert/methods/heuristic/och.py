@@ -7,27 +7,23 @@ Sources: Och, ACL 2003; Cer, Jurafsky and Manning, Regularization and Search for
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import DataError, FloatArray, MethodError
+from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch
-from lpmert.lines.local_search import DESCENTS, STOPPING, Clock, Restarts, local_optima
+from lpmert.lines.local_search import DESCENTS, Clock, Restarts, local_optima, powell
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.search.incumbent import normalised
 from lpmert.search.method import Comparator, Found, Method, Run, Search, Task
-from lpmert.system.files import read_text, write_text
-from lpmert.values import weights_array
 
 
 @dataclass(frozen=True)
@@ -44,17 +40,13 @@ class Och(Comparator):
         choices=tuple(DESCENTS),
     )
     restarts: int = option(20, "random starts", least=0)
-    stopping: str = option(
-        "fixed", "foster-kuhn: twice as many starts as it took to the best one, at least ten", choices=STOPPING
-    )
-    walk_share: float = option(0.9, "share of starts that step from the best weights so far", least=0, most=1)
 
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         search = LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else LineSearch(problem.canonical)
-        restarts = Restarts(DESCENTS[self.directions], self.restarts, self.stopping, self.walk_share)
+        restarts = Restarts(DESCENTS[self.directions], self.restarts)
         optima = local_optima(problem, search, restarts, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
@@ -87,6 +79,7 @@ def _selection(text: str) -> tuple[float, float, int]:
 class Stabilised(Method):
     """The line searches of one iteration after earlier iterations; each switch is one of the paper's strategies.
 
+    Descents are Powell's, from at least ten starts; each new best asks for as many further ones as there were so far.
     selection (a, b, m): of all local optima P, choose the one with the largest v * quality + (1 - v) * distance, each
     divided by its maximum in P. Here v = 1 - a / (iteration + b), iterations count from 1, and the distance is the
     least Euclidean one to the weights of the last m iterations, all normalised so that absolute values sum to 1. The
@@ -104,16 +97,8 @@ class Stabilised(Method):
         parse=_selection,
     )
     regularised: bool = option(False, "measure quality by the mean loss of perturbed weights")
-    directions: str = option("powell", "see och", choices=tuple(DESCENTS))
-    stopping: str = option("foster-kuhn", "see och", choices=STOPPING)
-    restarts: int = option(20, "see och", least=0)
-    state: str | None = option(
-        None,
-        "file with the outcomes of earlier iterations, to which this one is added",
-        signed=False,
-    )
     earlier: list[Iteration] | None = field(default=None, compare=False, repr=False)
-    """The earlier iterations, oldest first, instead of a file; each run appends its own."""
+    """The earlier iterations, oldest first; each run appends its own. `lpmert.loop` passes them."""
 
     name: ClassVar[str] = "stabilised"
     proves = False
@@ -130,44 +115,11 @@ class Stabilised(Method):
 
     @property
     def remembers(self) -> bool:
-        return self.state is not None or self.earlier is not None
+        return self.earlier is not None
 
     def start(self, task: Task) -> Search:
-        """Return the search of the iteration after the `earlier` ones, or after those in the file `state`.
-
-        Raises `DataError` if the file contains no iterations with these features.
-        """
-        earlier = self.earlier
-        if earlier is None:
-            earlier = [] if self.state is None else read_history(self.state, task.problem.names)
-        return _Search(task, self, earlier)
-
-
-def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
-    """Return the iterations in a file, oldest first; none if there is no file. Raises `DataError` for other files."""
-    if not Path(path).exists():
-        return []
-    try:
-        content = json.loads(read_text(path))
-        iterations = [
-            Iteration(weights_array(entry["weights"], names), tuple(weights_array(w, names) for w in entry["optima"]))
-            for entry in content["iterations"]
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError("contains no iterations of stabilised tuning; give another file", path=path) from error
-    except DataError as error:
-        raise DataError(f"holds iterations with other features: {error}", path=path) from error
-    return iterations
-
-
-def write_history(path: str, names: Sequence[str], history: Sequence[Iteration]) -> None:
-    """Write the iterations, oldest first, with weights by name; the file is replaced atomically."""
-
-    def by_name(weights: FloatArray) -> dict[str, float]:
-        return dict(zip(names, weights.tolist(), strict=True))
-
-    iterations = [{"weights": by_name(past.weights), "optima": list(map(by_name, past.optima))} for past in history]
-    write_text(path, json.dumps({"iterations": iterations}, allow_nan=False, indent=1) + "\n")
+        """Return the search of the iteration after the `earlier` ones."""
+        return _Search(task, self, [] if self.earlier is None else self.earlier)
 
 
 class _Search(Run):
@@ -183,10 +135,8 @@ class _Search(Run):
         return self._concluded
 
     def _concluded(self, result: Result) -> Result:
-        """Append this iteration to the earlier ones, and to their file if there is one."""
+        """Append this iteration to the earlier ones."""
         self._earlier.append(Iteration(result.weights, tuple(self._optima[:BEST]) or (result.weights,)))
-        if self._method.state is not None:
-            write_history(self._method.state, result.names, self._earlier)
         return replace(result, signature=f"{result.signature}|iteration:{self._iterations}")
 
     @property
@@ -206,7 +156,7 @@ class _Search(Run):
         starts = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
         starts = [weights for weights in starts if problem.canonical.loss_at(weights) < inf]
         starts += [] if starts else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        restarts = Restarts(DESCENTS[method.directions], method.restarts, method.stopping, walk_share=0.0)
+        restarts = Restarts(powell, count=None, walk_share=0.0)
         local = restarts.run(search, starts, rng, clock)
         local.sort(key=lambda item: item[0])
         self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in local]
