@@ -326,11 +326,7 @@ TOGETHER = [
     ("cells", {"stalled_splits": "1", "leaf_lists": "2"}),
     ("cells", {"shape": "boxes", "leaf_lists": "2", "stalled_splits": "1", "conflict_lists": "0"}),
     ("cells", {"shape": "simplices", "leaf_lists": "2", "conflict_lists": "3"}),
-    ("lp-mert", {"lp": "highs", "row_generation": "no", "look_ahead": "no"}),
-    (
-        "lp-mert",
-        dict.fromkeys(("row_generation", "use_witnesses", "look_ahead", "lazy", "chain"), "no"),
-    ),
+    ("lp-mert", dict.fromkeys(("look_ahead", "lazy", "chain"), "no")),
     ("groups", {"size": "2"}),
 ]  # fmt: skip
 

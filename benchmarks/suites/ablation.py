@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-def _with(**switches: bool | str) -> LpMert:
+def _with(**switches: bool) -> LpMert:
     changed: Any = switches
     return replace(LpMert(), **changed)
 
@@ -35,17 +35,12 @@ SWITCHES = tuple(one.name for one in fields(LpMert) if one.default is True)
 VARIANTS = {
     ALL_ON: LpMert(),
     **{f"without {switch.replace('_', ' ')}": _with(**{switch: False}) for switch in SWITCHES},
-    "linear programs on HiGHS": LpMert(lp="highs"),
     ALL_OFF: _with(**dict.fromkeys(SWITCHES, False)),
     AS_PUBLISHED: LpMert(published=True),
 }
-STRICT = "strict, HiGHS"
 STEPS = {
     AS_PUBLISHED: LpMert(published=True),
-    STRICT: _with(**dict.fromkeys(SWITCHES, False), lp="highs"),
     "least norm": _with(**dict.fromkeys(SWITCHES, False)),
-    "row generation": _with(use_witnesses=False, look_ahead=False, lazy=False, chain=False),
-    "witnesses": _with(look_ahead=False, lazy=False, chain=False),
     "waiting in the frontier": _with(look_ahead=False, chain=False),
     "look-ahead": _with(chain=False),
     "chain: `lp-mert`": LpMert(),

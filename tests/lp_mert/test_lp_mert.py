@@ -28,7 +28,7 @@ from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
-SWITCHES = ("row_generation", "use_witnesses", "look_ahead", "lazy", "chain")
+SWITCHES = ("look_ahead", "lazy", "chain")
 BARE = LpMert(**dict.fromkeys(SWITCHES, False))
 
 

@@ -37,7 +37,7 @@ ENGINES: list[str | Method] = [
     Cells(),
     Cells(leaf_lists=1),
     Choices(use_cores=False, look_ahead=False),
-    LpMert(lp="highs", look_ahead=False),
+    LpMert(look_ahead=False),
 ]
 
 

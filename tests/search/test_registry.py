@@ -63,7 +63,7 @@ def test_what_lies_outside_the_range_of_an_option_is_refused() -> None:
             with pytest.raises(MethodError, match=rf"option {one.name.split('.')[-1]} of method '\w[\w-]*' must be"):
                 cls().configured({one.name: str(value)})
             refused += 1
-    assert refused > 100
+    assert refused > 90
 
 
 def test_defaults_written_out_change_nothing() -> None:
@@ -90,8 +90,8 @@ FROM_THE_COMMAND_LINE = {
     ),
     "msr": ({"kept": "1", "considered": "none", "alpha": "0.5"}, MinimumSampleRisk(kept=1, alpha=0.5)),
     "lp-mert": (
-        {"lp": "highs", "published": "yes", "lazy": "off", "chain": "no"},
-        LpMert(lp="highs", published=True, lazy=False, chain=False),
+        {"published": "yes", "lazy": "off", "chain": "no"},
+        LpMert(published=True, lazy=False, chain=False),
     ),
     "beam": ({"beam": "5"}, Beam(beam=5)),
     "grid": ({"ranges": "lm:-3..15e0", "points": "4"}, Grid(ranges=(("lm", -3.0, 15.0),), points=4)),

@@ -1,4 +1,4 @@
-"""Attainability: whether some weights make given choices together, and the witnesses that are known.
+"""Attainability: whether some weights make given choices together.
 
 `AttainabilityOracle` solves one linear program for each question, and uses exact arithmetic where rounding hides the
 answer; its `published_weights` is the linear program of the paper. `PublishedSearch` runs Algorithms 1 and 2 as
@@ -10,11 +10,9 @@ Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from lpmert import core
@@ -37,24 +35,14 @@ _PUBLISHED_TOLERANCE = 1e-9
 class AttainabilityOracle:
     """Decides whether choices from lists in order of cost are attainable together.
 
-    counters: linear programs, and their rows: rows_in_full are all comparisons of the questions, rows_held those that
-    entered a program. lp, row_generation, cosine_test: see `LpMert`.
+    counters: linear programs, and those that exact arithmetic decided. cosine_test: see `LpMert`.
     """
 
-    def __init__(
-        self,
-        sorted_lists: SortedLists,
-        cap: Cap | None = None,
-        *,
-        lp: str = "least-norm",
-        row_generation: bool = True,
-        cosine_test: str = "exact",
-    ) -> None:
+    def __init__(self, sorted_lists: SortedLists, cap: Cap | None = None, cosine_test: str = "exact") -> None:
         self.sorted_lists = sorted_lists
-        self._cap = cap
+        self._cap, self._tests_corner = cap, cosine_test == "published"
         self.sizes = np.diff(sorted_lists.offsets)
-        self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
-        self._lp, self._row_generation, self._cosine_test = lp, row_generation, cosine_test
+        self.counters: Counter[str] = Counter(lps=0, exact_decisions=0)
         self.native = sorted_lists.native()
         self._least_norm = core.LeastNorm(self.native)
         self._origin = np.zeros(sorted_lists.rows.shape[1])
@@ -77,13 +65,21 @@ class AttainabilityOracle:
         """
         checkpoint()
         self.counters["lps"] += 1
-        self.counters["rows_in_full"] += int(self.sizes[lists].sum()) - len(lists)
-        near = near if self._row_generation else None
-        decide = self._separate if self._lp == "least-norm" else self._optimize
-        start = decide(lists, positions, near)
-        if self._cap is None or self._cosine_test == "exact" or start is None:
-            return start
-        return start if self._passes_published_test(lists, positions, self._cap) else None
+        slot = self._slot
+        corral = self._corrals[slot]
+        self._owners[slot] = None
+        self._start(corral, near)
+        self._chosen[lists] = positions
+        first = 0 if near is None else near.length % len(lists)
+        verdict = self._least_norm.separate(lists, self._chosen, first, corral)
+        if verdict == INFEASIBLE:
+            return None
+        if verdict == FEASIBLE:
+            start: WarmStart | None = WarmStart(len(lists), corral.point, corral=slot)
+        else:
+            start = self._decide_exactly(lists, positions, corral.point)
+        missed = self._cap is not None and self._tests_corner and not self._corner_inside(lists, positions, self._cap)
+        return None if missed else start
 
     def keep(self, start: WarmStart) -> None:
         """Keep the corral of the last answer for later programs, in place of the oldest one."""
@@ -93,42 +89,19 @@ class AttainabilityOracle:
             if self._slot == len(self._corrals):
                 self._corrals.append(core.Corral(len(self._origin)))
 
-    def _separate(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        slot = self._slot
-        corral = self._corrals[slot]
-        self._owners[slot] = None
-        self._start(corral, near)
-        self._chosen[lists] = positions
-        first = 0 if near is None else near.length % len(lists)
-        rounds = self._least_norm.rounds
-        verdict = self._least_norm.separate(lists, self._chosen, first, corral)
-        self.counters["rows_held"] += self._least_norm.rounds - rounds
-        if verdict == FEASIBLE:
-            return WarmStart(len(lists), corral.point, corral=slot)
-        if verdict == INFEASIBLE:
-            return None
-        return self._optimize(lists, positions, WarmStart(len(lists), corral.point))
-
     def _start(self, corral: core.Corral, near: WarmStart | None) -> None:
         if near is not None and near.corral >= 0 and self._owners[near.corral] is near:
             corral.take(self._corrals[near.corral])
         else:
             corral.restart(self._origin if near is None or near.weights is None else near.weights)
 
-    def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        """Decide with certainty by HiGHS, confirmed in exact arithmetic."""
-        if self._lp == "least-norm":
-            self.counters["exact_decisions"] += 1
-        rows_before = self._optimizer.counters["lp_rows"]
-        start = near.weights if near is not None and near.weights is not None and near.weights.any() else None
-        rows = None if near is None else near.rows
-        if not self._row_generation:
-            rows = np.arange(len(self.sorted_lists.costs))
-        verdict = self._optimizer.solve((lists, self.sorted_lists.offsets[lists] + positions), start=start, rows=rows)
-        self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - rows_before
-        return WarmStart(len(lists), verdict.weights, rows=verdict.rows) if verdict.attainable else None
+    def _decide_exactly(self, lists: IntArray, positions: IntArray, near: FloatArray) -> WarmStart | None:
+        self.counters["exact_decisions"] += 1
+        chosen = lists, self.sorted_lists.offsets[lists] + positions
+        verdict = self._optimizer.solve(chosen, start=near if near.any() else None)
+        return WarmStart(len(lists), verdict.weights) if verdict.attainable else None
 
-    def _passes_published_test(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
+    def _corner_inside(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Return whether the weights of the cell with the largest product with the cap's centre lie in the cap.
 
         This is the test of Galley and Quirk, EMNLP 2011, for searches within a cosine. These weights are a corner of
@@ -173,59 +146,8 @@ def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray |
     return np.asarray(answer.x) if answer.status == 0 else None
 
 
-_FIRST_CAPACITY = 64
-"""Initial capacity for witnesses."""
-
-
-class Witnesses:
-    """Witnesses: weights [d] with the selections [S] that they decode to, looked up by choices on some of the lists.
-
-    Choices of a known witness need no linear program. sizes [S]: hypotheses of each list. most: capacity.
-    """
-
-    def __init__(self, sizes: IntArray, most: int) -> None:
-        self._sizes = sizes
-        self._most = most
-        self.weights: list[FloatArray] = []
-        self._selections = np.empty((len(sizes), min(most, _FIRST_CAPACITY)), dtype=np.int64)
-        self._known: set[bytes] = set()
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    def add(self, weights: FloatArray, selection: IntArray) -> None:
-        """Add weights that make the positions of this selection strictly best, unless the selection is known."""
-        count = len(self.weights)
-        whole = selection.tobytes()
-        if count >= self._most or whole in self._known:
-            return
-        if count == self._selections.shape[1]:
-            self._selections = np.concatenate([self._selections, np.empty_like(self._selections)], axis=1)
-        self._known.add(whole)
-        self.weights.append(weights.copy())
-        self._selections[:, count] = selection
-
-    def agreeing(self, lists: IntArray, positions: Sequence[int]) -> IntArray:
-        """Return the numbers of the witnesses that make these choices, one position for each list."""
-        count = len(self.weights)
-        if not len(lists):
-            return np.arange(count)
-        numbers = np.flatnonzero(self._selections[lists[0], :count] == positions[0])
-        for s, position in zip(lists[1:].tolist(), positions[1:], strict=True):
-            if not len(numbers):
-                break
-            numbers = numbers[self._selections[s, numbers] == position]
-        return numbers
-
-    def attained(self, numbers: IntArray) -> NDArray[np.bool_]:
-        """Return [S, longest list] whether any of these witnesses makes each choice."""
-        made = np.zeros((len(self._sizes), int(self._sizes.max(initial=1))), dtype=np.bool_)
-        made[np.arange(len(self._sizes))[:, None], self._selections[:, numbers]] = True
-        return made
-
-
-SLICE_LPS = {"least-norm": 1000, "highs": 60}
-"""Linear programs in a slice, by the option `lp`."""
+_SLICE_LPS = 60
+"""Linear programs of HiGHS in a slice."""
 
 
 class PublishedTest:
@@ -285,7 +207,7 @@ class PublishedSearch(StreamSearch):
         return self.nodes
 
     def advance(self) -> None:
-        stop = self.lps + SLICE_LPS["highs"]
+        stop = self.lps + _SLICE_LPS
         while not self.finished and self.lps < stop:
             self._root.get_next_best()
             if self._root.found:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import SLICE_LPS, AttainabilityOracle, PublishedSearch, Witnesses
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.methods.lp_mert.streams import (
     Combination,
     Halves,
@@ -33,8 +33,8 @@ from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
-SLICE_STEPS = 3000
-"""Pieces of work in a slice."""
+SLICE_STEPS, _SLICE_LPS = 3000, 1000
+"""Pieces of work, and linear programs, in a slice."""
 
 _SHARPNESS = 8.0
 """How fast the weight of a candidate falls with its excess cost, in units of the slack, when lists are ordered."""
@@ -50,19 +50,16 @@ class LpMert(Method):
     test of the paper also accepts combinations that only ties attain. If the search ends with such a combination, or if
     the test has rejected an attainable one, no optimum is proved, and the result is that of a heuristic.
 
-    Otherwise attainability is strict, as for all methods here. lp "least-norm" decides linear programs in a kernel, and
-    in exact arithmetic where rounding hides the answer; "highs" decides them with HiGHS. look_ahead finds the cheapest
-    hypothesis of every other list that is attainable together with a combination, drops the combination if no selection
-    below the cut-off is left, and sometimes completes it greedily. A chain starts with the lists with the fewest
-    candidates, so that look-ahead is effective early. cosine_test "published" tests only the weights of the cell with
-    the largest product with the centre; it can miss cells that reach into the cap, so that the result has no bound.
-    "exact" projects the centre. A cosine below 0 is searched in pieces without a cosine, whatever the test.
+    Otherwise attainability is strict, as for all methods here: the point of least norm of a hull decides, and exact
+    arithmetic where rounding hides the answer. look_ahead finds the cheapest hypothesis of every other list that is
+    attainable together with a combination, drops the combination if no selection below the cut-off is left, and
+    sometimes completes it greedily. A chain starts with the lists with the fewest candidates, so that look-ahead is
+    effective early. cosine_test "published" tests only the weights of the cell with the largest product with the
+    centre; it can miss cells that reach into the cap, so that the result has no bound. "exact" projects the centre. A
+    cosine below 0 is searched in pieces without a cosine, whatever the test.
     """
 
     published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")
-    lp: str = option("least-norm", "what decides linear programs", choices=tuple(SLICE_LPS))
-    row_generation: bool = option(True, "start programs with few rows and from the weights of the first half")
-    use_witnesses: bool = option(True, "skip the linear program if known weights make the choices")
     look_ahead: bool = option(True, "bound the cost of the other lists")
     lazy: bool = option(True, "a neighbour waits in the frontier at its bound; off: it is found at once, as published")
     chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
@@ -82,8 +79,6 @@ class LpMert(Method):
         return LpMertSearch(self, task.canonical, task.incumbent)
 
 
-_WITNESS_BYTES = 1 << 26
-_MOST_WITNESSES = 20_000
 _DIVE_EVERY = 8
 """Combinations for each one that is completed greedily."""
 
@@ -98,23 +93,14 @@ class SavingTest:
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.sorted_lists = canonical.by_cost
-        self.oracle = AttainabilityOracle(
-            self.sorted_lists,
-            canonical.cap,
-            lp=settings.lp,
-            row_generation=settings.row_generation,
-            cosine_test=settings.cosine_test,
-        )
+        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, settings.cosine_test)
         self.tested: Counter[int] = Counter()
         self.solved: Counter[int] = Counter()
-        self.counts: Counter[str] = Counter(saved_by_witnesses=0, saved_by_look_ahead=0, lps_ahead=0)
-        self._settings = settings
+        self.counts: Counter[str] = Counter(saved_by_look_ahead=0, lps_ahead=0)
         self._looks_ahead = settings.look_ahead
         self._granularity = canonical.granularity
         sizes = self.oracle.sizes
         n_lists, longest = len(sizes), int(sizes.max(initial=1))
-        most = int(np.clip(_WITNESS_BYTES // (8 * (n_lists + canonical.n_features)), 100, _MOST_WITNESSES))
-        self.witnesses = Witnesses(sizes, most if settings.use_witnesses else 0)
         self._all_lists = np.arange(n_lists)
         self._no_bounds = np.zeros(n_lists, dtype=np.int64)
         self._selection = np.zeros(n_lists, dtype=np.int64)
@@ -126,7 +112,7 @@ class SavingTest:
 
     def counters(self) -> dict[str, int]:
         """Return all counts; `tested_n` are combinations of n lists, `solved_n` those that took a linear program."""
-        counts = {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
+        counts = {**self.oracle.counters, **self.counts}
         return {**counts, **by_length("tested", self.tested), **by_length("solved", self.solved)}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
@@ -136,17 +122,12 @@ class SavingTest:
         if least is None:
             self.counts["saved_by_look_ahead"] += 1
             return None
-        agreeing = self.witnesses.agreeing(lists, positions.tolist())
-        if len(agreeing):
-            self.counts["saved_by_witnesses"] += 1
-            known = WarmStart(len(lists), self.witnesses.weights[int(agreeing[-1])])
-            return self._look_ahead(lists, Combination(cost, positions, known, least), agreeing)
         self.solved[len(lists)] += 1
         start = self._decide(lists, positions, None if halves is None else halves[0].start)
         if start is None:
             return None
         self.oracle.keep(start)
-        return self._look_ahead(lists, Combination(cost, positions, start, least), None)
+        return self._look_ahead(lists, Combination(cost, positions, start, least))
 
     def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
         """Return [S] the first attainable position of every list as both halves know it; `None` if that is cut off."""
@@ -164,16 +145,12 @@ class SavingTest:
     def _below_cutoff(self, least: IntArray) -> bool:
         return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
 
-    def _look_ahead(self, lists: IntArray, combination: Combination, agreeing: IntArray | None) -> Combination | None:
-        """Raise the first position of every other list to one attainable with the combination.
-
-        agreeing: known witnesses of the combination; `None`: only the last witness is one. Returns `None` if the
-        combination is cut off.
-        """
+    def _look_ahead(self, lists: IntArray, combination: Combination) -> Combination | None:
+        """Raise the first position of every other list to one attainable with the combination; `None` if cut off."""
         if not self._looks_ahead or len(lists) == len(self._all_lists):
             return combination
         least = combination.least
-        attained = self._choices_of_last_witness() if agreeing is None else self.witnesses.attained(agreeing)
+        attained = self._choices_of_last_witness()
         for s in np.setdiff1d(self._all_lists, lists).tolist():
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
@@ -213,11 +190,10 @@ class SavingTest:
         return start
 
     def _decoded(self, weights: FloatArray) -> bool:
-        """Decode a witness on all lists; if all choices are clear, keep it, improve the incumbent, and return true."""
+        """Decode a witness on all lists; if all choices are clear, improve the incumbent, and return true."""
         cost, clear = self.oracle.native.decode_clearly(weights, self._selection)
         if clear:
             self.incumbent.improve(cost, weights, "D")
-            self.witnesses.add(weights, self._selection)
         return clear
 
     def _choices_of_last_witness(self) -> NDArray[np.bool_]:
@@ -252,16 +228,14 @@ class LpMertSearch(StreamSearch):
 
     @property
     def lower_bound(self) -> int | None:
-        if not self.proves:
-            return None
-        return min(self._root_bound, self._upper)
+        return min(self._root_bound, self._upper) if self.proves else None
 
     @property
     def lps(self) -> int:
         return self.test.oracle.counters["lps"]
 
     def advance(self) -> None:
-        stop = self.lps + SLICE_LPS[self._settings.lp]
+        stop = self.lps + _SLICE_LPS
         for _ in range(SLICE_STEPS):
             if self.finished or self.lps >= stop:
                 return

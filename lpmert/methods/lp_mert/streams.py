@@ -27,13 +27,12 @@ class WarmStart:
     """The end of the linear program of a combination, from which the programs of longer combinations start.
 
     length: number of lists. weights [d]: a witness, `None` if no double-precision weights make the choices. corral: the
-    slot of its corral while that is kept, or -1. rows: the rows in the program of HiGHS.
+    slot of its corral while that is kept, or -1.
     """
 
     length: int
     weights: FloatArray | None
     corral: int = -1
-    rows: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
