@@ -21,6 +21,7 @@ from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
+from .estimator import Reranker as Reranker
 from .findings import Cell as Cell
 from .findings import Diagnostic as Diagnostic
 from .formats.detect import read as read
@@ -54,7 +55,6 @@ from .rashomon import WeightRange as WeightRange
 from .rashomon import near_optimal as near_optimal
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
-from .reranker import Reranker as Reranker
 from .reranker import rerank as rerank
 from .reranker import vote as vote
 from .result import Check as Check

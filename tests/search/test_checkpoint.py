@@ -29,7 +29,6 @@ from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report
 from lpmert.methods.auto import Auto
 from lpmert.registry import METHODS
-from lpmert.result import Limits
 from lpmert.search import checkpoint
 
 
