@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lpmert.errors import MethodError, MetricError, RegionError
+from lpmert.errors import MethodError, MetricError
 from lpmert.findings import ALL_ZERO, figures_of
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.model.graphs import WordGraphs
@@ -23,7 +23,6 @@ from lpmert.result import Check, warned
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
-from lpmert.search.wide_cap import solve_beyond
 from lpmert.system.deadline import Deadline, limited
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
@@ -147,18 +146,6 @@ def minimize(
     if checkpoint is None and resume:
         raise MethodError("resume needs the file of a checkpoint")
     file = None if checkpoint is None else CheckpointFile(checkpoint, resume)
-    region = checked_region(region)
-    if region is not None and region.wide:
-        if any(one is not None for one in (initial_weights, node_limit, gap, target, callback, file)):
-            raise RegionError(
-                "a cosine below 0 goes with limits of time and memory alone: drop first weights, callback and others"
-            )
-        if not solver.proves:
-            raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
-        with many_searches(limits, backend, jobs) as (deadline, _):
-            convex = replace(region, cosine=None, around=None)
-            relaxed = list_problem(nbest, metric, ties, convex, "a cosine below 0 needs")
-            return warned(solve_beyond(solver, relaxed, region.of(relaxed.names), limits, seed, deadline))
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:

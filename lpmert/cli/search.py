@@ -89,11 +89,6 @@ class Search(RegionOptions, ReadingWithTies):
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
 
-    @property
-    def wide(self) -> bool:
-        """Whether --cosine allows more than a right angle, which takes several searches."""
-        return self.cosine is not None and self.cosine < 0
-
     read_seconds = 0.0
     """What reading the data took; it counts towards the time limit."""
 
@@ -137,15 +132,12 @@ class Search(RegionOptions, ReadingWithTies):
 
         unit: of losses; before: the name of the phase before the first report.
         """
-        hidden = out.quiet or self.wide
-        return nullcontext() if hidden else ProgressLog(time_limit=self.seconds_left, before=before, unit=unit)
+        return nullcontext() if out.quiet else ProgressLog(time_limit=self.seconds_left, before=before, unit=unit)
 
-    def problem(self, data: Data) -> AnyProblem | None:
-        """Return the problem that is searched, `None` if that takes several searches."""
+    def problem(self, data: Data) -> AnyProblem:
+        """Return the problem that is searched."""
         from lpmert.api import problem_of
 
-        if self.wide:
-            return None
         return problem_of(data, self.summed_metric(data), self.ties, self.region(data.names))
 
 
@@ -329,17 +321,14 @@ class WeightsOut:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem | None) -> str:
+    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem) -> str:
         """Return weights [D] as text.
 
-        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
-        a problem: the weights).
+        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem.
         """
-        import numpy as np
-
         from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
 
-        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
+        keeps = keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:

@@ -124,8 +124,7 @@ _MOST_NUMBERS = 10_000_000
 
 def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
-    proved = result.status.proved and not search.wide
-    if proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
+    if result.status.proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
         limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
             return search.ask(lpmert.whole_weights, data, result) or {}

@@ -376,10 +376,6 @@ class Canonical:
 _STEPS = 60
 
 
-class NoInsideError(RegionError):
-    """No open set of weights lies within the limits, by exact arithmetic."""
-
-
 def _middle(form: Canonical) -> FloatArray | None:
     """Return weights in the middle of the limits, `None` if doubles hold none."""
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
@@ -390,7 +386,7 @@ def _middle(form: Canonical) -> FloatArray | None:
     verdict = optimizer.solve(chosen)
     if not verdict.attainable:
         against = ", ".join(form.labels[s] for s, _, _ in verdict.core)
-        raise NoInsideError(
+        raise RegionError(
             f"the region has no inside: {against} leave no weights, or none with room around them; "
             "drop or widen one of these limits, or fix a weight instead of squeezing it"
         )

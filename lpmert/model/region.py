@@ -71,7 +71,7 @@ class Region:
     total : float, optional
         Sum of all weights.
     cosine : float, optional
-        Least cosine with the weights `around`, in the caller's own feature scaling, above -1; below 0 for `minimize`.
+        Least cosine with the weights `around`, in the caller's own feature scaling, from 0 to below 1.
     around : mapping or sequence of numbers, Result, str or Path, optional
         Weights by name, in the order of the features, or in a file.
 
@@ -108,11 +108,6 @@ class Region:
         if self.around is None:
             return self
         return replace(self, around=dict(zip(names, _centre(self.around, names).tolist(), strict=True)))
-
-    @property
-    def wide(self) -> bool:
-        """Whether the cosine reaches beyond a right angle, so that the region is not convex."""
-        return self.cosine is not None and -1.0 < _number(self.cosine, "the cosine") < 0.0
 
     @property
     def signature(self) -> str:
@@ -273,13 +268,8 @@ def _cap(region: Region, builder: _Builder) -> Cap | None:
     if region.cosine is None or region.around is None:
         return None
     cosine = _number(region.cosine, "the cosine")
-    if region.wide:
-        raise RegionError(
-            "with a cosine below 0 the region is not convex, and only `solve` and lpmert.minimize search it; "
-            f"got {cosine:g}, give 0 or more"
-        )
     if not 0.0 <= cosine < 1.0:
-        raise RegionError(f"the cosine must be above -1 and below 1; got {cosine:g}")
+        raise RegionError(f"the cosine must be at least 0, where the region is convex, and below 1; got {cosine:g}")
     centre = _centre(region.around, builder.names)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")

@@ -37,12 +37,12 @@ class Cap:
         norm = float(np.linalg.norm(weights))
         return float(self.unit @ weights) / norm if norm > 0 else -1.0
 
-    def contains(self, weights: FloatArray | Sequence[Fraction], *, strictly: bool = False) -> bool:
-        """Whether weights [d] lie in the cap, or strictly inside, in exact arithmetic on its numbers."""
+    def contains(self, weights: FloatArray | Sequence[Fraction]) -> bool:
+        """Whether weights [d] lie in the cap, in exact arithmetic on its numbers."""
         w, c = ([Fraction(value) for value in vector] for vector in (weights, self.centre.tolist()))
         product = dot(w, c)
         excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
-        return bool(product > 0 and (excess > 0 if strictly else excess >= 0))
+        return bool(product > 0 and excess >= 0)
 
 
 _TOLERANCE = 1e-12

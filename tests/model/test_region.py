@@ -62,7 +62,10 @@ def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
         (Region(bounds={"feature1": (float("inf"), None)}), ["finite", "inf"]),
         (Region(fixed={"feature1": 10**400}), ["finite"]),
         (Region(cosine=0.5), ["give both"]),
-        (Region(cosine=1.5, around={"feature1": 1.0, "feature2": 0.0, "feature3": 0.0}), ["above -1 and below 1"]),
+        *(
+            (Region(cosine=cosine, around=[1.0, 0.0, 0.0]), ["at least 0, where the region is convex, and below 1"])
+            for cosine in (-0.28, 1.0, 1.5)
+        ),
         (Region(cosine=0.5, around={"feature1": 1.0}), ["feature2, feature3"]),
         (
             Region(nonnegative=True, cosine=0.9, around={"feature1": -1.0, "feature2": 0.1, "feature3": 0.0}),

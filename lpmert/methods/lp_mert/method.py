@@ -55,8 +55,7 @@ class LpMert(Method):
     attainable together with a combination, drops the combination if no selection below the cut-off is left, and
     sometimes completes it greedily. A chain starts with the lists with the fewest candidates, so that look-ahead is
     effective early. cosine_test "published" tests only the weights of the cell with the largest product with the
-    centre; it can miss cells that reach into the cap, so that the result has no bound. "exact" projects the centre. A
-    cosine below 0 is searched in pieces without a cosine, whatever the test.
+    centre; it can miss cells that reach into the cap, so that the result has no bound. "exact" projects the centre.
     """
 
     published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")
