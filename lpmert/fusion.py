@@ -18,7 +18,6 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.findings import Outcome, plain
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
-from lpmert.ranking.heuristics import Found, heuristics
 from lpmert.result import Status
 from lpmert.system.deadline import out_of_time, within
 from lpmert.unseen.estimate import corrected_reach
@@ -27,6 +26,7 @@ from lpmert.values import Weights, weights_array, whole_number
 _STEPS = 10
 """Steps of the grid: 11 values per weight, as tools of search engines scan."""
 _GRID_SECONDS = 20.0
+"""Maximum time for the grid."""
 _FOLD_SECONDS = 10.0
 """Maximum time for the search of a fold: its weights are judged by held-out queries, not by a bound."""
 _DIGITS = range(3, 17)
@@ -35,6 +35,22 @@ _PROVED = 1e-11
 _SHOWN = 6
 
 OnStage = Callable[[str, int, int | None], object]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Other weights.
+
+    Parameters
+    ----------
+    weights : list of float
+        One for each feature.
+    score : float
+        Their score in exact arithmetic.
+    """
+
+    weights: list[float]
+    score: float
 
 
 @dataclass(frozen=True)
@@ -81,8 +97,8 @@ class Fused(Outcome):
     alone : dict
         The score of each feature alone.
     others : dict
-        Other weights by name: those to compare with, equal weights, the best of a grid of multiples of 0.1 that sum to
-        1, and those of heuristics if requested.
+        Other weights by name: those to compare with, equal weights, and the best of a grid of multiples of 0.1 that sum
+        to 1.
     unseen : Unseen or None
         The result of cross-validation, if requested.
     queries, documents : int
@@ -127,7 +143,6 @@ def fuse(
     time_limit: float | None = None,
     seed: int = 0,
     other: Weights | None = None,
-    compare: bool = False,
     folds: int | None = None,
     on_stage: OnStage | None = None,
 ) -> Fused:
@@ -140,12 +155,9 @@ def fuse(
     metric : RankingMetric or str
         The metric, as for `lpmert.ranking.maximize`.
     nonnegative, time_limit, seed
-        As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds more, and each fold of
-        cross-validation 10.
+        As for `lpmert.ranking.maximize`. The grid may take 20 seconds more, and each fold of cross-validation 10.
     other : mapping or sequence of numbers, optional
         Weights to compare with, by name or in order.
-    compare : bool
-        Whether to compare with heuristics as well.
     folds : int, optional
         Number of folds for cross-validation; none by default.
     on_stage : callable, optional
@@ -195,8 +207,6 @@ def fuse(
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
     tried = "" if len(grid) == size else f" of {size:,}; then time ran out"
     others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
-    if compare:
-        others |= heuristics(lists, measure, nonnegative, seed, _GRID_SECONDS, tell)
     allowed = [one for one in [*alone.values(), *others.values()] if not nonnegative or min(one.weights) >= 0]
     best = _at_least(lists, measure, found, np.array(max(allowed, key=attrgetter("score")).weights))
     best = _with_few_digits(lists, measure, best, nonnegative)

@@ -16,13 +16,12 @@ from lpmert.cli.options import argument, command, option, seed, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, Picture, column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
-from lpmert.quoting import counted, duration
+from lpmert.quoting import counted
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.fusion import Fused
-    from lpmert.ranking.heuristics import Found
+    from lpmert.fusion import Found, Fused
 
 _DECIMALS = 6
 _SECONDS = 60.0
@@ -77,7 +76,6 @@ def rank(
     signed: bool = option("", "Allow weights below 0.", default=False),
     time_limit: float | None = time_limit(f"{_SECONDS:g}"),
     weights: str | None = option("WEIGHTS", "Compare with these weights; same syntax as `lpmert check --weights`."),
-    compare: bool = option("", "Compare with line searches, coordinate ascent, CMA-ES.", default=False),
     cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS),
     seed: int = seed(),
     write: str | None = option(
@@ -100,11 +98,10 @@ def rank(
     scores count in the worst order. The gain of a grade is the grade itself in ndcg, as in trec_eval, and 2^grade - 1
     in ndcg-exp.
 
-    The report compares with each feature alone, equal weights, the best of a grid of 11 values per weight, and with
-    --compare also with line searches, coordinate ascent as in RankLib, and CMA-ES. --time-limit applies to the search;
-    the grid and --cv have limits of their own. Weights have as many digits as are needed to keep their score.
-    --picture, for two features, shows the metric at all shares of the second one; --report writes a page with the
-    queries that change. The JSON has the weights by name; --weights reads it.
+    The report compares with each feature alone, equal weights, and the best of a grid of 11 values per weight. --time-
+    limit applies to the search; the grid and --cv have limits of their own. Weights have as many digits as are needed
+    to keep their score. --picture, for two features, shows the metric at all shares of the second one; --report writes
+    a page with the queries that change. The JSON has the weights by name; --weights reads it.
 
     --certificate writes a proof, of the bound if the search was stopped. --verify checks it in exact arithmetic,
     without a search. If it does not hold, the exit code is 5 and the message says where it fails.
@@ -145,7 +142,6 @@ def rank(
                 time_limit=_SECONDS if time_limit is None else time_limit,
                 seed=seed,
                 other=None if other is None else other.of_features(lists.names),
-                compare=compare,
                 folds=cv,
                 on_stage=Stages(out),
             )
@@ -191,8 +187,7 @@ def _report(found: Fused) -> str:
     result, unseen, best = found.result, found.unseen, found.result.score
 
     def beside(one: Found) -> str:
-        seconds = "" if one.seconds is None else f", {duration(one.seconds)}"
-        return f"{one.score:.{_DECIMALS}f} ({one.score - best:+.{_DECIMALS}f}){seconds}"
+        return f"{one.score:.{_DECIMALS}f} ({one.score - best:+.{_DECIMALS}f})"
 
     expected = ""
     if unseen is not None:

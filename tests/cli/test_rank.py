@@ -148,10 +148,7 @@ def test_a_proof_is_written_and_checked_without_a_search(tmp_path: Path, monkeyp
     assert "check it with lpmert verify" in refusal(*asked, "--verify", example / "optimum.json.gz", code=5)
 
 
-def test_heuristics_and_a_page_stand_beside_the_optimum(tmp_path: Path) -> None:
+def test_a_page_is_written(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = succeeded("rank", *RUNS, *QRELS, "--compare", "--report", page, "--metric", "mrr@10", "-q")
-    lines = done.stdout.splitlines()
-    for name in ("line searches", "coordinate ascent", "CMA-ES"):
-        assert sum(line.startswith(name) for line in lines) == 1
+    succeeded("rank", *RUNS, *QRELS, "--report", page, "--metric", "mrr@10", "-q")
     assert "Queries that change" in page.read_text()
