@@ -16,9 +16,7 @@ from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
 from lpmert.fusion import Fused, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
-from lpmert.ranking import evaluate, maximize, per_query
-from lpmert.ranking.search import along
-from lpmert.reporting.fusion_page import changes, write_fusion_page
+from lpmert.ranking import evaluate, maximize
 from lpmert.reporting.pictures import write_picture
 from lpmert.system.deadline import Deadline
 
@@ -351,52 +349,3 @@ def test_a_stopped_search_returns_the_best_of_all_that_it_is_compared_with(monke
     known = replace(maximize(lists, "ndcg@5", time_limit=0.0), bound=best.score)
     monkeypatch.setattr(fusion, "maximize", lambda *_, **__: known)
     assert fuse(lists, "ndcg@5", other=best.weights).result.status is Status.OPTIMAL
-
-
-def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_path: Path) -> None:
-    for dimensions, metric in ((2, "mrr@5"), (3, "ndcg@5"), (1, "ndcg@5")):
-        lists = lists_of(3, dimensions)
-        found = fuse(lists, metric, folds=2, other=np.ones(dimensions))
-        write_fusion_page(found, lists, tmp_path / "page.html")
-        text = (tmp_path / "page.html").read_text()
-        assert text.count("<img") == {1: 0, 2: 1, 3: 3}[dimensions]
-        equal = found.others["equal weights"].score
-        for score in (found.result.score, *(one.score for one in found.others.values()), *found.alone.values()):
-            assert f">{score:.6f}<" in text
-        assert f"{metric} {found.result.score:.6f}, proved: no nonnegative weights do better" in text
-        moved = changes(lists, metric, found.result.weights.tolist())
-        differences = [after[0] - before[0] for _, before, after in moved]
-        assert fsum(differences) / found.queries == pytest.approx(found.result.score - equal, abs=1e-12)
-        assert differences == sorted(differences, reverse=True)
-        assert f"{sum(d > 0 for d in differences)} better, {sum(d < 0 for d in differences)} worse, " in text
-        for name, before, after in moved:
-            assert f'<th scope="row">{name}</th>' in text
-            assert f">{after[0] - before[0]:+.4f}<" in text
-
-
-def test_values_of_queries_and_ranks_are_those_of_sorting() -> None:
-    lists = lists_of(1, 2)
-    weights = [0.37, 0.63]
-    found = per_query(lists, weights, "mrr@5")
-    assert all(type(value) is float for value, _ in found.values())  # as JSON and their repr need them
-    assert fsum(one for one, _ in found.values()) / len(found) == pytest.approx(evaluate(lists, weights, "mrr@5"))
-    for q, name in enumerate(lists.queries):
-        own = slice(lists.offsets[q], lists.offsets[q + 1])
-        order = np.argsort(-(lists.features[own] @ weights))
-        ranks = [rank for rank, d in enumerate(order[:5], 1) if lists.relevance[own][d]]
-        if lists.relevance[own].any():
-            assert found[name] == (pytest.approx(1 / ranks[0] if ranks else 0.0), ranks)
-        else:
-            assert name not in found
-
-
-def test_the_curve_along_a_weight_is_what_weights_are_worth() -> None:
-    lists = lists_of(3, 3)
-    weights = np.array([0.2, 0.3, 0.5])
-    for feature in range(3):
-        shares, values = along(lists, "ndcg@5", weights, feature)
-        assert (shares[0], shares[-1]) == (0.0, 1.0)
-        others = np.where(np.arange(3) == feature, 0.0, weights)
-        for share, found in list(zip((shares[:-1] + shares[1:]) / 2, values, strict=True))[::7]:
-            mixed = (1 - share) * others / others.sum() + share * np.eye(3)[feature]
-            assert found == pytest.approx(evaluate(lists, mixed, "ndcg@5"), abs=1e-11)

@@ -19,7 +19,7 @@ from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
 from lpmert.fusion import fuse
 from lpmert.model.judged import Parts
-from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize, per_query, search
+from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
 
 SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
@@ -498,7 +498,7 @@ def test_other_arguments_are_refused_by_name() -> None:
         (DataError, "must be Judged documents, not NoneType", lambda: evaluate(None, [1], "mrr@1")),
         (MethodError, "must be a result of maximize, not str", lambda: certify("x", "proof.json")),
         (DataError, "weights have none for 2", lambda: evaluate(lists, {"1": 1}, "mrr@1")),
-        (DataError, "one number for each of the 2 features", lambda: per_query(lists, [1], "mrr@1")),
+        (DataError, "one number for each of the 2 features", lambda: evaluate(lists, [1], "mrr@1")),
         (MethodError, "folds must be a whole number of at least 2", lambda: fuse(lists, "mrr@1", folds=2.0)),
         (DataError, "'1' has nan", lambda: fuse(lists, "mrr@1", other=[np.nan, 1])),
     ):

@@ -14,7 +14,7 @@ from lpmert.cli import values
 from lpmert.cli.lists import verified_json
 from lpmert.cli.options import argument, command, option, seed, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reports import Page, Picture, column, joined, labelled, side_by_side, verdict_line
+from lpmert.cli.reports import Picture, column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
 from lpmert.quoting import counted
 from lpmert.system.deadline import Deadline
@@ -70,7 +70,6 @@ class _Documents:
 def rank(
     documents: _Documents,
     drawn: Picture,
-    page: Page,
     out: Output,
     metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10"),
     signed: bool = option("", "Allow weights below 0.", default=False),
@@ -98,10 +97,10 @@ def rank(
     scores count in the worst order. The gain of a grade is the grade itself in ndcg, as in trec_eval, and 2^grade - 1
     in ndcg-exp.
 
-    The report compares with each feature alone, equal weights, and the best of a grid of 11 values per weight. --time-
-    limit applies to the search; the grid and --cv have limits of their own. Weights have as many digits as are needed
-    to keep their score. --picture, for two features, shows the metric at all shares of the second one; --report writes
-    a page with the queries that change. The JSON has the weights by name; --weights reads it.
+    The report compares with each feature alone, equal weights, and the best of a grid of 11 values per weight.
+    --time-limit applies to the search; the grid and --cv have limits of their own. Weights have as many digits as are
+    needed to keep their score. --picture, for two features, shows the metric at all shares of the second one. The JSON
+    has the weights by name; --weights reads it.
 
     --certificate writes a proof, of the bound if the search was stopped. --verify checks it in exact arithmetic,
     without a search. If it does not hold, the exit code is 5 and the message says where it fails.
@@ -117,7 +116,7 @@ def rank(
 
     with values.refusing("--metric"):
         judged_by = ranking.RankingMetric.of(metric.lower())
-    with delivering(out, drawn.picture, page.report, certificate) as deliver:
+    with delivering(out, drawn.picture, certificate) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
@@ -152,10 +151,6 @@ def rank(
         settings = partial(engine_text, write or "", found.result.names, found.result.weights, documents.normalise)
         deliver(found.to_json, settings if write else partial(_report, found))
         drawn.write(lambda: pictures.fusion(found))
-        if page.report is not None:
-            from lpmert.reporting.fusion_page import write_fusion_page
-
-            write_fusion_page(found, lists, page.report)
         if certificate is not None:
             ranking.certify(found.result, certificate)
     return exit_code(found.result.status, stop)

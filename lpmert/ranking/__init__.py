@@ -5,7 +5,6 @@ from lpmert.certificates.check.ranking import verify as verify
 from lpmert.model.judged import Judged as Judged
 from lpmert.model.judged import RankingMetric as RankingMetric
 from lpmert.ranking.evaluation import evaluate as evaluate
-from lpmert.ranking.evaluation import per_query as per_query
 from lpmert.ranking.search import Curve as Curve
 from lpmert.ranking.search import RankingResult as RankingResult
 from lpmert.ranking.search import certify as certify

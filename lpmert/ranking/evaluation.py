@@ -54,45 +54,9 @@ def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ti
     return summed(in_decimals(lists.features), lists.offsets, own, parts, ties) / parts.n_queries
 
 
-def per_query(lists: Judged, weights: Weights, metric: RankingMetric | str) -> dict[str, tuple[float, list[int]]]:
-    """Return the value of each query with a relevant document, and the ranks of the documents that contribute to it.
-
-    Parameters
-    ----------
-    lists, weights, metric
-        As for `evaluate`.
-
-    Returns
-    -------
-    dict from str to (float, list of int)
-        Value and ranks, counted from 1, by the name of the query.
-
-    Raises
-    ------
-    DataError, MetricError
-        As by `evaluate`.
-
-    Examples
-    --------
-    >>> lists = Judged([[1.0], [1.0], [0.0]], [0, 3], [1, 0, 1], queries=("cats",))
-    >>> per_query(lists, [1.0], "recall@2")
-    {'cats': (0.5, [2])}
-    """
-    parts = RankingMetric.of(metric).parts(lists)
-    found = by_query(in_decimals(lists.features), lists.offsets, weights_array(weights, lists.names), parts)
-    return {lists.queries[q]: one for q, one in found.items()}
-
-
-def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
-    """Return the sum of the values of all queries."""
-    return fsum(value for value, _ in by_query(features, offsets, weights, parts, ties).values())
-
-
 @np.errstate(over="ignore", invalid="ignore")
-def by_query(
-    features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst"
-) -> dict[int, tuple[float, list[int]]]:
-    """Return the value of each query with a relevant document, and the ranks, from 1, of the documents that count.
+def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
+    """Return the sum of the values of all queries.
 
     Documents are sorted by rounded scores; pairs whose scores differ by less than the error bound are compared exactly.
     """
@@ -105,7 +69,7 @@ def by_query(
         sizes = sizes + np.abs(column)
     later = np.arange(len(terms)) if ties == "given" else parts.gains if ties == "worst" else -parts.gains
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
-    found = {}
+    values = []
     for q, own in enumerate(rows_by_query(offsets)):
         if parts.scales[q] == 0:
             continue
@@ -122,9 +86,9 @@ def by_query(
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
-        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * float(parts.scales[q])
-        found[q] = value, (places + 1).tolist()
-    return found
+        worth = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)])
+        values.append(worth * float(parts.scales[q]))
+    return fsum(values)
 
 
 def _dot(weights: FloatArray, row: FloatArray) -> Fraction:

@@ -210,23 +210,6 @@ def certify(result: RankingResult, path: str | Path) -> None:
             write(record)
 
 
-def along(
-    lists: Judged, metric: RankingMetric | str, weights: FloatArray, feature: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the value as a function of the share of one weight, with all others, nonnegative, in constant proportion.
-
-    Returns the shares [C + 1] from 0 to 1 at which the value may change, and the values between them [C], in floating
-    point.
-    """
-    search = Maximizing(lists, RankingMetric.of(metric))
-    axis = np.eye(len(weights))[feature]
-    others = np.ldexp(np.where(axis > 0, 0.0, weights if np.delete(weights, feature).any() else 1.0), search.exponents)
-    shares, units = search.arc(others / others.sum(), axis)
-    own = shares[:, 1] * 2.0 ** -search.exponents[feature]
-    rest = shares[:, 0] * np.ldexp(others, -search.exponents).sum() / others.sum()
-    return own / (own + rest), units / _UNIT / search.parts.n_queries
-
-
 @dataclass
 class Maximizing:
     """One search: the incumbent, the core's queue of open cones, and the cones that need exact arithmetic."""

@@ -391,17 +391,6 @@ def fusion(found: Fused) -> Figure:
     return figure
 
 
-def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) -> Figure:
-    """Draw the metric along the share of one weight, with the others in proportion.
-
-    shares [n + 1]: where the metric may change; values [n]: the metric between them.
-    """
-    with _drawn(7.0, 2.6, f"weight of {found.result.names[feature]}, out of 1", found.metric) as (figure, axes):
-        axes.stairs(values, shares, baseline=None, color=_LOSS)
-        axes.plot(found.result.weights[feature] / found.result.weights.sum(), found.result.score, "o", color=_BOUND)
-    return figure
-
-
 def front(found: Front, unit: Unit) -> Figure:
     """Draw the least loss against the budget of the second sum, and the points of the front."""
     with _drawn(7.0, 3.6, f"{found.second}, sum at most", f"best {unit.label}", grid="both") as (figure, axes):

@@ -146,9 +146,3 @@ def test_a_proof_is_written_and_checked_without_a_search(tmp_path: Path, monkeyp
         "verify", proof, example / "nbest.tsv.gz", *lists, code=5
     )
     assert "check it with lpmert verify" in refusal(*asked, "--verify", example / "optimum.json.gz", code=5)
-
-
-def test_a_page_is_written(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    succeeded("rank", *RUNS, *QRELS, "--report", page, "--metric", "mrr@10", "-q")
-    assert "Queries that change" in page.read_text()
