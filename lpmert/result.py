@@ -210,12 +210,12 @@ class Result(Weighted):
     --------
     >>> import lpmert
     >>> result = lpmert.minimize(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"]))
-    >>> result.success, result.gap_abs, result.by_name["a"] > result.by_name["b"]
+    >>> result.status.proved, result.gap_abs, result.by_name["a"] > result.by_name["b"]
     (True, 0.0, True)
     """
 
     schema = SCHEMA
-    json_properties = ("schema", "gap_abs", "gap_rel", "message", "success")
+    json_properties = ("schema", "gap_abs", "gap_rel", "message")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -290,16 +290,7 @@ class Result(Weighted):
         return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
 
     def factor_to(self, name: str, value: float) -> float:
-        """Return the positive factor that brings the weight of a feature to a value; see `scaled_to` for errors."""
-        if name not in self.names:
-            raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
-        weight = float(self.weights[self.names.index(name)])
-        if weight * value <= 0:
-            raise ValueError(f"the weight of {quoted(name)} is {weight:g}: no positive factor brings it to {value:g}")
-        return value / weight
-
-    def scaled_to(self, name: str, value: float) -> FloatArray:
-        """Return the weights in the scale in which the weight of a feature has a given value.
+        """Return the positive factor that brings the weight of a feature to a value.
 
         Parameters
         ----------
@@ -310,15 +301,20 @@ class Result(Weighted):
 
         Returns
         -------
-        array [D]
-            The weights times a positive factor, which changes no choice.
+        float
+            The factor, by which all weights may be multiplied: it changes no choice.
 
         Raises
         ------
         ValueError
             If the name is unknown, or the weight is 0 or has the opposite sign.
         """
-        return np.asarray(self.weights * self.factor_to(name, value))
+        if name not in self.names:
+            raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+        weight = float(self.weights[self.names.index(name)])
+        if weight * value <= 0:
+            raise ValueError(f"the weight of {quoted(name)} is {weight:g}: no positive factor brings it to {value:g}")
+        return value / weight
 
     def times(self, factor: float) -> Result:
         """Return the result with weights, margin and cell multiplied by a positive factor."""

@@ -18,7 +18,7 @@ print(nbest.n_lists, "utterances;", lpmert.evaluate(nbest, own).loss, "errors wi
 
 # %%
 result = lpmert.minimize(nbest, initial_weights=own)
-print(result.status.name, result.loss, result.scaled_to("am", 1).round(2))
+print(result.status.name, result.loss, (result.weights * result.factor_to("am", 1)).round(2))
 
 # %% [markdown]
 # The loss is constant in cells. Around the optimum, over two of the weights:

@@ -21,7 +21,8 @@ def descend(nbest: lpmert.NBest, weights: dict[str, float]) -> list[dict[str, fl
         for name in STARTS[0]:
             others = {other: weight for other, weight in weights.items() if other != name}
             best = lpmert.minimize(nbest, region=lpmert.Region(fixed=others))
-            found.append((best.loss, dict(zip(nbest.names, best.scaled_to("am", 1.0), strict=True))))
+            scaled = best.times(best.factor_to("am", 1.0))
+            found.append((best.loss, scaled.by_name))
         least, there = min(found, key=lambda one: one[0])
         if not least < loss:
             return path
