@@ -250,11 +250,6 @@ class Result(Weighted):
     whole: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def success(self) -> bool:
-        """Whether the run ended by itself or reached the requested gap or target, rather than another limit."""
-        return self.status.finished
-
-    @property
     def restricted(self) -> bool:
         """Whether bound and proof are about a region, apart from a budget, rather than all weights."""
         return "|region:" in self.signature or "|features:" in self.signature
