@@ -1,29 +1,25 @@
 """Expected losses and their gradients are right, and annealing ends near the optimum, never below."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
-from math import inf, log
+from math import inf
 
 import numpy as np
 import pytest
-from graph_problems import GraphCase, graph_problem
-from oracle import decoded, directions_of_the_plane, inner
+from oracle import decoded, directions_of_the_plane
 from problems import random_lists
 from searches import many_more
 from shared import librispeech, needs_shared, train_choices
 
-import lpmert
 from lpmert import MethodError, NBest, Problem
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
 from lpmert.methods import Annealing
 from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import SCHEDULES, AllLists, AllPaths, Objective, Step, risk_of
+from lpmert.methods.heuristic.risk import SCHEDULES, Objective, Step, risk_of
 from lpmert.metrics import Bleu, Chrf, Metric, SumOfLosses, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve
 
 METRICS = {"bleu": Bleu(), "f1": f_beta(), "f0.5": f_beta(0.5), "precision": precision(), "recall": recall()}
@@ -86,8 +82,7 @@ def test_the_gradient_of_risk_minus_entropy_is_that_of_its_finite_differences(te
         lists = random_lists_of(metric, 3)
         if name == "loss":
             lists = AllHypotheses(lists.features, lists.offsets, lists.statistics[:, :1], lists.scale)
-        choice = AllLists(lists, risk_of(metric, lists))
-        objective = Objective(choice, Step(temperature, 1.7), np.array([0.1, 0.0, 2.0]))
+        objective = Objective(lists, risk_of(metric, lists), Step(temperature, 1.7), np.array([0.1, 0.0, 2.0]))
         weights = np.array([0.5, -0.3, 0.9])
         _, gradient = objective(weights)
         steps = 1e-5 * np.eye(3)
@@ -148,80 +143,3 @@ def test_annealing_comes_within_one_percent_of_real_optima(lists: Callable[[], N
     losses = [solve(method, problem).loss for method in (Annealing(), Annealing(schedule="gamma", variance=inf))]
     assert optimum <= min(losses)
     assert losses[0] <= 1.01 * optimum
-
-
-def exact_objective(case: GraphCase, powers: list[int], temperature: float) -> tuple[float, list[float]]:
-    """Risk - T * entropy, and its slopes, by all paths one by one; scores are these powers of 2, times features.
-
-    Probabilities are fractions: only logarithms of whole sums are rounded.
-    """
-    value, slopes = 0.0, [0.0] * len(powers)
-    for begin, end in pairwise(case.offsets):
-        rows, losses = case.sums[begin:end], [one[0] for one in case.values[begin:end]]
-        exponents = [inner(powers, row) for row in rows]
-        shares = [Fraction(2) ** int(exponent) for exponent in exponents]
-        total = sum(shares)
-        p = [share / total for share in shares]
-
-        def covariance(one: list[Fraction], other: list[Fraction], p: list[Fraction] = p) -> Fraction:
-            return inner(p, [a * b for a, b in zip(one, other, strict=True)]) - inner(p, one) * inner(p, other)
-
-        value += float(inner(p, losses)) - temperature * (log(total) - log(2) * float(inner(p, exponents)))
-        for d in range(len(powers)):
-            column = [row[d] for row in rows]
-            slopes[d] += float(covariance(losses, column)) + temperature * log(2) * float(covariance(exponents, column))
-    return value, slopes
-
-
-@pytest.mark.parametrize("seeds", [range(40), many_more(range(100, 500))])
-def test_the_objective_of_all_paths_is_that_of_exact_sums_over_them(seeds: range) -> None:
-    """Lattices and hypergraphs; also with parallel links, dead ends, and a node that an edge has twice."""
-    for seed in seeds:
-        case = graph_problem("integers", "loss", seed)
-        rng = np.random.default_rng(seed)
-        powers = rng.integers(-2, 3, size=case.features.shape[1]).tolist()
-        problem = LatticeProblem(case.data, "loss")
-        paths = AllPaths(problem)
-        scale = problem.coordinates.scales
-        weights = log(2) * np.array(powers) / scale
-        for temperature, gamma in ((0.0, 1.0), (0.75, 1.0), (0.0, 2.0), (3.0, 0.5)):
-            objective = Objective(paths, Step(temperature, gamma), np.zeros(len(powers)))
-            value, gradient = objective(weights / gamma)
-            expected, slopes = exact_objective(case, powers, temperature)
-            assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
-            assert gradient / gamma == pytest.approx(np.array(slopes) * scale, rel=1e-9, abs=1e-9)
-            if temperature == 0.0:
-                assert objective.expected_loss(weights / gamma) == pytest.approx(value, rel=1e-12)
-
-
-def test_annealing_over_all_paths_ends_at_or_near_the_least_loss_never_below() -> None:
-    ended = []
-    for seed in range(12):
-        case = graph_problem("integers", "loss", seed)
-        for schedule in SCHEDULES:
-            result = lpmert.minimize(case.data, metric="loss", method=Annealing(schedule=schedule))
-            assert result.lower_bound is None
-            assert result.loss == case.attained(result.weights.tolist())[0]
-            assert result.loss >= case.least or result.tied_lists
-            if schedule == "entropy":
-                ended.append(result.loss - float(case.least))
-    assert np.median(ended) == 0
-    assert np.mean(ended) < 0.5
-
-
-def test_annealing_over_all_paths_returns_weights_of_the_region_also_where_it_met_none() -> None:
-    some = [graph_problem("integers", "loss", seed, in_region=True) for seed in (1, 5, 6, 7, 9, 13)]
-    inside = [case for case in some if case.least is not None]
-    assert len(inside) >= 3
-    for case in inside:
-        result = lpmert.minimize(case.data, metric="loss", method="annealing", region=case.region)
-        assert min(result.region.values()) >= 0
-        assert result.loss >= case.least or result.tied_lists
-
-
-def test_what_annealing_over_all_paths_cannot_do_says_so() -> None:
-    case = graph_problem("integers", "wer", 0)
-    with pytest.raises(MethodError, match="metric loss"):
-        lpmert.minimize(case.data, metric="wer", method="annealing")
-    with pytest.raises(MethodError, match="held_out"):
-        lpmert.minimize(case.data, metric="loss", method=Annealing(held_out=0.5))

@@ -5,10 +5,6 @@ probability softmax(gamma w.h) within their list. Additive losses are linear in 
 and BLEU are ratios of sums: the expectation of minus the logarithm is a weighted sum of E[log X] over sums X of a
 column and, for BLEU's brevity penalty, of E[max(R / A - 1, 0)]. As in the paper, these expectations are approximated to
 second order around the expected sums. Lists are drawn independently, so means and variances of sums add up over lists.
-
-Over lattices and hypergraphs whose links have losses, the expected loss over all paths is exact, computed by the inside
-and outside sums of the expectation semiring (Eisner, Parameter Estimation for Probabilistic Finite-State Transducers,
-ACL 2002).
 """
 
 from __future__ import annotations
@@ -21,12 +17,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.likelihood import AllHypotheses, basis_of, lists_of, minimize_smooth
+from lpmert.methods.heuristic.likelihood import AllHypotheses, lists_of, minimize_smooth
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
-from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.search.method import Comparator, Found
@@ -183,9 +178,6 @@ class Annealing(Comparator):
     step that decodes them with the least loss. (The paper stops cooling at the first rise; that often ends in the noise
     of the first, nearly random steps.) Otherwise the last weights are returned, or the best ones so far if a limit
     stops the run. The method starts from weights 0 unless others are given.
-
-    Lattices and hypergraphs need additive losses of links: metric "loss". Then every path counts by itself, even if
-    others have the same words. `held_out` is not available for them.
     """
 
     schedule: str = option("entropy", "how the choice becomes certain: by entropy or by gamma", choices=SCHEDULES)
@@ -198,18 +190,13 @@ class Annealing(Comparator):
 
     name: ClassVar[str] = "annealing"
     minimises = False
-    takes_lattices: ClassVar[bool] = True
 
     @property
     def random(self) -> bool:
         return self.held_out > 0.0
 
-    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         weights = np.zeros(problem.canonical.n_features) if start is None else start
-        if isinstance(problem, LatticeProblem):
-            if self.held_out:
-                raise MethodError("annealing over all paths of lattices takes no held_out; drop it")
-            return self._anneal(AllPaths(problem), np.linalg.norm(basis_of(problem), axis=0), weights, clock)
         lists = lists_of(problem)
         aside = None
         if self.held_out:
@@ -218,29 +205,29 @@ class Annealing(Comparator):
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
         share = 1.0 if isinstance(problem.metric, AdditiveMetric) else float(lists.n_lists)
-        choice = AllLists(lists, sum_of_risks([(share, risk_of(problem.metric, lists))]))
+        risk = sum_of_risks([(share, risk_of(problem.metric, lists))])
 
         def loss_aside(weights: FloatArray) -> float:
             return problem.metric.loss(aside.total(weights)) if aside else inf
 
-        return self._anneal(choice, lists.scale, weights, clock, None if aside is None else loss_aside)
+        return self._anneal(lists, risk, weights, clock, None if aside is None else loss_aside)
 
     def _anneal(
         self,
-        choice: AllLists | AllPaths,
-        scale: FloatArray,
+        lists: AllHypotheses,
+        risk: Risk,
         weights: FloatArray,
         clock: Clock,
         held_out: Callable[[FloatArray], float] | None = None,
     ) -> Found:
         """Run the schedule from canonical weights [d]; held_out: maps weights to their loss on the held-out lists."""
         usual = inf if self.schedule == "entropy" else 1.0
-        precision = np.asarray(scale**2 / (usual if self.variance is None else self.variance))
+        precision = np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
         best, least = weights, inf
         last = inf
         steps = 0
         for step in self._steps():
-            objective = Objective(choice, step, precision)
+            objective = Objective(lists, risk, step, precision)
             weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
             steps += 1
             clock.keep(weights)
@@ -274,129 +261,23 @@ class Annealing(Comparator):
 class Objective:
     """The objective of one step: risk - T * entropy + precision . weights^2 / 2, with precision [d] of the prior."""
 
-    choice: AllLists | AllPaths
+    lists: AllHypotheses
+    risk: Risk
     step: Step
     precision: FloatArray
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective and its gradient [d] at canonical weights [d]."""
-        features, gamma = self.choice.features, self.step.gamma
-        value, slopes = self.choice.expected(gamma * (features @ weights), self.step.temperature)
-        prior = 0.5 * float(self.precision @ weights**2)
-        return value + prior, gamma * (slopes @ features) + self.precision * weights
-
-    def expected_loss(self, weights: FloatArray) -> float:
-        return self.choice.expected(self.step.gamma * (self.choice.features @ weights), 0.0)[0]
-
-
-@dataclass(frozen=True)
-class AllLists:
-    """The random choice among all hypotheses of all lists, and its risk."""
-
-    lists: AllHypotheses
-    risk: Risk
-
-    @property
-    def features(self) -> FloatArray:
-        return self.lists.features
-
-    def expected(self, scores: FloatArray, temperature: float) -> tuple[float, FloatArray]:
-        """Return risk - temperature * entropy at scores [M], and its slopes [M] by these."""
-        log_p = self.lists.log_probabilities(scores)
+        lists, (temperature, gamma) = self.lists, self.step
+        log_p = lists.log_probabilities(gamma * (lists.features @ weights))
         p = np.exp(log_p)
         value, slopes = self.risk(p)
         if temperature > 0.0:
             value, slopes = value + temperature * float(p @ log_p), slopes + temperature * log_p
-        return value, p * (slopes - self.lists.sums(p * slopes)[self.lists.numbers])
+        by_score = p * (slopes - lists.sums(p * slopes)[lists.numbers])
+        prior = 0.5 * float(self.precision @ weights**2)
+        return value + prior, gamma * (by_score @ lists.features) + self.precision * weights
 
-
-class _Layer(NamedTuple):
-    """Nodes [n] whose sums can be computed together, and the links [m] of these sums, sorted by node.
-
-    begins [n]: the first link of each node. others [m]: for outside sums, the other tail node of the link.
-    """
-
-    nodes: IntArray
-    links: IntArray
-    begins: IntArray
-    others: IntArray
-
-
-def _layers(nodes: IntArray, links: IntArray, others: IntArray, height: IntArray) -> list[_Layer]:
-    """Divide pairs of a node [m] and a link [m] into layers by the height of the node, the lowest first."""
-    order = np.lexsort((nodes, height[nodes]))
-    nodes, links, others = nodes[order], links[order], others[order]
-    cuts = np.flatnonzero(np.diff(height[nodes])) + 1
-    layers = []
-    columns = (np.split(column, cuts) for column in (nodes, links, others))
-    for of_node, of_link, of_other in zip(*columns, strict=True):
-        begins = np.flatnonzero(np.diff(of_node, prepend=-1))
-        layers.append(_Layer(of_node[begins], of_link, begins, of_other))
-    return layers
-
-
-class AllPaths:
-    """The random choice among all paths of all graphs: features [L, d] of links, canonical, and losses [L].
-
-    Links of all graphs are concatenated, and so are nodes; the first node of each graph is its start.
-    """
-
-    def __init__(self, problem: LatticeProblem) -> None:
-        graphs, losses = problem.graphs, problem.lattices.losses
-        if problem.given_metric != "loss" or losses is None:
-            raise MethodError(
-                "over all paths of lattices, an expected loss is known only where links have losses (metric loss); "
-                "make N-best lists with --n-best or lpmert.n_best for other metrics"
-            )
-        self.features, self.losses = np.concatenate([graph.features for graph in graphs]), losses
-        base = np.cumsum([0, *(graph.n_nodes for graph in graphs)])
-        first_nodes = np.repeat(base[:-1], [len(graph.sources) for graph in graphs])
-        self._tails, self._others, self._heads = (
-            np.concatenate(ends) + first_nodes
-            for ends in zip(*((graph.sources, graph.seconds, graph.targets) for graph in graphs), strict=True)
-        )
-        self._goals, self._count = base[1:] - 1, int(base[-1])
-        self._goal_of_link = self._goals[np.searchsorted(base, first_nodes, side="right") - 1]
-        height = [0] * self._count
-        for tail, other, head in zip(
-            *(ends.tolist() for ends in (self._tails, self._others, self._heads)), strict=True
-        ):
-            height[head] = max(height[head], height[tail] + 1, height[other] + 1)
-        heights, links = np.array(height), np.arange(len(first_nodes))
-        self._up = _layers(self._heads, links, links, heights)
-        pairs = np.concatenate([self._tails, self._others]), np.concatenate([self._others, self._tails])
-        inner = np.flatnonzero(pairs[0] != np.tile(first_nodes, 2))  # starts need no outside sums
-        self._down = _layers(pairs[0][inner], np.tile(links, 2)[inner], pairs[1][inner], heights)[::-1]
-
-    def expected(self, scores: FloatArray, temperature: float) -> tuple[float, FloatArray]:
-        """Return risk - temperature * entropy at scores [L] of links, and its slopes [L] by these scores.
-
-        It equals the expectation of loss + temperature * score, summed along paths, minus temperature * log Z. The
-        slope of a link is the covariance of this sum with the number of times that a path uses the link.
-        """
-        values = self.losses + temperature * scores
-        inside, mean = np.zeros(self._count), np.zeros(self._count)
-        for nodes, links, begins, _ in self._up:
-            tails, others = self._tails[links], self._others[links]
-            inside[nodes], mean[nodes] = _expected(
-                scores[links] + inside[tails] + inside[others], values[links] + mean[tails] + mean[others], begins
-            )
-        outside, beyond = np.zeros(self._count), np.zeros(self._count)
-        for nodes, links, begins, others in self._down:
-            heads = self._heads[links]
-            outside[nodes], beyond[nodes] = _expected(
-                scores[links] + outside[heads] + inside[others], values[links] + beyond[heads] + mean[others], begins
-            )
-        tails, others, heads, goals = self._tails, self._others, self._heads, self._goal_of_link
-        uses = np.exp(scores + inside[tails] + inside[others] + outside[heads] - inside[goals])
-        excess = values + mean[tails] + mean[others] + beyond[heads] - mean[goals]
-        log_z = float(inside[self._goals].sum())
-        return float(mean[self._goals].sum()) - temperature * log_z, uses * excess
-
-
-def _expected(scores: FloatArray, values: FloatArray, begins: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return, for each segment, the log-sum-exp of its scores, and the mean of its values under their softmax."""
-    largest = np.maximum.reduceat(scores, begins)
-    shares = np.exp(scores - np.repeat(largest, np.diff(begins, append=len(scores))))
-    totals = np.add.reduceat(shares, begins)
-    return largest + np.log(totals), np.add.reduceat(shares * values, begins) / totals
+    def expected_loss(self, weights: FloatArray) -> float:
+        scores = self.step.gamma * (self.lists.features @ weights)
+        return self.risk(np.exp(self.lists.log_probabilities(scores)))[0]
