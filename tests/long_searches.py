@@ -32,8 +32,6 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
     with short_descent(one=True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.choices.SLICE", SLICE)
-        patch.setattr(cells, "_LOCAL_UNITS", 1)
-        patch.setattr(choices, "_LOCAL_UNITS", 1)
         patch.setattr(cells, "_ANSWERS", 1)
         patch.setattr(cells, "_MANY_CLOSINGS", 1)
         patch.setattr(cells, "_SHORT", 0)

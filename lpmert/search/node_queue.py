@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lpmert.errors import FloatArray
-from lpmert.workers import SERIAL, Pending, Shared, Unit, Workers, current_workers
+from lpmert.workers import Pending, Shared, Unit, current_workers
 
 _GROWTH, _SMALLEST, _LARGEST = 2, 0.5, 8
 """The work of a unit, in ordinary units. After _GROWTH units per slot it grows in proportion to the units submitted, up
@@ -63,22 +63,18 @@ class _InFlight:
     """A batch that was submitted and has not been answered."""
 
     nodes: list[OpenNode]
-    call: Call
     pending: Pending[Answer]
 
 
 class NodeQueue:
     """Waiting nodes, the least bound first, and the batches of nodes in flight.
 
-    slots: batches in flight at once. batch: most nodes in a batch. unit: work of an ordinary unit. local_units: units
-    that the caller runs itself before it uses workers that take long to start, so that short searches need none.
+    slots: batches in flight at once. batch: most nodes in a batch. unit: work of an ordinary unit.
     """
 
-    def __init__(self, slots: int, batch: int, unit: int, local_units: int = 0) -> None:
+    def __init__(self, slots: int, batch: int, unit: int) -> None:
         self._slots, self._batch, self._unit = slots, batch, unit
-        workers = current_workers()
-        self._local_units = local_units if workers.remote else 0
-        self._workers: Workers = SERIAL if self._local_units else workers
+        self._workers = current_workers()
         self._shared: Shared | None = None
         self._waiting: list[tuple[int, int, OpenNode]] = []
         self._in_flight: deque[_InFlight] = deque()
@@ -130,17 +126,12 @@ class NodeQueue:
         answer = self._in_flight[0].pending.wait()
         answered = self._in_flight.popleft()
         self.nbytes -= sum(node.nbytes for node in answered.nodes)
-        if self._local_units:
-            self._local_units -= 1
-            if not self._local_units:  # the workers do all later units, and those in flight, which have not begun
-                self._workers = current_workers()
-                self.share(self._shared.value if self._shared else None)
-                for batch in self._in_flight:
-                    batch.pending = self._submit(batch.call)
         return answer
 
     def submit_batches(self, unit_for: Callable[[list[OpenNode], int], Call]) -> None:
         """Submit batches until all slots are taken; if few nodes wait, divide them among the free slots."""
+        if self._shared is None:
+            raise RuntimeError("nothing is shared yet")
         while (self._waiting or self._kept_batches) and len(self._in_flight) < self._slots:
             if self._kept_batches:
                 nodes = self._kept_batches.popleft()
@@ -150,8 +141,8 @@ class NodeQueue:
                 nodes = [heapq.heappop(self._waiting)[2] for _ in range(count)]
             grown = max(1, min(_LARGEST, self._submitted // (_GROWTH * self._slots)))
             size = max(_SMALLEST, min(grown, len(self._waiting) // self._slots))
-            call = unit_for(nodes, max(1, int(size * self._unit)))
-            self._in_flight.append(_InFlight(nodes, call, self._submit(call)))
+            unit, arguments = unit_for(nodes, max(1, int(size * self._unit)))
+            self._in_flight.append(_InFlight(nodes, self._workers.submit(unit, self._shared, *arguments)))
             self._submitted += 1
 
     def cancel(self) -> None:
@@ -163,11 +154,6 @@ class NodeQueue:
         """Return all nodes; those in flight are as they were submitted."""
         waiting = [node for _, _, node in sorted(self._waiting, key=lambda item: item[:2])]
         return [node for batch in self._batches() for node in batch] + waiting
-
-    def _submit(self, call: Call) -> Pending[Answer]:
-        if self._shared is None:
-            raise RuntimeError("nothing is shared yet")
-        return self._workers.submit(call[0], self._shared, *call[1])
 
     def _batches(self) -> list[list[OpenNode]]:
         return [batch.nodes for batch in self._in_flight] + list(self._kept_batches)

@@ -26,7 +26,6 @@ from lpmert.methods.cells.nodes import (
     Fields,
     NodeSearch,
     NodeSettings,
-    Roots,
     explore,
     faces,
     selection_search,
@@ -54,9 +53,6 @@ _ANSWERS = 4
 
 _ALONE = _SLICE
 """Work after which a search submits units to workers: short searches do not need them."""
-
-_LOCAL_UNITS = 40
-"""Units that the caller runs before it uses workers that take long to start: about a second of work."""
 
 _ROOT = 3
 """Memory of the first node in multiples of the features, beyond what the report reserves."""
@@ -205,10 +201,9 @@ class CellsSearch(Combined):
         leaf_settings = self._settings.selections.core_settings(self._granularity, cores=True)
         self._task = CellsTask(self._loss, self._node_settings, leaf_settings, boxed)
         all_roots = list(self._cover(boxed) if roots is None else roots)
-        whole_roots = (root for root in all_roots if not isinstance(root, dict))
-        self._roots = Roots(self._task, whole_roots, self._settings.units)
+        self._roots = deque(root for root in all_roots if not isinstance(root, dict))
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
-        self._queue = NodeQueue(self._settings.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue = NodeQueue(self._settings.units, _BATCH, _UNIT)
         for root in all_roots:
             if isinstance(root, dict):
                 self._nodes.push(root)
@@ -296,7 +291,7 @@ class CellsSearch(Combined):
             self._reset_nodes(boxed=False)
         super().restore(state)
         while len(self._roots) > state["roots"]:
-            self._roots.skip()
+            self._roots.popleft()
         self._queue.push(OpenNode(**node) for node in state["nodes"])
         self._unit_counts = Counter(state["counts"])
 
@@ -324,10 +319,14 @@ class CellsSearch(Combined):
             self.incumbent.improve(*nodes.found(), "C")
 
     def _propagate_root(self) -> None:
-        """Propagate the next root, and push it to the node queue unless it is closed."""
-        if not self._counts["nodes"]:
-            checkpoint(_ROOT * self._loss.lists.rows.nbytes)
-        self._merge(self._roots.next(self.incumbent))
+        """Propagate the next root, and push it to the node queue unless it is closed; no other node is at hand."""
+        checkpoint(0 if self._counts["nodes"] else _ROOT * self._loss.lists.rows.nbytes)
+        nodes = self._nodes
+        nodes.load_root(self._roots[0])
+        nodes.propagate_root(self.incumbent.cost)
+        self.incumbent.improve(*nodes.found(), "C")
+        self._queue.push(nodes.take_all())
+        self._roots.popleft()
 
     def _take_answers(self) -> None:
         """Take several answers, until a node awaits exact arithmetic or the search has finished."""
@@ -344,7 +343,6 @@ class CellsSearch(Combined):
             self._propagate_root()
             return
         if not self._queue.shared:
-            self._task.drop_searches()
             self._queue.share(self._task)
         self._merge(self._queue.next_answer(self._unit_for))
         self._queue.submit_batches(self._unit_for)

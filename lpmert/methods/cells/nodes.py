@@ -2,17 +2,16 @@
 
 A node is a simplicial cone, or a box, which is a part of a face of the cube; see `lpmert/core/cone.hpp` and
 `lpmert/core/box.hpp`. A root node holds all hypotheses. A stalled box is divided into cones that hold its survivors.
-Bounds are costs, or heights of a ratio metric. A unit of work propagates a root (`propagate`), or explores a batch of
-nodes for a given amount of work (`explore`).
+Bounds are costs, or heights of a ratio metric. A unit of work explores a batch of nodes (`explore`).
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from lpmert.numeric.rounding import exact_products, single_products
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.system.deadline import out_of_time
-from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
+from lpmert.workers import PerThread
 
 _EXACT_BITS = 49
 _MOST_HALVINGS = 30
@@ -214,9 +213,6 @@ def selection_search(
 _ROOM = 1 << 24
 """Bytes of open nodes in the core after which time and memory are checked; the room doubles after each check."""
 
-_MANY = 500_000
-"""Hypotheses from which on only one root is propagated at a time, to save memory."""
-
 _FULL, _HARD = 1, 2
 """Why the core stopped: its nodes need more room, or exact arithmetic must close the top node."""
 
@@ -387,18 +383,6 @@ class CellsTask:
         search.renew(weights)
         return search
 
-    def drop_searches(self) -> None:
-        """Free the node searches of all threads; none may be in use."""
-        self._searches = PerThread()
-
-
-def propagate(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Answer:
-    """Propagate a root below the cost of the incumbent, weights [D]."""
-    search = task.search(weights)
-    search.load_root(root)
-    search.propagate_root(cost)
-    return _answer(search)
-
 
 def explore(
     task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, spread: int | None
@@ -411,39 +395,4 @@ def explore(
     for node in reversed(nodes):
         search.load(node)
     search.explore(cost, budget, spread)
-    return _answer(search)
-
-
-def _answer(search: NodeSearch) -> Answer:
-    """Return the incumbent, the counts and the open nodes of a search, and remove its nodes."""
-    counts, hard, incumbent = search.counts, search.hard, search.found()
-    return Answer(search.take_all(), *incumbent, "C", None, counts, hard=hard)
-
-
-class Roots:
-    """The roots that wait. Threads propagate the next ones, `ahead` at once, while earlier ones are explored."""
-
-    def __init__(self, task: CellsTask, roots: Iterable[Any], ahead: int) -> None:
-        self._task, self._roots, self._ahead = task, deque(roots), ahead
-        self._large = len(task.loss.lists.costs) > _MANY
-        self._pending: deque[Pending[Answer]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._roots)
-
-    def skip(self) -> None:
-        """Drop the next root."""
-        self._roots.popleft()
-
-    def next(self, best: Incumbent) -> Answer:
-        """Return the answer of propagating the next root; raises `OutOfTime`."""
-        workers = current_workers()
-        local = SERIAL if workers.remote or self._large else workers
-        for root in islice(self._roots, len(self._pending), self._ahead):
-            self._pending.append(local.submit(propagate, Shared(self._task), root, best.cost, best.weights))
-        answer = self._pending[0].wait()
-        self._pending.popleft()
-        self._roots.popleft()
-        if self._large:
-            self._task.drop_searches()
-        return answer
+    return Answer(search.take_all(), *search.found(), "C", None, search.counts, hard=search.hard)

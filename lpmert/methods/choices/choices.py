@@ -357,9 +357,6 @@ _ALONE = 25 * SLICE
 search find better weights than units, which restart at the nodes with the least bounds.
 """
 
-_LOCAL_UNITS = 6
-"""Units that the caller runs before it uses workers that take long to start: some tenths of a second of work."""
-
 _UNIT = 8 * SLICE
 """Work in a unit, some hundredths of a second: much more than sending it costs."""
 
@@ -410,7 +407,7 @@ class SharedChoices(Combined):
         super().__init__(incumbent)
         self._options, self._canonical = options, canonical
         self._local = ChoicesTask(options, canonical, oracle_bound).search(incumbent)
-        self._queue = NodeQueue(options.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue = NodeQueue(options.units, _BATCH, _UNIT)
         self._work = 0
 
     @property
