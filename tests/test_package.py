@@ -14,7 +14,7 @@ from commands import json_of, refusal, run
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, core
+from lpmert import DataError, NBest, core
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
@@ -64,8 +64,6 @@ def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) ->
     ):
         with pytest.raises(DataError, match=remedy):
             call()
-    with pytest.raises(MethodError, match=r"averaging must be an lpmert\.methods\.Averaging, or None; got 'average'"):
-        lpmert.tune(LISTS, averaging="average")
     with pytest.raises(DataError, match="what minimize, check, tune or compare returned, not about 5"):
         lpmert.report(5, tmp_path / "x.html")
 

@@ -29,16 +29,16 @@ TIME_LIMIT = 3.0
 BASELINE = "Och, 20 starts"
 
 
-def averaging(name: str, temperature: float = TEMPERATURE, within: float = inf) -> Solver:
+def averaging(name: str, temperature: float = TEMPERATURE) -> Solver:
     """Return the average of weights, started from those of line searches, without a time limit.
 
-    temperature, within: see `average_weights`.
+    temperature: see `average_weights`.
     """
 
     def average(data: Halves, objective: Objective, seed: int, _time_limit: float) -> Answer:
         problem: Problem = objective.problem(data)
         start = problem.to_canonical(CallerWeights(solve(Och(), problem, seed=seed).weights))
-        found = average_weights(problem, start, temperature=temperature, within=within, seed=seed)
+        found = average_weights(problem, start, temperature=temperature, seed=seed)
         weights, details = problem.to_caller(found.weights), {"agreement": found.agreement}
         return Answer(weights, "heuristic", None, {"steps": found.steps}, details)
 
@@ -52,7 +52,7 @@ def averaging(name: str, temperature: float = TEMPERATURE, within: float = inf) 
 
 AVERAGED = averaging("averaged")
 OPTIMUM = by_method(Auto(), "optimum or best known")
-OTHERS = (averaging("averaged, T = 10 u", 10.0), averaging("averaged, E* + 3 u (D - 1)", inf, 3.0))
+OTHERS = (averaging("averaged, T = 10 u", 10.0),)
 SOLVERS = (by_method(Och(), BASELINE), OPTIMUM, by_method(Grid(), "grid, 576 points"), AVERAGED, *OTHERS)
 
 

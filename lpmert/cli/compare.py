@@ -152,12 +152,10 @@ def tune(
 
     The best weights for these lists also fit their noise. So tune also averages good weights, estimates by
     cross-validation what both cost on unseen lists, and recommends one: the average, unless the optimum is clearly
-    better. --method searches for the optimum for a minute; --time-limit covers everything. --set NAME=VALUE is for that
-    method, --set average.NAME=VALUE for the average; see `lpmert methods average`.
+    better. --method searches for the optimum for a minute; --time-limit covers everything.
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    averaging, search = search.for_method("average")
     with weights.delivering(out, page.report) as deliver:
         data, held_out_data, held_out_unit = held_out.read(search, out)
         unit = search.unit(data)
@@ -171,7 +169,6 @@ def tune(
                     groups=sources.of(data),
                     folds=cv,
                     quick=quick,
-                    averaging=averaging,
                     callback=callback,
                     on_stage=Stages(out),
                 )

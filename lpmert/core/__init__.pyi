@@ -368,7 +368,7 @@ def find_pieces(search: LineSearch, weights: FloatArray, direction: FloatArray, 
 def walk(
     search: LineSearch,
     region: SphereRegion,
-    law: tuple[float, float],
+    temperature: float,
     chain: tuple[FloatArray, FloatArray, FloatArray],
     directions: FloatArray,
     draws: FloatArray,
@@ -377,10 +377,9 @@ def walk(
 ) -> None:
     """Take one step of hit and run along each of some random directions [n, d]; write the weights into path [n, d].
 
-    law: (temperature, highest), for a density proportional to exp(-level / temperature) where the level is at most
-    `highest`. chain, updated: its weights [d] of length 1, the sum [d] of the means of the counted circles, and their
-    number [1]. counted: whether the circles of this walk count. draws [n]: numbers from 0 to 1 that choose the points
-    on the circles.
+    temperature: of a density proportional to exp(-level / temperature). chain, updated: its weights [d] of length 1,
+    the sum [d] of the means of the counted circles, and their number [1]. counted: whether the circles of this walk
+    count. draws [n]: numbers from 0 to 1 that choose the points on the circles.
     """
 
 class Links:

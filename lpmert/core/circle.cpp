@@ -146,20 +146,11 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
     return {std::min(low, 0.0), std::max(high, 0.0)};
 }
 
-// A density proportional to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere. On a
-// circle that is higher everywhere, the pieces with the least level count.
-struct Law {
-    double temperature, highest;
-
-    using Fields = std::tuple<double, double>;
-
-    // The density of a piece relative to the least level of its circle.
-    double share(const Piece& piece, double least) const {
-        const double above = (piece.level - least) / temperature;
-        const bool narrow = piece.end - piece.begin < LEAST_WIDTH;
-        return above >= NEGLIGIBLE || narrow || piece.level > std::max(highest, least) ? 0.0 : std::exp(-above);
-    }
-};
+// The density of a piece, proportional to exp(-level / temperature), relative to the least level of its circle.
+double density(const Piece& piece, double least, double temperature) {
+    const double above = (piece.level - least) / temperature;
+    return above >= NEGLIGIBLE || piece.end - piece.begin < LEAST_WIDTH ? 0.0 : std::exp(-above);
+}
 
 // Make a direction [d] orthogonal to weights [d] of length 1, at length 1; return false if nothing is left of it.
 bool make_orthogonal(Span<const double> weights, Span<double> direction) {
@@ -181,7 +172,7 @@ struct Chain {
 };
 
 template <class Loss>
-void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const Chain& chain,
+void walk(LineSearch<Loss>& search, const Region& region, double temperature, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
     const Span<double> weights = chain.weights;
     const Index dimension = search.lists.dimension();
@@ -210,7 +201,7 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
         shares.clear();
         double total = 0.0, along = 0.0, across = 0.0, last = 0.0, sin_last = 0.0, cos_last = 1.0;
         for (const Piece& piece : pieces) {
-            const double share = law.share(piece, least);
+            const double share = density(piece, least, temperature);
             shares.push_back(share);
             if (!(share > 0.0)) continue;
             if (piece.begin != last) sin_last = std::sin(piece.begin), cos_last = std::cos(piece.begin);
@@ -258,7 +249,7 @@ Matrix<double> find_pieces(LineSearch<Loss>& search, Span<const double> weights,
 template <class Loss>
 void bind_circles_of(nb::module_& module) {
     module.def("find_pieces", &find_pieces<Loss>, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
-    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "law"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
+    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
                "path"_a, unlocked);
 }
 

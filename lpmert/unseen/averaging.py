@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf, isinf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lpmert import core
-from lpmert.configurable import option
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.och import Och
@@ -116,15 +114,10 @@ class _Sphere:
 
 
 class _Context(NamedTuple):
-    """What all chains share.
-
-    law: temperature and highest level of the density, which is proportional to exp(-level / temperature) up to the
-    highest level and 0 above; on a circle that is higher everywhere, the lowest part counts. piece: steps between two
-    looks at the clock, for which random numbers are drawn at once.
-    """
+    """What all chains share; piece: steps for which random numbers are drawn at once, between two looks at the clock."""
 
     sphere: _Sphere
-    law: tuple[float, float]
+    temperature: float
     piece: int
 
 
@@ -134,7 +127,6 @@ def average_weights(
     unit: float | None = None,
     *,
     temperature: float = TEMPERATURE,
-    within: float = inf,
     seed: int = 0,
     chains: int = CHAINS,
     effort: float = 1.0,
@@ -143,8 +135,7 @@ def average_weights(
     """Return the mean of weights with density exp(-loss / temperature) on the sphere, inside the region.
 
     start: weights [d] of the region, not all 0, from which the chains start. unit: the mean difference in loss between
-    two hypotheses of a list; by default that of these lists. temperature: in these units. within: weights count only if
-    their loss exceeds that of `start` by at most so many units per dimension of the sphere. effort: a factor on all
+    two hypotheses of a list; by default that of these lists. temperature: in these units. effort: a factor on all
     numbers of steps. The workers of the call run the chains. Raises `MethodError` for a metric whose formula is not
     known.
     """
@@ -158,11 +149,10 @@ def average_weights(
     # the core's levels are costs in fixed point, or the loss of all lists
     level_unit = form.unit if form.additive else float(problem.nbest.n_lists)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
-    most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / level_unit
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    context = _Context(sphere, (temperature / level_unit, most), max(1, _PIECE // len(form.features)))
+    context = _Context(sphere, temperature / level_unit, max(1, _PIECE // len(form.features)))
     walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
     complete = walks.walk(burn_in + steps, on_steps)
@@ -216,7 +206,7 @@ def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tup
     while done < steps and not (done and out_of_time()):
         part = path[done : done + context.piece]
         directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
-        core.walk(sphere.search, sphere.where, context.law, chain[:3], directions, draws, counted, part)
+        core.walk(sphere.search, sphere.where, context.temperature, chain[:3], directions, draws, counted, part)
         done += len(part)
     return chain, path[:done]
 
@@ -405,48 +395,31 @@ def found_by_lines(
     return CallerWeights(solve(Och(), problem, limits, seed=seed, initial_weights=initial_weights).weights)
 
 
+def average_around(
+    problem: AnyProblem,
+    start: CanonicalWeights,
+    *,
+    seed: int,
+    chains: int = CHAINS,
+    on_steps: OnSteps = lambda *_: None,
+) -> Average:
+    """Return the average of weights around `start` [d]; see `average_weights` and `average_over_paths`."""
+    on_lists = partial(average_weights, seed=seed, chains=chains, on_steps=on_steps)
+    if isinstance(problem, LatticeProblem):
+        return average_over_paths(problem, start, seed, on_lists)
+    return on_lists(problem, start)
+
+
 @dataclass(frozen=True)
 class Averaging(Comparator):
     """The mean of weights with density proportional to exp(-loss / T), by chains that start where line searches end.
 
-    T is `temperature` times u, the mean difference in loss between two hypotheses of a list. With `within`, only
-    weights whose loss exceeds that of the line searches by at most within * u * (D - 1) count; then the temperature may
-    be infinite, so that all of them count the same. `docs/unseen.md` has the mathematics.
+    T is three times the mean difference in loss between two hypotheses of a list. `docs/unseen.md` has the mathematics.
     """
-
-    temperature: float = option(3.0, "in units of u; inf only with within", above=0)
-    within: float | None = option(None, "units of u for each feature but one that weights may cost more", above=0)
 
     name: ClassVar[str] = "average"
     takes_lattices: ClassVar[bool] = True
     takes_jobs: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinf(self.temperature) and self.within is None:
-            raise MethodError("an infinite temperature averages all weights, good and bad: set within, too")
-
-    def average(
-        self,
-        problem: Problem | LatticeProblem,
-        start: CanonicalWeights,
-        *,
-        seed: int,
-        chains: int = CHAINS,
-        on_steps: OnSteps = lambda *_: None,
-    ) -> Average:
-        """Return the average of weights around `start` [d]; see `average_weights` and `average_over_paths`."""
-        on_lists = partial(
-            average_weights,
-            temperature=self.temperature,
-            within=inf if self.within is None else self.within,
-            seed=seed,
-            chains=chains,
-            on_steps=on_steps,
-        )
-        if isinstance(problem, LatticeProblem):
-            return average_over_paths(problem, start, seed, on_lists)
-        return on_lists(problem, start)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average; start [d]: further weights from which line searches start."""
@@ -460,5 +433,5 @@ class Averaging(Comparator):
             new, done = steps - done, steps
             return clock.expired(new)
 
-        average = self.average(problem, found, seed=seed, on_steps=stop)
+        average = average_around(problem, found, seed=seed, on_steps=stop)
         return Found(average.weights, {"chains": average.chains, "circles": average.steps})

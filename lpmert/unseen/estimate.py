@@ -31,7 +31,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import WARNINGS, listed
 from lpmert.result import Limits
 from lpmert.system.deadline import Deadline, out_of_time, within
-from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps, found_by_lines
+from lpmert.unseen.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
 from lpmert.workers import current_workers
 
 FEW = 30
@@ -156,7 +156,6 @@ class Setting(NamedTuple):
 
     seed: int
     deadline: Deadline
-    averaging: Averaging = Averaging()
 
 
 class Fit(NamedTuple):
@@ -219,9 +218,8 @@ def doubts(what: str, groups: int, n_lists: int) -> list[str]:
 def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:
     """Fit weights to the lists of a problem, by line searches and by averaging."""
     found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
-    average = setting.averaging.average(
-        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, on_steps=on_steps
-    )
+    start = problem.to_canonical(found)
+    average = average_around(problem, start, seed=setting.seed, chains=chains, on_steps=on_steps)
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(found, averaged if problem.inside(averaged) else found, average)
 

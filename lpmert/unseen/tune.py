@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import fsum, isfinite, sqrt
+from math import fsum, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lpmert.api import problem_of, settings_of
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray
 from lpmert.findings import LOSS, Unit, Weighted
 from lpmert.model.canonical import CallerWeights, Canonical
-from lpmert.quoting import quoted
 from lpmert.result import Result, warned
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
@@ -22,7 +21,7 @@ from lpmert.search.report import scaled_evaluation
 from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.averaging import AGREEMENT, Averaging
+from lpmert.unseen.averaging import AGREEMENT
 from lpmert.unseen.estimate import (
     TOO_FEW,
     Estimate,
@@ -67,8 +66,8 @@ class Averaged:
         Number of training lists that are tied at these weights.
     unit : float
         The mean difference in loss between two hypotheses of a list; S times that for a metric that is not additive.
-    temperature : float or None
-        The temperature of the average, as a loss in the same scale; `None` if it is infinite.
+    temperature : float
+        The temperature of the average, as a loss in the same scale.
     agreement : float or None
         The least cosine between the mean of a chain and the mean of all; `None` if nothing was averaged.
     chains, steps : int
@@ -82,7 +81,7 @@ class Averaged:
     score: float
     tied_lists: int
     unit: float
-    temperature: float | None
+    temperature: float
     agreement: float | None
     chains: int
     steps: int
@@ -193,7 +192,6 @@ def tune(
     groups: Sequence[Hashable] | None = None,
     folds: int = FOLDS,
     quick: bool = False,
-    averaging: Averaging | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
@@ -229,8 +227,6 @@ def tune(
         Number of folds of the cross-validation.
     quick : bool
         Skip the cross-validation.
-    averaging : Averaging, optional
-        How to average; `lpmert.methods.Averaging()` by default.
     ties, region
         As for `minimize`; the average also keeps to the region.
     time_limit : float, optional
@@ -284,15 +280,12 @@ def tune(
     def report(stage: str, done: int, parts: int) -> None:  # what `on_stage` returns stops nothing
         told(on_stage, stage, done, parts)
 
-    averaging = averaging or Averaging()
-    if not isinstance(averaging, Averaging):
-        raise MethodError(f"averaging must be an lpmert.methods.Averaging, or None; got {quoted(averaging)}")
     with interrupts, deadline.running(), using_workers(backend, jobs):
         with allowance.enforced_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         test = None if held_out is None else unseen(held_out, nbest)
-        setting = Setting(seed, deadline, averaging)
+        setting = Setting(seed, deadline)
         seconds = {}
         fitted = fit(problem, setting, on_steps=partial(report, "average"))
         seconds["average"] = deadline.seconds
@@ -322,9 +315,8 @@ def tune(
             )
     average = fitted.average
     weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
-    temperature = average.temperature if isfinite(average.temperature) else None
-    own = {name: getattr(average, name) for name in ("unit", "agreement", "chains", "steps", "complete")}
-    averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)
+    own = {name: getattr(average, name) for name in ("unit", "temperature", "agreement", "chains", "steps", "complete")}
+    averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, **own)
     if estimate is None:
         worse = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
     else:
@@ -340,7 +332,7 @@ def tune(
         held_out=measured,
         n_lists=nbest.n_lists,
         seed=seed,
-        signature=f"{problem.signature}|{averaging.settings()}",
+        signature=problem.signature,
         seconds=seconds,
         unestimated=unestimated,
         held_out_unit=unit,
@@ -356,4 +348,4 @@ def _is_too_far(averaged: Averaged, optimum: Result, form: Canonical, n_lists: i
     """
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
     dimensions = max(1, form.n_features - 1)
-    return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
+    return excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))

@@ -2,7 +2,6 @@
 
 import json
 from itertools import pairwise
-from math import inf
 
 import numpy as np
 import pytest
@@ -63,10 +62,10 @@ def unit(metric, features, offsets, statistics, weights):
     return float(np.mean(means))
 
 
-def mean_on_circle(features, offsets, statistics, metric, density, basis, inside=lambda _: True, more=()):
+def mean_on_circle(features, offsets, statistics, metric, temperature, basis, inside=lambda _: True, more=()):
     """The mean direction of weights [2], exact: between any two angles at which a choice can change.
 
-    density: of an energy and the least of all; more: further angles on the sphere at which `inside` may change.
+    more: further angles on the sphere at which `inside` may change.
     """
     sphere = features @ basis
     angles = set(more)
@@ -84,12 +83,8 @@ def mean_on_circle(features, offsets, statistics, metric, density, basis, inside
     least = min(level for _, _, level in pieces)
     mean = np.zeros(2)
     for a, b, level in pieces:
-        mean += density(level, least) * np.array([np.sin(b) - np.sin(a), np.cos(a) - np.cos(b)])
+        mean += np.exp((least - level) / temperature) * np.array([np.sin(b) - np.sin(a), np.cos(a) - np.cos(b)])
     return basis @ mean
-
-
-def gibbs(temperature):
-    return lambda level, least: np.exp((least - level) / temperature)
 
 
 def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside, points=40_000):
@@ -163,7 +158,7 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
         offsets,
         statistics,
         metric,
-        gibbs(3 * scale),
+        3 * scale,
         basis,
         lambda w: bool(inside(w[:, None])[0]),
         ends,
@@ -173,39 +168,13 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
     assert cosine(found, expected) == pytest.approx(1.0, abs=1e-12 if region is None else 1e-7)
 
 
-@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
-@pytest.mark.parametrize(("temperature", "within"), [(10.0, inf), (inf, 1.5), (2.0, 0.7)])
-def test_in_the_plane_other_averages_are_exact_too(kind, temperature, within):
-    data = features, offsets, statistics = random_lists(4, kind=kind)
-    metric, basis = metric_by_name(kind), whitening(features, offsets)
-    problem, start, average = fitted(data, kind, temperature=temperature, within=within, effort=0.1)
-    scale = unit(metric, features, offsets, statistics, start)
-    most = energy(metric, statistics, decoded(features, offsets, start)) + within * scale
-
-    def density(level, least):
-        return 0.0 if level > most else np.exp((least - level) / (temperature * scale))
-
-    expected = mean_on_circle(features, offsets, statistics, metric, density, basis)
-    found = problem.to_caller(average.weights)
-    assert cosine(found, expected) == pytest.approx(1.0, abs=1e-12)
-    plain = problem.to_caller(fitted(data, kind, effort=0.1)[2].weights)
-    assert cosine(found, plain) < 1 - 1e-9
-
-
 def test_the_method_gives_what_tuning_averages():
     nbest = NBest(*random_lists(3, dimension=3, lists=30), NAMES)
-    for method in (Averaging(), Averaging(temperature=inf, within=3.0), Averaging(temperature=10.0)):
-        tuned = lpmert.tune(nbest, quick=True, averaging=method)
-        alone = lpmert.minimize(nbest, method=method)
-        assert alone.weights == pytest.approx(tuned.averaged.weights, rel=1e-12)
-        assert alone.status.name == "HEURISTIC"
-        assert method.settings() in tuned.signature
-        assert json.loads(tuned.to_json())["averaged"]["chains"] == 3
-
-
-def test_an_infinite_temperature_needs_an_end():
-    with pytest.raises(lpmert.MethodError, match="set within, too"):
-        Averaging(temperature=inf)
+    tuned = lpmert.tune(nbest, quick=True)
+    alone = lpmert.minimize(nbest, method=Averaging())
+    assert alone.weights == pytest.approx(tuned.averaged.weights, rel=1e-12)
+    assert alone.status.name == "HEURISTIC"
+    assert json.loads(tuned.to_json())["averaged"]["chains"] == 3
 
 
 @pytest.mark.parametrize("kind", ["loss", "bleu"])
@@ -363,7 +332,7 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     lists, _ = lists_of_all_ways(drawn(seed), "wer")
     everything = lists.dense_features(), lists.offsets, lists.statistics[:, :1]
     assert lists.n_hypotheses > 2 * len(won[0])
-    expected = mean_on_circle(*everything, metric, gibbs(3 * scale), basis, inside, [] if region is None else ends)
+    expected = mean_on_circle(*everything, metric, 3 * scale, basis, inside, [] if region is None else ends)
     found = problem.to_caller(average.weights)
     into_sphere = np.linalg.inv(basis)
     assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
@@ -373,7 +342,7 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
 
 
 def average_on(problem, start):
-    return Averaging().average(problem, start, seed=0)
+    return averaging.average_around(problem, start, seed=0)
 
 
 def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):

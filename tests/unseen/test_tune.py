@@ -219,11 +219,6 @@ def test_the_command_shows_writes_and_recommends(table):
     assert found["estimate"]["folds"] == 5
 
 
-def test_the_command_takes_options_of_the_average(table):
-    found = json_of("tune", table / "few.tsv", *COLUMNS, "--quick", "--set", "average.temperature=10")["averaged"]
-    assert found["temperature"] == pytest.approx(10 * found["unit"])
-
-
 def moses(folder, name, words):
     """Ten sentences of two hypotheses, the right one by feature `a`, numbered from 0, and their references."""
     rows = []
