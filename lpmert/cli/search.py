@@ -321,14 +321,17 @@ class WeightsOut:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem) -> str:
+    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem | None) -> str:
         """Return weights [D] as text.
 
-        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem.
+        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
+        a problem: the weights).
         """
+        import numpy as np
+
         from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
 
-        keeps = keeps_loss(problem, weights)
+        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:

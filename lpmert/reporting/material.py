@@ -51,7 +51,7 @@ class Material:
     given: Mapping[str, FloatArray]
 
     @classmethod
-    def of(cls, outcome: Shown, data: NBest | WordGraphs | None, metric: Any, given: Mapping[str, Any]) -> Material:
+    def of(cls, outcome: object, data: NBest | WordGraphs | None, metric: Any, given: Mapping[str, Any]) -> Material:
         """Return an outcome with its lists.
 
         Lists of a result within a budget are left out, as pictures of the loss show all weights. Raises `DataError` if

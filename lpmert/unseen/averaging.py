@@ -114,7 +114,7 @@ class _Sphere:
 
 
 class _Context(NamedTuple):
-    """What all chains share; piece: steps for which random numbers are drawn at once, between two looks at the clock."""
+    """What all chains share; piece: steps for which random numbers are drawn at once."""
 
     sphere: _Sphere
     temperature: float
