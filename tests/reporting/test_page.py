@@ -353,11 +353,13 @@ def test_the_page_speaks_of_losses_as_the_terminal_does(
     assert ">loss" not in drawn
 
 
-def test_lattices_show_their_texts(tmp_path: Path) -> None:
+def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     speech = Path(__file__).resolve().parents[2] / "examples" / "speech"
     lattices = lpmert.load_lattices(speech / "lattices", speech / "text").restrict([0, 1, 2])
     result = lpmert.minimize(lattices, method="och", initial_weights=[0.0, 1.0, -1.0])
     page = reported(tmp_path, result, data=lattices, metric="wer", pairs=[])
+    assert "Lattices" in page.texts["h2"]
+    assert f"3 lattices with {lattices.n_links:,} links" in page.all_text
     rate = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").rates["error_rate"]
     assert page.texts["td"][: len(lattices.names)]
     assert f"{100 * rate:.2f}%" in page.texts["td"]
