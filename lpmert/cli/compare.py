@@ -96,7 +96,7 @@ def compare(
         unit = search.unit(data)
         named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
-            with naming(search.name), search.progress(out, unit, "runs of the methods") as callback:
+            with naming(search.name), search.progress(out, unit) as callback:
                 comparison = search.ask(
                     lpmert.compare,
                     data,
@@ -161,7 +161,7 @@ def tune(
         unit = search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
-            with naming(search.name), search.progress(out, unit, "averages") as callback:
+            with naming(search.name), search.progress(out, unit) as callback:
                 tuned = search.ask(
                     lpmert.tune,
                     data,

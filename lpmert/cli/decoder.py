@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 import lpmert
-from lpmert.cli import values
+from lpmert.cli import progress, values
 from lpmert.cli.options import argument, command, memory_limit, option, seed, time_limit
-from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
 from lpmert.cli.search import WeightsOut
@@ -225,7 +224,7 @@ def _searched(
     """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
 
     def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
-        with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
+        with progress.shown(time_limit) if options.verbose else nullcontext() as callback:
             return lpmert.minimize(
                 problem.nbest,
                 metric=problem.metric,

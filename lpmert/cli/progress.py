@@ -1,16 +1,15 @@
-"""The progress of a search on stderr: a table, a live view on terminals, and reports on single stages."""
+"""The progress of a search on stderr: a live view on terminals, a table elsewhere, and reports on single stages."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import lpmert
-from lpmert.cli.running import Quiet, say, width_of
+from lpmert.cli.running import Quiet, say
 from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
@@ -20,25 +19,23 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+    from lpmert.result import Callback
+
 
 LINE_SECONDS = 1.0
-"""Minimum time between two lines of the progress table."""
+"""Minimum time between two lines of the progress table, or two lines about a stage."""
 LINE_SHARE = 0.01
 """Long searches print a line each time their running time has grown by this share."""
-STANDING_SECONDS = 60.0
-"""A search without a time limit reports how it stands and how to stop it after this time, and whenever it doubles."""
 HEADER_LINES = 20
 """The header is repeated after this many lines."""
-_WIDTH = 12
-"""Width of the columns of bounds and losses."""
-SHOW_CURSOR = b"\n\033[?25h"
+HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 BAR_WIDTH = 40
 """Width of the bar, if the terminal is wide enough."""
 _LEAST_BAR = 8
 """A narrower bar is left out."""
-HOW_TO_STOP = "Ctrl-C stops and keeps the best"
-STAGE_SECONDS = 1.0
-"""Minimum time between two lines about a stage."""
+_WIDTH = 12
+"""Width of the columns of bounds and losses."""
+SHOW_CURSOR = b"\n\033[?25h"
 
 
 def short_count(value: int) -> str:
@@ -50,7 +47,7 @@ def header(unit: Unit = LOSS) -> str:
     """Return the heading of the progress table."""
     name = visible(unit.name)
     name = name if len(name) <= _WIDTH else "best"
-    return f"src    nodes     open | {unit.bound:>12} {name:>12}     gap |       LPs    time"
+    return f"src    nodes     open | {unit.bound:>{_WIDTH}} {name:>{_WIDTH}}     gap |       LPs    time"
 
 
 def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> str:
@@ -58,7 +55,8 @@ def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> 
     bound, loss, gap = _figures(progress, unit)
     return (
         f" {source:1} {short_count(progress.nodes):>9} {short_count(progress.open_nodes):>8} "
-        f"| {bound:>12} {loss:>12} {gap:>7} | {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
+        f"| {bound:>{_WIDTH}} {loss:>{_WIDTH}} {gap:>7} "
+        f"| {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
     )
 
 
@@ -71,96 +69,64 @@ def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
     return unit.least(bound, loss), unit.short(loss), gap
 
 
-def standing(progress: lpmert.Progress, unit: Unit = LOSS) -> str:
-    """Return a sentence on how a search stands and how to stop it."""
-    bound, loss, gap = _figures(progress, unit)
-    best = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
-    if progress.lower_bound is None:
-        return f"{best}, no bound yet. The search goes on; Ctrl-C stops it and keeps the best weights"
-    return (
-        f"{best}, {unit.bound} {bound}, gap {gap}. It goes on until it has a proof; "
-        "Ctrl-C stops it and keeps the best weights and the bound"
-    )
-
-
 class ProgressLog:
-    """Callback of a search that writes the progress table to stderr; a context manager, which cleans up at the end.
+    """Callback of a search that writes a progress table to stderr, which says first how to stop an unlimited search."""
 
-    On a terminal, a live view below the table shows how bound and incumbent approach each other, and how to stop.
-
-    live: whether to show the live view, by default if stderr is a terminal. before: the phase that is shown until the
-    first report. unit: the unit of losses.
-    """
-
-    def __init__(
-        self,
-        *,
-        time_limit: float | None = None,
-        live: bool | None = None,
-        before: str = "first weights",
-        unit: Unit = LOSS,
-    ) -> None:
-        self._time_limit, self._before, self._unit = time_limit, before, unit
-        self._standing = STANDING_SECONDS if time_limit is None else math.inf
+    def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
+        self._time_limit, self._unit = time_limit, unit
         self._lines, self._next_line, self._source = 0, LINE_SECONDS, ""
-        self._first: lpmert.Progress | None = None
-        self._unprinted: lpmert.Progress | None = None
-        self._closing = ExitStack()
-        self._live: Live | None = None
-        if sys.stderr.isatty() if live is None else live:
-            from rich.console import Console
-            from rich.live import Live
-
-            # no refresh thread: it would only wait for compiled code that holds the interpreter lock
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-
-    def __enter__(self) -> ProgressLog:
-        if self._live is not None:
-            from rich.text import Text
-
-            self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
-            self._closing.callback(_stop, self._live)
-            self._live.start()
-            _show(self._live, Text(self._before, style="cyan", no_wrap=True))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Print the last line of a table that was begun, and remove the live view."""
-        with self._closing:
-            if self._unprinted is not None and self._lines:
-                self._print(self._unprinted)
 
     def __call__(self, progress: lpmert.Progress) -> None:
         self._source = progress.source or self._source
-        self._unprinted = progress
-        if progress.seconds >= self._next_line:
-            self._print(progress)
-        if progress.seconds >= self._standing:
-            self._standing = 2 * progress.seconds
-            say(standing(progress, self._unit))
+        if progress.seconds < self._next_line:
+            return
+        if self._lines == 0 and self._time_limit is None:
+            say(f"The search goes on until it has a proof; {HOW_TO_STOP} weights and the bound")
+        if self._lines % HEADER_LINES == 0:
+            say(header(self._unit))
+        say(progress_line(progress, self._source, self._unit))
+        self._lines += 1
+        self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
+        self._source = ""
+
+
+class LiveView:
+    """Callback of a search that shows how bound and incumbent approach each other; a context manager."""
+
+    def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._time_limit, self._unit = time_limit, unit
+        self._first: lpmert.Progress | None = None
+        # no refresh thread: it would only wait for compiled code that holds the interpreter lock
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._closing = ExitStack()
+
+    def __enter__(self) -> LiveView:
+        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+        self._closing.callback(_stop, self._live)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def __call__(self, progress: lpmert.Progress) -> None:
         if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
             self._first = progress
-        if self._live is not None:
-            width = self._live.console.width
-            _show(self._live, picture(progress, self._first, self._time_limit, width, self._unit))
-
-    def _print(self, progress: lpmert.Progress) -> None:
-        if width_of(sys.stderr) >= len(header(self._unit)):  # a narrower terminal shows only the live view, if it can
-            if self._lines % HEADER_LINES == 0:
-                say(header(self._unit))
-            say(progress_line(progress, self._source, self._unit))
-            self._lines += 1
-        elif self._live is None or self._live.console.is_dumb_terminal:
-            say(standing(progress, self._unit))
-        self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
-        self._source, self._unprinted = "", None
+        shown = picture(progress, self._first, self._time_limit, self._live.console.width, self._unit)
+        try:
+            self._live.update(shown, refresh=self._live.is_started)
+        except OSError:  # the terminal is gone
+            _stop(self._live)
 
 
-def _show(live: Live, picture: RenderableType) -> None:
-    try:
-        live.update(picture, refresh=live.is_started)
-    except OSError:  # the terminal is gone
-        _stop(live)
+def shown(time_limit: float | None, unit: Unit = LOSS) -> AbstractContextManager[Callback]:
+    """Return a context whose value is a callback that shows progress: live on terminals, where they can, or a table."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return LiveView(time_limit, unit)
+    return nullcontext(ProgressLog(time_limit, unit))
 
 
 def _stop(live: Live) -> None:
@@ -212,21 +178,14 @@ def _gap_bar(progress: lpmert.Progress, first: lpmert.Progress, columns: int, un
 
 
 class Stages:
-    """Callback that logs how far a stage is, at most once a second, unless the command is quiet.
+    """Callback that logs how far a stage is, at most once a second, unless the command is quiet."""
 
-    slower: whether the remaining parts take at least as long as those done; then the log estimates the time left.
-    """
-
-    def __init__(self, out: Quiet, *, slower: bool = False) -> None:
-        self._out, self._slower = out, slower
-        self._began = self._last_line = time.perf_counter()
+    def __init__(self, out: Quiet) -> None:
+        self._out, self._last_line = out, time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
         """Report that `done` of so many parts are finished; parts: `None` if their number is unknown."""
         now = time.perf_counter()
-        if now - self._last_line >= STAGE_SECONDS:
+        if now - self._last_line >= LINE_SECONDS:
             self._last_line = now
-            whole = "" if parts is None else f" of {parts:,}"
-            if self._slower and parts is not None and 0 < done < parts:
-                whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"
-            self._out.say(f"{stage}: {done:,}{whole}")
+            self._out.say(f"{stage}: {done:,}" + ("" if parts is None else f" of {parts:,}"))

@@ -20,9 +20,8 @@ import click
 from click.core import ParameterSource
 
 import lpmert
-from lpmert.cli import options, values
+from lpmert.cli import options, progress, values
 from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
-from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, Text, delivering, naming, put
 from lpmert.findings import Unit
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from lpmert.errors import FloatArray
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.result import Callback
 
     AnyProblem = lpmert.Problem | LatticeProblem
 
@@ -127,12 +127,9 @@ class Search(RegionOptions, ReadingWithTies):
         taken = {name: found[name] for name in signature(function).parameters if name in found}
         return function(data, *more, **taken | wanted)
 
-    def progress(self, out: Quiet, unit: Unit, before: str = "first weights") -> AbstractContextManager[Any]:
-        """Return a context whose value is the callback that shows progress, `None` if it is not to be shown.
-
-        unit: of losses; before: the name of the phase before the first report.
-        """
-        return nullcontext() if out.quiet else ProgressLog(time_limit=self.seconds_left, before=before, unit=unit)
+    def progress(self, out: Quiet, unit: Unit) -> AbstractContextManager[Callback | None]:
+        """Return a context whose value is the callback that shows progress, `None` if it is not to be shown."""
+        return nullcontext() if out.quiet else progress.shown(self.seconds_left, unit)
 
     def problem(self, data: Data) -> AnyProblem:
         """Return the problem that is searched."""

@@ -70,7 +70,7 @@ def solve(
     best ones if --n-best is given.
 
     There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment and keeps the best
-    weights and their bound. Without --time-limit, the command reports after a minute how the search stands.
+    weights and their bound; the progress shows how it stands.
 
     The progress column src tells what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
@@ -154,7 +154,7 @@ def _certify(
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
             return
-        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out, slower=True)}
+        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out)}
         if restriction.at_most is not None:
             settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
         if restriction.budget is not None:

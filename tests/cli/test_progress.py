@@ -4,18 +4,16 @@ import io
 import itertools
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import click
 import numpy as np
 import pytest
-from commands import succeeded
 from hypothesis import given
 from hypothesis import strategies as st
-from shared import ROOT
 
-from lpmert.cli.progress import ProgressLog, header, picture, progress_line, standing
+from lpmert.cli.progress import HOW_TO_STOP, LiveView, ProgressLog, header, picture, progress_line, shown
 from lpmert.cli.reports import result_report
 from lpmert.findings import Cell, Unit
 from lpmert.quoting import duration, number, percent
@@ -49,10 +47,12 @@ def result(**changes: object) -> Result:
     return Result(**(values | changes))
 
 
-def printed(reports: Iterable[Progress], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    with ProgressLog(live=False) as log:
-        for report in reports:
-            log(report)
+def printed(
+    reports: Iterable[Progress], capsys: pytest.CaptureFixture[str], time_limit: float | None = 7200.0
+) -> list[str]:
+    log = ProgressLog(time_limit)
+    for report in reports:
+        log(report)
     captured = capsys.readouterr()
     assert captured.out == ""
     return captured.err.splitlines()
@@ -78,7 +78,6 @@ def test_progress_is_told_in_the_unit_of_the_report() -> None:
     report = progress(61.0, loss=0.6673507, bound=0.57595)
     assert header(unit).split()[4:8] == ["at", "most", "BLEU", "gap"]
     assert progress_line(report, "", unit).split("|")[1].split() == ["42.41", "33.26", "9.14"]
-    assert "best BLEU 33.26, at most 42.41, gap 9.14." in standing(report, unit)
     # a bound that is met is not a hundredth above
     share = Unit("accuracy", -1 / 120, 1.0, percent=True)
     assert progress_line(progress(1.0, loss=32.0, bound=32.0), "", share).split("|")[1].split() == ["73.33%"] * 2 + [
@@ -101,44 +100,32 @@ def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str
     assert [place for place, line in enumerate(lines) if line == HEADER] == [0, 21, 42]
 
 
-@pytest.mark.parametrize(
-    ("command", "before"),
-    [
-        (["solve"], "first weights"),
-        (["compare", "--methods", "grid"], "runs of the methods"),
-        (["tune", "--quick"], "averages"),
-    ],
-    ids=["solve", "compare", "tune"],
-)
-def test_live_views_begin_before_the_search(command: list[str], before: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    monkeypatch.setattr("lpmert.cli.progress._show", lambda _, picture: shown.append(str(picture)))
-    monkeypatch.setattr("lpmert.cli.search.ProgressLog", partial(ProgressLog, live=True))
-    lists = ["examples/best_of_n/candidates.jsonl", "--gain", "correct"]
-    monkeypatch.chdir(ROOT)
-    succeeded(*command, *lists)
-    assert shown[0] == before
+def test_a_search_without_a_time_limit_first_says_how_to_stop_it(capsys: pytest.CaptureFixture[str]) -> None:
+    reports = [progress(float(t)) for t in range(1, 46)]
+    first, *lines = printed(reports, capsys, None)
+    assert HOW_TO_STOP in first
+    assert lines == printed(reports, capsys)
 
 
-def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressLog(live=True) as log:
-        log(progress(1.0))
-        log(progress(2.0))
-    lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if "|" in line] == [
-        HEADER,
-        progress_line(progress(1.0), ""),
-        progress_line(progress(2.0), ""),
-    ]
-
-
-def test_narrow_terminals_get_status_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with shown(None) as callback:
+        assert isinstance(callback, ProgressLog)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what stderr is here counts as a terminal
-    monkeypatch.setattr("lpmert.cli.progress.width_of", lambda _: 70)
-    with ProgressLog(live=True, time_limit=60.0) as log:
-        log(progress(1.0))
-    assert "after 1.0s: best loss 1767, at least 1700, gap" in capsys.readouterr().err
+    with shown(None) as callback:
+        assert isinstance(callback, ProgressLog)
+    monkeypatch.setenv("TERM", "xterm")
+    with shown(None) as callback:
+        assert isinstance(callback, LiveView)
+        callback(progress(1.0))
+        sys.stderr.write("a line of the log\n")
+        callback(progress(2.0))
+    told = capsys.readouterr().err
+    assert "a line of the log" in told
+    assert HOW_TO_STOP in told
+    assert "|" not in told
 
 
 def seen(report: Progress, first: Progress, limit: float | None = None, columns: int = 80) -> list[str]:
@@ -294,21 +281,6 @@ def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_co
     assert ["search", "1.500"] in rows
     assert ["work", "nodes", "12,345"] in rows
     assert ["lps", "cold", "6"] in rows
-
-
-def test_each_minute_a_search_says_how_it_stands_and_how_to_stop(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def told(limit: float | None) -> list[str]:
-        with ProgressLog(live=False, time_limit=limit) as log:
-            for t in range(1, 150):
-                log(progress(float(t)))
-        return [line for line in capsys.readouterr().err.splitlines() if "Ctrl-C" in line]
-
-    first, second = told(None)
-    assert first.startswith("after 60.0s: best loss 1767, at least 1700, gap 3.79%")
-    assert second.startswith("after 120.0s")
-    assert told(7200.0) == []
 
 
 @pytest.mark.parametrize(("columns", "tables"), [(30, 2), (50, 1), (200, 1)])
