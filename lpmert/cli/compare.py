@@ -54,7 +54,6 @@ def compare(
     ),
     weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
     seeds: int = option("N", "Runs of each random method.", default=SEEDS),
-    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True),
     run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
     cv: int | None = option("N", "Use N-fold cross-validation.", values.PARTS, group=_UNSEEN),
     repeat: int = option(
@@ -90,9 +89,7 @@ def compare(
         search = replace(search, time_limit=OPTIMUM_SECONDS)
 
     with delivering(out, page.report) as deliver:
-        known = None if optimum is None else lpmert.Result.load(optimum)
         data, held_out_data, held_out_unit = held_out.read(search, out)
-        searching = configured(search.method, search.method_settings) if known is None else known
         unit = search.unit(data)
         named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
         with Interrupts() as stop:
@@ -105,7 +102,7 @@ def compare(
                     held_out=held_out_data,
                     weights=named_weights,
                     initial_weights=start.weights(data.names),
-                    optimum=searching,
+                    optimum=configured(search.method, search.method_settings),
                     optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
                     time_limit=run_time_limit,
                     cv=cv,
@@ -115,7 +112,7 @@ def compare(
                     on_run=partial(_print_run, out, unit, held_out_unit),
                     callback=callback,
                 )
-            searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
+            searched = None if comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop, comparison.complete)
             if not comparison.methods:
                 say("stopped before the first run ended; nothing to compare")

@@ -6,7 +6,6 @@ Heavy modules are imported where they are first used, so that help and usage err
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import sys
 from collections import UserDict
@@ -155,7 +154,6 @@ def main(ctx: click.Context) -> None:
 def methods(
     method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False),
     metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC),
-    as_json: bool = option("--json", "Print JSON instead of the report.", default=False),
 ) -> None:
     """List all methods, or describe METHOD and its options.
 
@@ -167,22 +165,18 @@ def methods(
     if method is not None and metric is not None:
         raise click.UsageError("Name a method, or a metric with --metric, not both.")
     formatter = click.HelpFormatter(max_width=100)
-    content: dict[str, Any]
     if metric is not None:
         from lpmert.configurable import parameters
 
-        described = [_described("metric", metric, one, parameters(one), formatter) for one in _metrics(metric)]
-        content, *on_texts = described
-        if on_texts:
-            content["texts"] = on_texts[0]
+        for one in _metrics(metric):
+            _describe(metric, one, parameters(one), formatter)
     elif method is not None:
         chosen = method_of(method)
-        content = _described("method", chosen.name, chosen, chosen.options(), formatter)
+        _describe(chosen.name, chosen, chosen.options(), formatter)
     else:
         summaries = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
-        content = {name: " ".join(text.split()) for name, text in summaries.items()}
-        formatter.write_dl(list(content.items()))
-    put(json.dumps(content, indent=2) if as_json else formatter.getvalue().rstrip())
+        formatter.write_dl([(name, " ".join(text.split())) for name, text in summaries.items()])
+    put(formatter.getvalue().rstrip())
 
 
 def _metrics(name: str) -> list[Any]:
@@ -193,21 +187,16 @@ def _metrics(name: str) -> list[Any]:
     return on_statistics + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
 
 
-def _described(
-    kind: str, name: str, item: Any, options: Iterable[Option], formatter: click.HelpFormatter
-) -> dict[str, Any]:
-    """Write the description and the options of a method or metric, and return the same for JSON."""
+def _describe(name: str, item: Any, options: Iterable[Option], formatter: click.HelpFormatter) -> None:
+    """Write the class, the description and the options of a method or metric."""
     maker = item if inspect.isclass(item) or inspect.isroutine(item) else type(item)
-    import_path, text = f"{maker.__module__}:{maker.__qualname__}", _description(item)
-    formatter.write(f"{name} ({import_path})\n\n{text}\n\n")
-    rows, by_name = [], {}
+    formatter.write(f"{name} ({maker.__module__}:{maker.__qualname__})\n\n{_description(item)}\n\n")
+    rows = []
     for one in options:
         rows.append((f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})" if one.help else one.allowed))
-        by_name[one.name] = {"default": one.default, "value": one.allowed, "choices": one.choices, "help": one.help}
     if rows:
         formatter.write_dl(rows)
     formatter.write("\n")
-    return {kind: name, "class": import_path, "description": text, "options": by_name}
 
 
 def _description(item: Any) -> str:

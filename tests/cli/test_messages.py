@@ -1,6 +1,5 @@
 """Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
 
-import json
 import os
 import shlex
 from itertools import chain
@@ -183,12 +182,12 @@ class TestOptionsOfMetrics:
     def test_they_are_listed(self) -> None:
         assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
-        assert json.loads(succeeded("methods", "--metric", "f1", "--json").stdout)["options"]["beta"]["default"] == 1.0
+        assert "beta=1.0" in run("methods", "--metric", "f1").stdout
 
     def test_a_name_for_counts_and_for_texts_is_described_as_both(self) -> None:
         told = run("methods", "--metric", "wer").stdout
         assert ("from two columns" in told, "unit=word" in told) == (True, True)
-        assert "texts" not in json.loads(succeeded("methods", "--metric", "ter", "--json").stdout)
+        assert run("methods", "--metric", "ter").stdout.count("ter (") == 1
 
 
 # fmt: off
@@ -231,7 +230,6 @@ REFUSED = [  # command lines, in which names stand for their words; exit codes, 
         ("train DATA -o", "dev.tsv"),
         ("compare DATA --methods grid --held-out other.tsv -o", "other.tsv"),
         ("compare DATA --methods grid --weights m=weights.txt -o", "weights.txt"),
-        ("compare DATA --methods grid --optimum result.json -o", "result.json"),
         ("tune DATA --quick -o", "dev.tsv"),
         ("tune DATA --quick --weights-out", "dev.tsv"),
         ("tune DATA --quick --held-out other.tsv --weights-out", "other.tsv"),

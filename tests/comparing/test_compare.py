@@ -359,13 +359,6 @@ def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
     assert run(*data, "--methods", "grid", "-q", "--json").stdout.startswith("{")
 
 
-def test_the_command_takes_an_optimum_from_a_file(tmp_path):
-    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
-    commands.succeeded("solve", *data, "-q", "-o", tmp_path / "r.json")
-    found = succeeded(*data, "--methods", "grid", "--optimum", tmp_path / "r.json")
-    assert "proved" in found.stdout
-
-
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
 def test_names_of_weights_are_escaped_for_terminals(tmp_path: Path, name: str) -> None:
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")

@@ -178,13 +178,10 @@ def test_sparse_features_are_trained_from_the_command_line(tmp_path: Path, metho
 def test_the_methods_are_listed_with_their_options() -> None:
     listed = run("methods")
     assert [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith(" ")] == list(METHODS.names())
-    assert list(json.loads(succeeded("methods", "--json").stdout)) == list(METHODS.names())
     for name in METHODS.own:
-        told = json.loads(succeeded("methods", name, "--json").stdout)
-        assert list(told["options"]) == [one.name for one in ALL[name].options()]
-        assert METHODS.find(told["class"]) is ALL[name]
         shown = run("methods", name).stdout
-        assert all(f"{option}=" in shown for option in told["options"])
+        assert METHODS.find(shown.split()[1].strip("()")) is ALL[name]
+        assert all(f"\n{one.name}=" in shown for one in ALL[name].options())
     assert run("methods", "guess").exit_code == 2
 
 
