@@ -5,7 +5,6 @@ Parsing, help and completions are derived from these statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import Field, field, fields
 from inspect import getdoc, signature
@@ -19,10 +18,6 @@ _STATED = "lpmert"
 """Key of an option or argument in the metadata of its field."""
 _LAST = "Output"
 """Options under this heading come last."""
-_RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+|x>=\d+; ")
-"""Ranges of whole numbers, which the help leaves out."""
-_FIRST_COLUMN = 25
-"""Maximum width of the first column of the help."""
 
 
 def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:
@@ -120,17 +115,16 @@ class Command(click.Command):
             formatter.write(f"\n    lpmert {self.example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by group, all in the same two columns, and how many are hidden."""
+        """Write the options by group, and how many are hidden."""
         groups: dict[str, list[tuple[str, str]]] = {}
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         shown = [one for one in options if self.everything or not getattr(one, "rare", False)]
         for one in shown:
             first, text = one.get_help_record(ctx) or ("", "")
-            groups.setdefault(getattr(one, "group", _LAST), []).append((first, _RANGE.sub("", text)))
-        width = min(_FIRST_COLUMN, max(len(first) for records in groups.values() for first, _ in records))
+            groups.setdefault(getattr(one, "group", _LAST), []).append((first, text))
         for group in sorted(groups, key=_LAST.__eq__):
             with formatter.section(group):
-                formatter.write_dl([(first.ljust(width), text) for first, text in groups[group]], col_max=width)
+                formatter.write_dl(groups[group])
         if len(options) > len(shown):
             formatter.write_paragraph()
             more = len(options) - len(shown)

@@ -33,14 +33,8 @@ Value = TypeVar("Value")
 Range = tuple[float | None, float | None]
 
 
-class WholeNumber(click.IntRange):
-    """A whole number, called an integer rather than an integer range in messages."""
-
-    name = "integer"
-
-
 PATH = click.Path()
-POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(min=2)
+POSITIVE, NATURAL, PARTS = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(min=2)
 
 
 class Registered(NameType):
