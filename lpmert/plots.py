@@ -66,7 +66,7 @@ def outcome(found: Result | Subsets | NearOptimal | Front) -> Figure:
     >>> figure = lpmert.plots.outcome(lpmert.near_optimal(lists, slack=0.5))
     """
     if isinstance(found, Result):
-        return pictures.progress(found.to_dict(), found.unit or LOSS, *_SIZE)
+        return pictures.progress(found, found.unit or LOSS, *_SIZE)
     if isinstance(found, NearOptimal):
         return pictures.ranges(found, found.optimum.unit or LOSS)
     if isinstance(found, Subsets):

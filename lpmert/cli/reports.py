@@ -34,7 +34,6 @@ from lpmert.reporting.tables import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, RenderableType
     from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 
 
 _LABEL_WIDTH = 13
+
+Facts = Sequence[tuple[str, str]]
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
@@ -56,15 +57,25 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
     Columns that do not fit the terminal follow below, with the first column repeated.
     """
-    console, first, others = _console(), columns[0], list(columns[1:])
-    parts: list[str] = []
-    while others or not parts:
-        fitting = len(others)
-        while fitting > 1 and _width(console, _aligned([first, *others[:fitting]])) > console.width:
-            fitting -= 1
-        parts.append(_text(console, _aligned([first, *others[:fitting]])))
-        others = others[fitting:]
-    return "\n\n".join(parts)
+    from rich.cells import cell_len
+
+    fitting, width = len(columns), width_of(sys.stdout)
+    while fitting > 2 and max(map(cell_len, _aligned(columns[:fitting]).splitlines())) > width:
+        fitting -= 1
+    if fitting == len(columns):
+        return _aligned(columns, width)
+    return f"{_aligned(columns[:fitting], width)}\n\n{side_by_side([columns[0], *columns[fitting:]])}"
+
+
+def _aligned(columns: Sequence[Sequence[str]], width: int = UNLIMITED) -> str:
+    from rich.table import Table as Grid
+
+    table = Grid.grid(padding=(0, 2))
+    for place in range(len(columns)):
+        table.add_column(justify="right" if place else "left", overflow="fold")
+    for row in zip(*columns, strict=True):
+        table.add_row(*map(visible, row))
+    return _printed(table, width)
 
 
 def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], decimals: int) -> str:
@@ -82,8 +93,8 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
-    """Return values next to their labels; a mapping becomes a nested table, and empty values are left out."""
+def labelled(rows: Facts) -> str:
+    """Return values next to their labels; empty values are left out."""
     from rich.table import Table as Grid
 
     table = Grid.grid(padding=(0, 1))
@@ -91,46 +102,22 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:
-            nested = None if isinstance(value, str) else _aligned([list(value), list(value.values())])
-            table.add_row(visible(label), visible(str(value)) if nested is None else nested)
-    return _text(_console(), table)
+            table.add_row(visible(label), visible(value))
+    return _printed(table, width_of(sys.stdout))
 
 
-def _aligned(columns: Sequence[Sequence[str]]) -> Grid:
-    from rich.table import Table as Grid
-
-    table = Grid.grid(padding=(0, 2))
-    for place in range(len(columns)):
-        table.add_column(justify="right" if place else "left", overflow="fold")
-    for row in zip(*columns, strict=True):
-        table.add_row(*map(visible, row))
-    return table
-
-
-def _console() -> Console:
+def _printed(table: Grid, width: int) -> str:
     from rich.console import Console
 
-    return Console(
-        file=io.StringIO(), width=width_of(sys.stdout), color_system=None, markup=False, emoji=False, highlight=False
-    )
-
-
-def _width(console: Console, table: RenderableType) -> int:
-    return console.measure(table, options=console.options.update(max_width=UNLIMITED)).maximum
-
-
-def _text(console: Console, table: RenderableType) -> str:
-    with console.capture() as capture:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    file = io.StringIO()
+    Console(file=file, width=width, color_system=None, markup=False, emoji=False, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 _FEWEST, _USUAL = 4, 6
 """Decimals of weights: the minimum, and the number if their ranges are unknown, which is that in decoders' files."""
 _OF_RANGE = 2
 """Decimals of weights beyond those that resolve the narrowest range of a weight."""
-
-Facts = list[tuple[str, str | Mapping[str, str]]]
 
 
 def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
@@ -145,7 +132,7 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     """Return a check as text: both weights, both losses or the bound, the verdict; verbose: as in `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
-    facts: Facts = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
+    facts = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
     facts += [] if best.status.proved else bound(best, unit)
     facts += [
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
@@ -175,7 +162,7 @@ def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
     optimum, costs = tuned.optimum, tuned_table(tuned)
     both = {costs.heading[1]: optimum.weights.tolist(), AVERAGED: tuned.averaged.weights.tolist()}
     weights = weights_table(tuned.names, both, _USUAL)
-    facts: Facts = [("search", optimum.message)]
+    facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
     parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(tuned)), labelled(facts)]
@@ -188,7 +175,7 @@ def looped_report(looped: lpmert.Looped) -> str:
     if (unit := best.held_out_unit) is not None:
         rows.append([f"held-out {unit.name}", *(unit.text(one.held_out_loss) for one in (first, best))])
     both = {"first": [*first.weights.values()], "best": looped.weights.tolist()}
-    facts: Facts = [("end", looped.reason), ("seed", str(looped.seed))]
+    facts = [("end", looped.reason), ("seed", str(looped.seed))]
     costs = grid(["", "first", f"iteration {best.number}"], rows)
     last = f"best weights: iteration {best.number} of {len(looped.iterations)}"
     weights = weights_table(looped.names, both, _USUAL)
@@ -238,12 +225,12 @@ def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Res
     return joined(weights_table(names, columns, decimals_of(best)), labelled(_facts(best, verbose)))
 
 
-def _seconds(by_phase: Mapping[str, float]) -> dict[str, str]:
-    return {phase: f"{seconds:.3f}" for phase, seconds in by_phase.items()}
+def _seconds(by_phase: Mapping[str, float]) -> str:
+    return ", ".join(f"{phase} {seconds:.3f}" for phase, seconds in by_phase.items())
 
 
 def _facts(result: lpmert.Result, verbose: bool) -> Facts:
-    facts: Facts = []
+    facts = []
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
@@ -253,14 +240,14 @@ def _facts(result: lpmert.Result, verbose: bool) -> Facts:
         facts.append(("in whole numbers", f"{whole}: the choices are as good"))
     if verbose:
         facts += [
-            ("inside by", {label: number(distance) for label, distance in result.region.items()}),
+            ("inside by", ", ".join(f"{label}: {number(distance)}" for label, distance in result.region.items())),
             ("loss", number(result.loss)),
             ("lower bound", number(result.lower_bound)),
             ("margin", number(result.margin)),
             ("method", f"{result.method}, seed {result.seed}"),
             ("signature", result.signature),
             ("seconds", _seconds(result.seconds)),
-            ("work", {name.replace("_", " "): f"{count:,}" for name, count in result.counters.items()}),
+            ("work", ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in result.counters.items())),
         ]
     return facts
 

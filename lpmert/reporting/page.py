@@ -195,13 +195,16 @@ def _changed(problem: Problem | LatticeProblem, result: Result, name: str, weigh
 
 
 def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
-    result, unit, outcome = material.result, material.unit, material.outcome
-    content = result.to_dict()
+    unit, outcome = material.unit, material.outcome
+    result, progress = replace(material.result, unit=unit), None
+    if result.trace:
+        course = f"from {unit.name} {unit.short(result.trace[0][2])} to {result.cost}"
+        progress = picture(pictures.progress(result, unit), course)
     return rendered(
         "page.html.jinja",
-        result=content,
+        result=result.to_dict(),
         proved=result.status.proved,
-        verdict=tables.verdict(replace(result, unit=unit)),
+        verdict=tables.verdict(result),
         unit=unit,
         lists_count=len(result.list_ids),
         facts=[
@@ -213,7 +216,7 @@ def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
         check=outcome if isinstance(outcome, Check) else None,
         tuned=outcome if isinstance(outcome, Tuned) else None,
         comparison=outcome if isinstance(outcome, Comparison) else None,
-        progress=picture(pictures.progress(content, unit), _course(content, unit)) if content["trace"] else None,
+        progress=progress,
         lists=_of_lists(material, pairs),
     )
 
@@ -256,13 +259,3 @@ def picture(figure: Figure, words: str) -> _Picture:
 
 def _from_to(unit: Unit, losses: FloatArray) -> str:
     return f"{unit.name} from {unit.short(float(losses.min()))} to {unit.short(float(losses.max()))}"
-
-
-def _course(result: Mapping[str, Any], unit: Unit) -> str:
-    """Return in words how the best loss and the bound changed over time."""
-    first, last = result["trace"][0], result["trace"][-1]
-    bounds = [unit.least(bound, loss) for _, bound, loss in result["trace"] if bound is not None]
-    bound = f"the bound from {bounds[0]} to {bounds[-1]}" if bounds else "no bound"
-    seconds = duration(result["seconds"].get("total", last[0]))
-    best = f"the best {unit.name} went from {unit.short(first[2])} to {unit.short(last[2])}"
-    return f"Over {seconds} {best}, {bound}."

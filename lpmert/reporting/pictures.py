@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lpmert.fusion import Fused
     from lpmert.rashomon import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
+    from lpmert.result import Result
     from lpmert.subsets import Subsets
 
 Item = TypeVar("Item")
@@ -170,15 +171,14 @@ def _tick_locator(figures: FloatArray | Sequence[FloatArray]) -> Any:
     return MaxNLocator(6, integer=bool((np.isnan(figures) | (figures == np.rint(figures))).all()))
 
 
-def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
-    """Draw the best loss and the bound over the time of a search; result: a result as JSON."""
+def progress(result: Result, unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
+    """Draw the best loss and the bound over the time of a search."""
     with _drawn(width, height, "seconds", unit.label, grid="y", legend=2) as (figure, axes):
-        trace: Sequence[tuple[float, float | None, float]] = result["trace"]
-        if not trace:
+        if not result.trace:
             return figure
-        times, bounds, losses = np.array(trace, dtype=np.float64).T  # nan for an unknown bound
+        times, bounds, losses = np.array(result.trace, dtype=np.float64).T  # nan for an unknown bound
         first, last = float(times[0]), float(times[-1])
-        end = max(result["seconds"].get("total", last), last, first + 1e-9)
+        end = max(result.seconds.get("total", last), last, first + 1e-9)
         curves = [("best found", unit.figures(losses), _LOSS, "-"), ("bound", unit.figures(bounds), _BOUND, "--")]
         curves = [curve for curve in curves if not np.isnan(curve[1]).all()]
         for label, values, colour, line in curves:
