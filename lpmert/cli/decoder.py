@@ -18,7 +18,7 @@ import click
 
 import lpmert
 from lpmert.cli import progress, values
-from lpmert.cli.options import argument, command, memory_limit, option, seed, time_limit
+from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
 from lpmert.cli.search import WeightsOut
@@ -50,8 +50,6 @@ def loop(
     iterations: int | None = option("N", "At most N decodings."),
     time_limit: float | None = time_limit(),
     memory_limit: int | None = memory_limit("the process and the decoder"),
-    seed: int | None = seed(default=None),
-    jobs: int | None = option("N", "Threads of each search."),
 ) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
@@ -72,8 +70,7 @@ def loop(
     from lpmert.cli.loop_file import read_config
     from lpmert.reporting import pictures
 
-    limits = {"time_limit": time_limit, "memory_limit": memory_limit}
-    given = {"iterations": iterations, "seed": seed, "jobs": jobs, **limits}
+    given = {"iterations": iterations, "time_limit": time_limit, "memory_limit": memory_limit}
     with weights.delivering(out, drawn.picture) as deliver:
         found = read_config(config)
         arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}

@@ -178,8 +178,8 @@ def time_limit(default: str = "none") -> Any:
     return option("SECONDS", f"Time limit.  [default: {default}]")
 
 
-def seed(default: int | None = 0) -> Any:
-    return option("N", "Random seed.", values.NATURAL, default=default, rare=True)
+def seed() -> Any:
+    return option("N", "Random seed.", values.NATURAL, default=0, rare=True)
 
 
 def given_weights() -> Any:

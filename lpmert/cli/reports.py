@@ -200,17 +200,11 @@ def verdict_line(text: str, good: bool) -> str:
 
 
 def _excess(check: lpmert.Check, unit: Unit) -> str:
-    best = check.optimum
-    least = _more(check.excess, best.loss, unit)
-    if best.lower_bound is None or best.lower_bound >= best.loss:
-        return least
-    most = max(check.excess, check.loss - best.lower_bound)
-    return f"at least {least}, at most {_more(most, best.lower_bound, unit)}"
-
-
-def _more(losses: float, whole: float, unit: Unit) -> str:
-    text = unit.counted(losses) if unit.counts else unit.difference(losses).lstrip("-")
-    return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
+    """Return by how much the checked weights are worse than the best ones found; unknown ones may be better still."""
+    best, excess = check.optimum, check.excess
+    text = unit.counted(excess) if unit.counts else unit.difference(excess).lstrip("-")
+    share = f" ({100 * excess / abs(best.loss):.2f}%)" if best.loss and unit.offset == 0.0 else ""
+    return f"{text}{share}" if best.status.proved else f"at least {text}{share}"
 
 
 def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Result, verbose: bool) -> str:

@@ -19,7 +19,7 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
 from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming, say
-from lpmert.cli.search import DeliverBoth, ScaledSearch, StartOptions, WeightsOut, command, configured
+from lpmert.cli.search import DeliverBoth, RegionOptions, ScaledSearch, StartOptions, WeightsOut, command, configured
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.findings import plain
 from lpmert.registry import METHODS
@@ -32,31 +32,19 @@ if TYPE_CHECKING:
     from lpmert.result import Callback
 
 
-@dataclass(frozen=True)
-class Restriction:
-    """A limit on the number of features or on a second sum."""
-
-    heading = "Where the weights may lie"
-
-    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", rare=True)
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Limit on a second sum; see `lpmert pareto`.", rare=True)
-
-    @property
-    def option(self) -> str | None:
-        """The option that is given, `None` for a plain search."""
-        if self.at_most is not None and self.budget is not None:
-            raise click.UsageError("--at-most and --budget cannot be combined; give one of them.")
-        return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
-
-
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
     search: ScaledSearch,
-    restriction: Restriction,
     start: StartOptions,
     weights: WeightsOut,
     page: Page,
     out: Output,
+    at_most: int | None = option(
+        "K", "At most K weights other than 0; see `lpmert subsets`.", rare=True, group=RegionOptions.heading
+    ),
+    budget: tuple[str, float] | None = option(
+        "COLUMN=MOST", "Limit on a second sum; see `lpmert pareto`.", rare=True, group=RegionOptions.heading
+    ),
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`."),
     checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True),
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True),
@@ -85,13 +73,16 @@ def solve(
     """
     if resume and checkpoint is None:
         raise click.UsageError("--resume needs --checkpoint.")
-    if restriction.at_most is not None and certificate is not None and search.ties == "best":
+    if at_most is not None and budget is not None:
+        raise click.UsageError("--at-most and --budget cannot be combined; give one of them.")
+    if at_most is not None and certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
-    if restriction.option is not None:
+    if at_most is not None or budget is not None:
         of_one_search = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
         for name, value in of_one_search.items():
             if value is not None:
-                raise click.UsageError(f"{flag(name)} is for a single search, without {restriction.option}.")
+                other = "--budget" if at_most is None else "--at-most"
+                raise click.UsageError(f"{flag(name)} is for a single search, without {other}.")
     if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
@@ -99,10 +90,10 @@ def solve(
         from lpmert.result import warned
 
         weights.check(data.names)
-        if restriction.at_most is not None:
-            return warned(best_with(data, restriction.at_most, search, out))
-        if restriction.budget is not None:
-            return warned(best_within(data, restriction.budget, search, callback))
+        if at_most is not None:
+            return warned(best_with(data, at_most, search, out))
+        if budget is not None:
+            return warned(best_within(data, budget, search, callback))
         result = search.ask(
             lpmert.minimize,
             data,
@@ -114,7 +105,7 @@ def solve(
         return replace(result, whole=_whole(data, result, search))
 
     files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
-    prove = partial(_certify, certificate, restriction, search, out)
+    prove = partial(_certify, certificate, at_most, budget, search, out)
     return _run(search, page, out, found, result_report, weights, files, prove)
 
 
@@ -137,7 +128,8 @@ def _seconds_left(search: ScaledSearch, result: lpmert.Result) -> float | None:
 
 def _certify(
     path: str | None,
-    restriction: Restriction,
+    at_most: int | None,
+    budget: tuple[str, float] | None,
     search: ScaledSearch,
     out: Output,
     data: Data,
@@ -155,10 +147,10 @@ def _certify(
             say(f"no certificate written: {result.message}")
             return
         settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out)}
-        if restriction.at_most is not None:
-            settings |= {"at_most": restriction.at_most, "ties": counted_ties(search.ties) or "worst"}
-        if restriction.budget is not None:
-            column, most = restriction.budget
+        if at_most is not None:
+            settings |= {"at_most": at_most, "ties": counted_ties(search.ties) or "worst"}
+        if budget is not None:
+            column, most = budget
             numbers = numbers_of(data, column, search)
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
         with suppress(OutOfTime):
