@@ -195,7 +195,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
             archive.addfile(member, io.BytesIO(nameless))
     loop = (
         'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
-        '[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
+        '[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\nfolder = "."\n'
         '[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
     )
     examples = ROOT / "examples"

@@ -152,9 +152,10 @@ def work():
                 built = task["weights"]
             lists = converter.convert(task["inputs"], task["n"])
             for name in task["inputs"]:
-                hypotheses = [{"text": text, "features": features} for text, features in lists[name]]
+                named = [(text, dict(zip(NAMES, features, strict=True))) for text, features in lists[name]]
+                hypotheses = [{"text": text, "features": features} for text, features in named]
                 own = hypotheses[0]["text"] if hypotheses else ""
-                print(json.dumps({"id": name, "own": own, "hypotheses": hypotheses}))
+                print(json.dumps({"decoding": task["decoding"], "id": name, "own": own, "hypotheses": hypotheses}))
             sys.stdout.flush()
 
 

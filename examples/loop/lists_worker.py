@@ -25,7 +25,8 @@ def main(path):
                 for text, features in lists[name]
             ]
             hypotheses.sort(key=lambda one: one["score"], reverse=True)
-            print(json.dumps({"id": name, "own": hypotheses[0]["text"], "hypotheses": hypotheses[: task["n"]]}))
+            own, best = hypotheses[0]["text"], hypotheses[: task["n"]]
+            print(json.dumps({"decoding": task["decoding"], "id": name, "own": own, "hypotheses": best}))
         sys.stdout.flush()
 
 

@@ -128,7 +128,10 @@ def n_best(path, weights, n):
                 if score > tokens[end].get(string, (-math.inf,))[0]:
                     tokens[end][string] = (score, features)
     ranked = sorted(tokens[last].items(), key=lambda token: -token[1][0])[:n]
-    return [{"text": " ".join(string), "features": features} for string, (_, features) in ranked]
+    return [
+        {"text": " ".join(string), "features": dict(zip(NAMES, features, strict=True))}
+        for string, (_, features) in ranked
+    ]
 
 
 def main():
@@ -151,7 +154,8 @@ def main():
                 with tempfile.NamedTemporaryFile(suffix=".lat") as file:
                     lattice.write(file.name)
                     found = n_best(file.name, weights, task["n"])
-            answer = {"id": name, "own": shown.hypstr if shown else "", "hypotheses": found}
+            own = shown.hypstr if shown else ""
+            answer = {"decoding": task["decoding"], "id": name, "own": own, "hypotheses": found}
             print(json.dumps(answer), flush=True)
 
 

@@ -49,7 +49,7 @@ def loop(
     resume: bool = option("", "Continue the loop in its folder.", default=False),
     iterations: int | None = option("N", "At most N decodings."),
     time_limit: float | None = time_limit(),
-    memory_limit: int | None = memory_limit("the process and the decoder"),
+    memory_limit: int | None = memory_limit(),
 ) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 

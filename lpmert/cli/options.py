@@ -190,6 +190,6 @@ def scale() -> Any:
     return option("NAME=W", "Scale all weights so that NAME has weight W.")
 
 
-def memory_limit(of: str = "the process") -> Any:
+def memory_limit() -> Any:
     default = "[default: current use plus 0.9 of free memory]"
-    return option("SIZE", f"Memory limit of {of}, such as 500MB.  {default}", rare=True)
+    return option("SIZE", f"Memory limit of the process, such as 500MB.  {default}", rare=True)

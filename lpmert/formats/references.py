@@ -255,21 +255,6 @@ def references_by_list(
     return list(zip(*columns, strict=True))
 
 
-def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]:
-    """Return a decoder's output by list, from lines of an id and words, or of words only if ids are line numbers.
-
-    The file may have more lists. Raises `DataError` if one of these is missing.
-    """
-    rows = list(placed_lines(path))
-    if _by_number(rows, list_ids, path, by_position=False):
-        return dict(zip(list_ids, _Wanted(list_ids, partial=True).of_numbers(rows, path), strict=True))
-    found = _transcripts(rows, path)
-    for name in list_ids:
-        if name not in found:
-            raise DataError(f"no output for {quoted(name)}, which has hypotheses; {_TABS}", path=path)
-    return {name: text for name, (_, text) in found.items()}
-
-
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
     """Whether the ids of lists are line numbers in a file of references; see `with_references`."""
     other = next((list_id for list_id in list_ids if not is_count(list_id)), None)

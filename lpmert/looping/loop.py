@@ -408,7 +408,7 @@ def loop(
     time_limit : float, optional
         Maximum seconds for everything; a decoding that is running then is abandoned.
     memory_limit : int, optional
-        Maximum memory of this process and the decoder's together, in bytes; the loop ends before the limit.
+        Maximum memory of this process in bytes; the loop ends before the limit.
     folder : str or Path, optional
         Folder in which everything is saved, so that a loop that was stopped can continue.
     resume : bool

@@ -1,7 +1,4 @@
-"""The memory that a call and its worker processes hold, and its limit.
-
-Only resident memory counts; of worker processes, only the part that they do not share.
-"""
+"""The memory that this process holds, and its limit; only resident memory counts."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -23,7 +20,7 @@ _RESERVE = 1 / 32
 """Share of the limit reserved for the work between two measurements, and for the report."""
 
 _PAUSE = 0.005
-"""Seconds between two measurements, for each process."""
+"""Seconds between two measurements."""
 
 _FADING = 0.9
 """Factor by which the recorded growth fades from one measurement to the next."""
@@ -41,49 +38,6 @@ def _process(pid: int) -> Any:
 def resident() -> int:
     """Return the resident bytes of this process."""
     return int(_process(os.getpid()).memory_info().rss)
-
-
-def _resident_apart(pid: int) -> int:
-    """Return the resident bytes of another process, without shared ones where these are known (Linux); 0 if it has
-    ended.
-    """
-    import psutil
-
-    with suppress(psutil.Error):
-        found = psutil.Process(pid).memory_info()
-        return int(found.rss - getattr(found, "shared", 0))
-    return 0
-
-
-def group_of(leader: int) -> list[int]:
-    """Return the ids of the processes in the group that `leader` leads."""
-    import psutil
-
-    found = [leader]
-    for pid in psutil.pids():
-        with suppress(OSError):
-            if pid != leader and os.getpgid(pid) == leader:
-                found.append(pid)
-    return found
-
-
-_working: list[Callable[[], Iterable[int]]] = []
-
-
-@contextmanager
-def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
-    """Count the memory of these processes, given by their ids, within the block."""
-    _working.append(processes)
-    try:
-        yield
-    finally:
-        _working.remove(processes)
-
-
-def held() -> tuple[int, int]:
-    """Return the bytes that this process and its workers hold, and the number of these processes."""
-    others = {pid for processes in [*_working] for pid in processes()}
-    return resident() + sum(map(_resident_apart, others)), 1 + len(others)
 
 
 def free() -> int:
@@ -116,12 +70,12 @@ def give_back() -> None:
 class Allowance:
     """The memory that a call may hold.
 
-    limit: bytes of all its processes, `None` for what they hold now plus nine tenths of the free memory. reserve: bytes
+    limit: bytes, `None` for what they hold now plus nine tenths of the free memory. reserve: bytes
     that stay free for the end of the call. refused: whether the last request did not fit.
     """
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
-        self._held, _ = held()
+        self._held = resident()
         self._has_limit = limit is not None
         self.limit = self._held + int(_SHARE * free()) if limit is None else limit
         self._reserve, self._growth, self._next_measurement, self._spent = reserve, 0.0, 0.0, False
@@ -133,8 +87,8 @@ class Allowance:
         now = time.perf_counter()
         if self._spent or now < self._next_measurement:
             return self._spent
-        before, (self._held, processes) = self._held, held()
-        self._next_measurement = now + _PAUSE * processes
+        before, self._held = self._held, resident()
+        self._next_measurement = now + _PAUSE
         self._growth = max(float(self._held - before), _FADING * self._growth)
         self._spent = self._held + max(self._reserved, 2.0 * self._growth) > self.limit
         return self._spent
@@ -146,7 +100,7 @@ class Allowance:
     @property
     def left(self) -> int:
         """How many more bytes fit beside the reserve."""
-        return max(0, self.limit - held()[0] - self._reserved)
+        return max(0, self.limit - resident() - self._reserved)
 
     def grants(self, size: int) -> bool:
         """Return whether `size` more bytes fit, and set `refused` accordingly."""
@@ -155,14 +109,14 @@ class Allowance:
 
     def check(self, size: int, what: str) -> None:
         """Raise `DataError` where `size` more bytes, which `what` takes, exceed the limit."""
-        if held()[0] + size > self.limit:
+        if resident() + size > self.limit:
             from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
 
             raise DataError(self.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
 
     def shortage(self, more: str = "") -> str:
         """Return an error's text: the limit, the memory in use, and the remedy; more: goes on about the use."""
-        limit, used = _shown(self.limit), f"{_shown(held()[0])} are in use{more}"
+        limit, used = _shown(self.limit), f"{_shown(resident())} are in use{more}"
         if not self._has_limit:
             return (
                 f"too little memory is free: {used}, more than the {limit} available; end other programs, or give it "

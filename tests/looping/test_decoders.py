@@ -13,20 +13,19 @@ from looping.toy import NAMES, decoded, universe
 
 import lpmert
 from lpmert.cli.loop_file import read_config
-from lpmert.system import memory
 
 TOY = str(Path(__file__).with_name("toy.py"))
 ALL, REFERENCES = universe()
 READING = {"format": "moses"}
 
 
-def worker(*trouble: str, timeout: float | None = None) -> lpmert.Worker:
-    return lpmert.Worker([sys.executable, TOY, "worker", *trouble], [*ALL], timeout=timeout)
+def worker(*trouble: str) -> lpmert.Worker:
+    return lpmert.Worker([sys.executable, TOY, "worker", *trouble], [*ALL])
 
 
-def command(*trouble: str, timeout: float | None = None) -> lpmert.Command:
+def command(*trouble: str) -> lpmert.Command:
     words = [sys.executable, TOY, "command", "{weights}", "{lists}", "{n}", *trouble]
-    return lpmert.Command(words, NAMES, reading=READING, references=REFERENCES, timeout=timeout, stdout="own")
+    return lpmert.Command(words, NAMES, reading=READING, references=REFERENCES)
 
 
 def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
@@ -40,7 +39,7 @@ def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
                 assert lists.list_ids == tuple(ALL)
                 assert lists.texts == tuple(text for some in expected.values() for text, _ in some)
                 assert np.array_equal(lists.features, [row for some in expected.values() for _, row in some])
-                assert found.own == {name: some[0][0] for name, some in expected.items()}
+                assert (found.own or own_texts(found)) == {name: some[0][0] for name, some in expected.items()}
 
 
 def test_both_loop_as_the_toy_itself_does() -> None:
@@ -57,12 +56,11 @@ WORKER_TROUBLES = {
     "kill": "was killed by signal 9 before it had answered\n  reading models",
     "half": "which is not JSON",
     "bytes": "not UTF-8",
-    "error": "gave up: out of memory\n  reading models",
     "stranger": "no answer about an input that it was to decode",
     "twice": "no answer about an input that it was to decode",
     "nan": "u3:1: feature 'words' is 'x', not a number",
-    "few": "features must be 3 numbers",
-    "late": "answered decoding [01] about 'u3' in decoding [12]; it must answer each request before it reads the next",
+    "list": "features must be numbers by name, not .1, 2, 3.",
+    "late": "answered decoding [01] about 'u3' in decoding [12]; each answer must have the number of its request",
     "names": "the features have none for words and name unknown features: wrds",
 }
 
@@ -81,15 +79,8 @@ def test_answers_that_are_left_over_are_not_taken_for_those_of_the_next_decoding
         decoder.decode(START, 3)
         with pytest.raises(lpmert.DecoderError) as caught:
             decoder.decode(other, 3)
-        assert '\'{"id": "u11", "own": "' in str(caught.value)
-        assert "without being asked; its standard output must hold one line for each input" in str(caught.value)
+        assert "answered decoding 1 about 'u11' in decoding 2; each answer must" in str(caught.value)
         assert decoder.decode(other, 3).own == {name: some[0][0] for name, some in decoded(ALL, other, 1).items()}
-
-
-def test_a_worker_may_number_its_answers() -> None:
-    with worker() as plain, worker("numbered") as numbered:
-        for weights in (START, {**START, "lm": 2.0}):
-            assert numbered.decode(weights, 3).lists.texts == plain.decode(weights, 3).lists.texts
 
 
 def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
@@ -117,13 +108,9 @@ def test_a_command_that_fails_is_quoted() -> None:
     with pytest.raises(lpmert.DecoderError, match=r"lacks u5; it must decode the same inputs every time"):
         looped(_Then(command(), command("missing")))
     with pytest.raises(lpmert.DecoderError, match=r"'/no/such/program' cannot be started: No such file"):
-        lpmert.Command(["/no/such/program", "{weights}"], NAMES).decode(START, 3)
+        lpmert.Command(["/no/such/program", "{weights}", "{lists}"], NAMES).decode(START, 3)
     with pytest.raises(lpmert.DecoderError, match=r"cannot be started: there is no folder '/no/such' to run it in"):
-        lpmert.Command([sys.executable, "{weights}"], NAMES, folder="/no/such").decode(START, 3)
-    with pytest.raises(
-        lpmert.DecoderError, match="cannot be used: standard output: no output for 'u5', which has hypotheses"
-    ):
-        command("mute").decode(START, 3)
+        lpmert.Command([sys.executable, "{weights}", "{lists}"], NAMES, folder="/no/such").decode(START, 3)
 
 
 class _Then:
@@ -134,9 +121,9 @@ class _Then:
         return self.decoders.pop(0).decode(weights, n)
 
 
-def shell(script: str, timeout: float | None = None) -> lpmert.Command:
-    """Return a decoder whose lists are what a script of the shell writes."""
-    return lpmert.Command(["sh", "-c", script, "{weights}"], NAMES, reading=READING, timeout=timeout)
+def shell(script: str) -> lpmert.Command:
+    """Return a decoder that is a script of the shell."""
+    return lpmert.Command(["sh", "-c", script, "{weights}", "{lists}"], NAMES, reading=READING)
 
 
 def test_endless_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +145,6 @@ STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"
 )
 def test_time_limits_hold_while_a_program_writes(script: str) -> None:
     before = time.monotonic()
-    with pytest.raises(lpmert.DecoderError, match="was stopped at its time limit"):
-        shell(script, timeout=1.0).decode(START, 3)
     with worker() as first:
         first.decode(START, 3)
         found = looped(_Then(first, shell(script)), time_limit=5.0)
@@ -179,29 +164,22 @@ NAMED = [f"a name of many letters {number}" for number in range(10_000)]
 """More inputs than a pipe holds."""
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: worker("hang", timeout=1.0), "limit before it had answered 9 of 12 inputs, first 'u3'; allow more"),
-        (lambda: command("hang", timeout=1.0), "was stopped at its time limit; allow more with timeout"),
-        (lambda: lpmert.Worker(["sleep", "600"], NAMED, timeout=1.0), "was stopped at its time limit; allow more"),
-        (lambda: lpmert.Worker(["sh", "-c", "exec <&- >&-; sleep 600"], NAMED, timeout=1.0), "closed its output"),
-    ],
-    ids=["worker", "command", "deaf", "closed"],
-)
-def test_a_program_that_hangs_is_stopped_with_all_that_it_started(
-    make: Callable[[], lpmert.Decoder], said: str
-) -> None:
+def test_a_program_that_closes_its_output_is_stopped() -> None:
     before = time.monotonic()
-    with pytest.raises(lpmert.DecoderError, match=said):
-        make().decode(START, 3)
-    assert time.monotonic() - before < 60  # they sleep for ten minutes
+    with pytest.raises(lpmert.DecoderError, match="closed its output before it had answered"):
+        lpmert.Worker(["sh", "-c", "exec <&- >&-; sleep 600"], NAMED).decode(START, 3)
+    assert time.monotonic() - before < 60  # it sleeps for ten minutes
 
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: command("hang"), lambda: lpmert.Command(["sh", "-c", "exec >&-; sleep 600 # {weights}"], NAMES)],
-    ids=["hangs", "goes on after its output"],
+    [
+        lambda: worker("hang"),
+        lambda: command("hang"),
+        lambda: lpmert.Worker(["sleep", "600"], NAMED),
+        lambda: lpmert.Command(["sh", "-c", "exec >&-; sleep 600 # {weights} {lists}"], NAMES),
+    ],
+    ids=["worker", "command", "deaf", "goes on after its output"],
 )
 def test_the_time_limit_of_the_loop_gives_a_decoding_up(make: Callable[[], lpmert.Decoder]) -> None:
     began = time.monotonic()
@@ -209,42 +187,28 @@ def test_the_time_limit_of_the_loop_gives_a_decoding_up(make: Callable[[], lpmer
         first.decode(START, 3)  # on a busy machine it takes a while to start
         found = looped(_Then(first, make()), time_limit=5.0)
     assert (len(found.iterations), found.reason) == (1, "the time is used up")
-    assert time.monotonic() - began < 60
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_the_memory_of_a_decoder_counts_against_the_limit_of_the_loop(fresh_memory: int) -> None:
-    _, processes = memory.held()
-    limit = fresh_memory + (200 << 20)
-    with worker("grow") as second:
-        found = looped(_Then(command(), second), memory_limit=limit)
-    assert not found.finished
-    assert found.reason == "the memory is used up"
-    assert [one.number for one in found.iterations] == [1]
-    assert memory.held()[1] == processes  # the decoder is gone, and counts no more
+    assert time.monotonic() - began < 60  # they sleep for ten minutes
 
 
 def test_weights_reach_a_command_to_the_last_digit(tmp_path: Path) -> None:
     script = tmp_path / "decode.py"
     script.write_text(
-        "import sys, os\n"
-        "open('seen', 'w').write(' '.join(sys.argv[1:]) + '|' + open(sys.argv[1]).read() + '|' + os.environ['MODEL'])\n"
-        "print('0 ||| a ||| am= 1 lm= 2 words= 3 ||| 0')\n"
+        "import sys\n"
+        "open('seen', 'w').write(' '.join(sys.argv[2:]) + '|' + open(sys.argv[2]).read())\n"
+        "open(sys.argv[1], 'w').write('0 ||| a ||| am= 1 lm= 2 words= 3 ||| 0\\n')\n"
     )
     weights = {"am": 0.1 + 0.2, "lm": -1e-17, "words": 1 / 3}
     decoder = lpmert.Command(
-        [sys.executable, "decode.py", "{weights}", "{weight:words}", "{{n}}={n}"],
+        [sys.executable, "decode.py", "{lists}", "{weights}", "{weight:words}", "{{n}}={n}"],
         NAMES,
         reading=READING,
         references={"0": "a"},
         folder=tmp_path,
-        environment={"MODEL": "x"},
     )
     decoder.decode(weights, 7)
-    words, file, model = (tmp_path / "seen").read_text().split("|")
+    words, file = (tmp_path / "seen").read_text().split("|")
     assert words.split()[1:] == [repr(1 / 3), "{n}=7"]
     assert {name: float(value) for name, value in (line.split() for line in file.splitlines())} == weights
-    assert model == "x"
     assert os.path.dirname(words.split()[0]) != str(tmp_path)
 
 
@@ -255,7 +219,7 @@ n = 4
 
 [decoder]
 worker = [PYTHON, TOY, "worker"]
-timeout = 100
+folder = "."
 
 [loop]
 iterations = 5
@@ -298,7 +262,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         ("{ am = 1, lm = 0.01, words = 0 }", "[" * 3000, "not TOML|cannot be read"),
         ("{ am = 1, lm = 0.01, words = 0 }", r'"\u0000"', r"/\\x00: cannot be read: "),
         ("n = 4", "nn = 4", "no key 'nn'"),
-        ("timeout", "time_out", "no key 'decoder.time_out'"),
+        ("folder", "folders", "no key 'decoder.folders'"),
         ("iterations", "rounds", "no key 'loop.rounds'"),
         ("weights =", "[x]\nweights =", "no key 'x'|weights are missing"),
         ("lm = 0.01", 'lm = "x"', "weights must be finite numbers"),
@@ -307,15 +271,10 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         ('references = "references.tsv"', "", "decoder.inputs are missing"),
         ("[loop]", "[region]\nbounds = 'lm:3'\n[loop]", "region.bounds: "),
         ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
-        ("timeout = 100", "timeout = 0", "timeout must be a positive number of seconds, not 0"),
-        ("timeout = 100", "timeout = nan", "timeout must be a positive number of seconds, not nan"),
-        ("timeout = 100", 'timeout = "x"', "timeout must be a positive number of seconds, not 'x'"),
-        ("timeout = 100", "folder = 3", "decoder.folder must be a path, not 3"),
-        ("timeout = 100", "environment = { A = 3 }", "environment must be texts by name"),
-        ("timeout = 100", 'environment = "x"', "environment must be texts by name, not 'x'"),
-        ("timeout = 100", "inputs = 3", "inputs must be the names of what to decode, not 3"),
-        ("timeout = 100", "inputs = []", "inputs must be the names of what to decode, not "),
-        ("timeout = 100", 'inputs = ["u0", "u0"]', "inputs must be different texts, not .*u0"),
+        ('folder = "."', "folder = 3", "decoder.folder must be a path, not 3"),
+        ('folder = "."', "inputs = 3", "inputs must be the names of what to decode, not 3"),
+        ('folder = "."', "inputs = []", "inputs must be the names of what to decode, not "),
+        ('folder = "."', 'inputs = ["u0", "u0"]', "inputs must be different texts, not .*u0"),
         ('[PYTHON, TOY, "worker"]', '"toy.py worker"', "must be the words of a program and its arguments, not 'toy"),
         ('[PYTHON, TOY, "worker"]', "[]", "must be the words of a program and its arguments"),
         ('[PYTHON, TOY, "worker"]', "[3]", "must be the words of a program and its arguments"),

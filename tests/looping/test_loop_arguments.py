@@ -106,12 +106,10 @@ test_what_decoders_cannot_do_is_refused = refused([
     ]),
     *((lpmert.LpmertError, message, partial(program, words, **options)) for words, options, message in [
         ("", {}, "must be the words of a program"),
-        ("decode", {}, "does not get the weights"),
+        ("decode {lists}", {}, "does not get the weights"),
         ("decode {weights} {list}", {}, r"\{list\} in the command is none of"),
         ("decode {weight:bm}", {}, "no feature 'bm'"),
-        ("decode {weights} {lists}", {"stdout": "lists"}, "either in the file"),
-        ("decode {weights}", {"stdout": "own"}, "either in the file"),
-        ("decode {weights} {lists} {own}", {"stdout": "own"}, "come twice"),
+        ("decode {weights}", {}, "does not get the file for its lists"),
         ("decode {weights} {", {}, "for braces"),
         ("decode {weights}", {"names": 3}, "names must be the names of the features, not 3"),
         ("decode {weights}", {"names": "am"}, "names must be the names of the features, not 'am'"),
@@ -119,7 +117,7 @@ test_what_decoders_cannot_do_is_refused = refused([
         ("decode {weights}", {"references": 3}, "references must be texts by list, a file or several files, not 3"),
     ]),
     # before a program is started
-    *((lpmert.DataError, message, partial(program("/no/such/program {weights}").decode, weights, 3))
+    *((lpmert.DataError, message, partial(program("/no/such/program {weights} {lists}").decode, weights, 3))
       for weights, message in [
         (None, "weights must be numbers"),
         ({"am": 1.0, "lm": "x"}, "must be finite"),

@@ -1,12 +1,10 @@
 """A decoder to loop with, as an object and as a program: it knows all hypotheses, and gives the best ones.
 
-As a program: `toy.py worker [TROUBLE]` is a worker, `toy.py command WEIGHTS LISTS N [TROUBLE]` is run for each decoding
-and shows its own outputs on standard output, a line `id words` each.
+As a program: `toy.py worker [TROUBLE]` is a worker; `toy.py command WEIGHTS LISTS N [TROUBLE]` runs for each decoding.
 """
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -59,18 +57,18 @@ def _work(trouble: str) -> None:
     for line in sys.stdin:
         task = json.loads(line)
         for name, some in decoded(universe()[0], task["weights"], task["n"]).items():
-            hypotheses: list[Any] = [{"text": text, "features": features} for text, features in some]
-            answer: dict[str, Any] = {"id": name, "own": some[0][0], "hypotheses": hypotheses}
+            hypotheses: list[Any] = [
+                {"text": text, "features": dict(zip(NAMES, features, strict=True))} for text, features in some
+            ]
+            answer: dict[str, Any] = {
+                "decoding": task["decoding"], "id": name, "own": some[0][0], "hypotheses": hypotheses
+            }  # fmt: skip
             if name == "u3" and trouble:
                 print("reading models", "cannot find model x", sep="\n", file=sys.stderr)
                 if trouble == "exit":
                     sys.exit(7)
                 if trouble == "hang":
                     time.sleep(600)
-                if trouble == "grow":  # not itself, but what it has started
-                    subprocess.run(
-                        [sys.executable, "-c", "b = b'x' * (400 << 20); import time; time.sleep(600)"], check=True
-                    )
                 if trouble == "kill":
                     os.kill(os.getpid(), 9)
                 if trouble == "bytes":
@@ -82,14 +80,12 @@ def _work(trouble: str) -> None:
                     while True:
                         sys.stdout.write("x" * 65536)
                 answer = {
-                    "error": {"error": "out of memory"},
                     "stranger": {"id": "u99", "own": "", "hypotheses": []},
                     "twice": {**answer, "id": "u2"},
-                    "nan": {**answer, "hypotheses": [{"text": "x", "features": [1, 2, "x"]}]},
-                    "few": {**answer, "hypotheses": [{"text": "x", "features": [1, 2]}]},
+                    "nan": {**answer, "hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "words": "x"}}]},
+                    "list": {**answer, "hypotheses": [{"text": "x", "features": [1, 2, 3]}]},
                     "names": {**answer, "hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "wrds": 3}}]},
                     "empty": {**answer, "own": "", "hypotheses": []},
-                    "numbered": {**answer, "decoding": task["decoding"]},
                     "late": {**answer, "decoding": task["decoding"] - 1},
                 }.get(trouble, answer)
             line = json.dumps(answer) + "\n"
@@ -116,9 +112,6 @@ def _run(weights: str, lists: str, n: str, trouble: str) -> None:
             for text, features in some
         ]
         Path(lists).write_text("".join(f"{row}\n" for row in rows))
-    for name, some in found.items():
-        if trouble != "mute" or name != "u5":
-            print(name, some[0][0])
 
 
 def main(arguments: Sequence[str]) -> None:

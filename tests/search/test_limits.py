@@ -9,7 +9,6 @@ import mmap
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 from fractions import Fraction
@@ -505,37 +504,6 @@ def test_what_is_held_grows_and_falls_with_arrays() -> None:
     after = memory.resident()
     assert grown - before > 56 * MIB
     assert memory.sys.platform != "linux" or grown - after > 56 * MIB
-
-
-def test_processes_that_work_for_this_one_count() -> None:
-    call = [sys.executable, "-c", "block = bytearray(64 << 20); print('here', flush=True); input()"]
-    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"here\n"
-        alone, _ = memory.held()
-        with memory.counting(lambda: [other.pid]), memory.counting(lambda: [other.pid]):  # it counts once
-            together, processes = memory.held()
-        assert memory.held()[1] == processes - 1
-        other.kill()
-    assert 64 * MIB < together - alone < 96 * MIB
-    assert memory.group_of(other.pid) == [other.pid]
-    with memory.counting(lambda: [other.pid]):  # it has ended
-        assert memory.held()[0] > 0
-
-
-@pytest.mark.usefixtures("fresh_memory")
-def test_the_memory_of_other_processes_spends_the_allowance() -> None:
-    call = [sys.executable, "-c", "print('here', flush=True); input(); block = b'1' * (400 << 20); input()"]
-    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"here\n"
-        with memory.counting(lambda: [other.pid]):
-            held, _ = memory.held()
-            allowance = Allowance(held + 200 * MIB)
-            assert not allowance.spent
-            other.stdin.write(b"\n")
-            other.stdin.flush()
-            while not allowance.spent:
-                time.sleep(0.01)
-        other.kill()
 
 
 def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
