@@ -2,16 +2,13 @@
 
 `settings.json` has the settings that must not change. The folder of an iteration has the outputs of the decoder
 (`decoded.npz`, `decoded.json`, and the same as `held-out`) and the step that followed (`step.json`). Every file is
-written completely or not at all, and the JSON of a decoding is written last. Writes that fail for lack of room are
-queued, together with all that follow.
+written completely or not at all, and the JSON of a decoding is written last.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import math
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,8 +24,6 @@ from lpmert.system.deadline import unheeded
 from lpmert.system.files import owned, read_text, write_text
 from lpmert.values import are_texts_by_name
 
-logger = logging.getLogger("lpmert")
-
 _SETTINGS, _STEP = "settings.json", "step.json"
 
 
@@ -43,7 +38,6 @@ class Journal:
     """
 
     def __init__(self, folder: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
         self._folder = None if folder is None else made_folder(folder)
         if self._folder is None:
             return
@@ -105,22 +99,10 @@ class Journal:
             raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
 
     def _keep(self, number: int, write: Callable[[Path], None]) -> None:
-        """Queue a write into the folder of an iteration, and run the queue; an error of the system is logged, and the
-        queue is kept for the next call.
-        """
-        if self._folder is None:
-            return
-        folder = _iteration(self._folder, number)
-        self._waiting.append(lambda: write(made_folder(folder)))
-        try:
+        """Write into the folder of an iteration, at whatever deadline."""
+        if self._folder is not None:
             with unheeded():
-                while self._waiting:
-                    self._waiting[0]()
-                    self._waiting.popleft()
-        except DataError as error:
-            if not isinstance(error.__cause__, OSError):
-                raise
-            logger.error("%s; the loop continues, and tries again with each further step", error)
+                write(made_folder(_iteration(self._folder, number)))
 
 
 def _iteration(folder: Path, number: int) -> Path:

@@ -19,7 +19,7 @@ from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
 from lpmert.looping.pool import Consistency, Growth, Pool, consistency, warning
-from lpmert.looping.steps import AVERAGE, Step, Stepping, angle_between, check_first
+from lpmert.looping.steps import Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
 from lpmert.quoting import counted, listed, quoted
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, told
@@ -310,14 +310,14 @@ class Rounds:
     def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
         """Search the pool for the next weights, or take the step from the journal."""
         method, searching = self.stepping.method, self.stepping.within(angle)
-        if method is not None and searching is not None and searching is not method:
+        if searching is not method:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
         step = self.journal.step(number, tuple(start))
         if step is None:
             checkpoint()
-            step = self.stepping.step(self.pool.lists(), _vector(start), angle, self.deadline)
+            step = self.stepping.step(self.pool.lists(), _vector(start), angle)
             checkpoint()  # a search that was cut short is not saved
             self.journal.keep_step(number, step)
         self.stepping.remember(step, _vector(start))
@@ -390,8 +390,8 @@ def loop(
     region : Region, optional
         Where the weights may lie; it must have no cosine.
     method : str or Method
-        How to search the pool, as for `minimize`; or "average", for unseen inputs. Steps of methods that do not
-        minimise the loss ("stabilised", "annealing", "likelihood", ...) are always accepted.
+        How to search the pool, as for `minimize`; "average" is for unseen inputs. Steps of methods that do not
+        minimise the loss ("stabilised", "annealing", "average", ...) are always accepted.
     equal_words : {"all", "latest"}
         Which hypotheses with the same words and different features the pool keeps: all, or those of the last decoding
         that gave these words.
@@ -463,7 +463,7 @@ def loop(
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
-    solver, limits, seed = settings_of("och" if method == AVERAGE else method, search_seconds, memory_limit, jobs, seed)
+    solver, limits, seed = settings_of(method, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {solver.name}")
     n, iterations, patience = (
@@ -483,7 +483,7 @@ def loop(
     settings = {
         "weights": first,
         "n": n,
-        "method": AVERAGE if method == AVERAGE else solver.settings(),
+        "method": solver.settings(),
         "metric": None if metric is None else str(getattr(metric, "signature", metric)),
         "region": None if region is None else region.signature,
         "equal_words": equal_words,
@@ -505,9 +505,7 @@ def loop(
     rounds = Rounds(
         inputs=Inputs("decoded", decoder, measure, n, journal),
         held_out=held_out_inputs,
-        stepping=Stepping(
-            None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), seed
-        ),
+        stepping=Stepping(solver, measure, region, limits, np.array([*first.values()]), seed),
         pool=pool,
         journal=journal,
         deadline=deadline,

@@ -1,4 +1,4 @@
-"""The step from a pool to the next weights: the optimum or an average on the pool, within an angle if requested."""
+"""The step from a pool to the next weights, within an angle if requested."""
 
 from __future__ import annotations
 
@@ -23,16 +23,12 @@ from lpmert.search.driver import solve
 from lpmert.search.incumbent import in_scale_of, normalised
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
-from lpmert.unseen.estimate import Setting, fit
 
 _ROUNDING = 1e-12
 """Tolerance for limits of a region, relative to the sum of the absolute terms."""
 
 _SAME = 1e-9
 """Weights of Euclidean length 1 count as the same if their entries differ by at most this."""
-
-AVERAGE = "average"
-"""In place of a method: the average of `lpmert.tune`, which generalises better than the optimum."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +69,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Stepping:
-    """Makes steps, by a method, or by averages (`None`).
+    """Makes steps by a method.
 
     first: the weights [D] that set the scale. history: of the steps so far, for `stabilised`.
     """
 
-    method: Method | None
+    method: Method
     measure: Measure
     region: Region | None
     limits: Limits
@@ -87,28 +83,23 @@ class Stepping:
     history: list[Iteration] = field(default_factory=list)
 
     @property
-    def _chooses(self) -> bool:
-        """Whether steps go to weights of the method's own choice, not to those with the least loss on the pool."""
-        return self.method is None or not self.method.minimises
-
-    @property
     def explores(self) -> bool:
-        """Whether steps are always accepted; averages are not, because they can be kept within an angle."""
-        return self.method is not None and self._chooses
+        """Whether steps go to weights of the method's own choice, and are always accepted."""
+        return not self.method.minimises
 
     def reason_to_stay(self, step: Step) -> str:
         """Return why a step stays, as a sentence."""
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
-        if self._chooses:
+        if self.explores:
             return f"the search ended at the same weights {where}"
         if step.proved:
             return f"no weights are better {where}"
         bound = "" if step.lower_bound is None else f", where all cost at least {step.lower_bound:.7g}"
         return f"no better weights were found {where}{bound}"
 
-    def within(self, angle: float | None) -> Method | None:
+    def within(self, angle: float | None) -> Method:
         """Return the method that searches within an angle in degrees: `auto` if the own method cannot."""
-        return self.method if angle is None or self.method is None or self.method.takes_caps else Auto()
+        return self.method if angle is None or self.method.takes_caps else Auto()
 
     def remember(self, step: Step, start: FloatArray) -> None:
         """Add a step from weights [D], new or from the journal, to the history."""
@@ -121,7 +112,7 @@ class Stepping:
         """Return the history; if it is empty, the weights [D] of the first decoding."""
         return [*self.history] or [Iteration(normalised(start), ())]
 
-    def step(self, lists: NBest, start: FloatArray, angle: float | None, deadline: Deadline) -> Step:
+    def step(self, lists: NBest, start: FloatArray, angle: float | None) -> Step:
         """Return the step from weights [D], within an angle in degrees."""
         clock = Deadline()
         names = lists.names
@@ -131,19 +122,12 @@ class Stepping:
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
         problem = Problem(lists, self.measure.metric, region=region)
         before = problem.evaluate(start).loss
-        bound, proved = None, False
         earlier = self._before(start)
         searching = self.within(angle)
-        if searching is None:
-            setting = Setting(self.seed, deadline)
-            weights = fit(problem, setting).averaged
-            loss = problem.evaluate(weights).loss
-        else:
-            method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
-            found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
-            weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
-            proved = found.status.proved
-        if self._chooses:
+        method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
+        found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
+        weights, loss = problem.checked_weights(found.weights), found.loss
+        if self.explores:
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
         else:  # with other weights that are equally good, the loop would wander
             stays = not loss < before
@@ -152,7 +136,7 @@ class Stepping:
         scaled = start if stays else scaled_like(weights, names, self.region, self.first)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
         optima = [one.tolist() for one in earlier[-1].optima]
-        return Step(by_name, loss, bound, angle, bool(stays), clock.seconds, optima, proved)
+        return Step(by_name, loss, found.lower_bound, angle, bool(stays), clock.seconds, optima, found.status.proved)
 
 
 def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:

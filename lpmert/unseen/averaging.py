@@ -418,6 +418,7 @@ class Averaging(Comparator):
     """
 
     name: ClassVar[str] = "average"
+    minimises: ClassVar[bool] = False
     takes_lattices: ClassVar[bool] = True
     takes_jobs: ClassVar[bool] = True
 

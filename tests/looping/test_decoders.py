@@ -13,6 +13,7 @@ from looping.toy import NAMES, decoded, universe
 
 import lpmert
 from lpmert.cli.loop_file import read_config
+from lpmert.looping.decoder import own_texts
 
 TOY = str(Path(__file__).with_name("toy.py"))
 ALL, REFERENCES = universe()
