@@ -2,17 +2,17 @@
 
 `settings.json` has the settings that must not change. The folder of an iteration has the outputs of the decoder
 (`decoded.npz`, `decoded.json`, and the same as `held-out`) and the step that followed (`step.json`). Every file is
-written completely or not at all, and the JSON of a decoding is written last.
+written completely or not at all, and the JSON of a decoding is written last; JSON has a digest of itself.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.arrays import read_npz, write_npz
@@ -22,12 +22,8 @@ from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.deadline import unheeded
 from lpmert.system.files import owned, read_text, write_text
-from lpmert.values import are_texts_by_name
 
-_SETTINGS, _STEP = "settings.json", "step.json"
-
-
-T = TypeVar("T")
+_SETTINGS, _STEP, _DIGEST = "settings.json", "step.json", "sha256"
 
 
 class Journal:
@@ -58,16 +54,13 @@ class Journal:
     def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
         """Return the outputs of the decoder in an iteration, and their seconds; `None` if they were not saved."""
 
-        def of(place: Path) -> tuple[Decoded, float]:
-            found = _read(place)
-            own, seconds = found["own"], float(found["seconds"])
-            if [*found["weights"].items()] != [*weights.items()]:
-                raise ValueError("weights of another decoding")
-            if not math.isfinite(seconds) or (own is not None and not are_texts_by_name(own)):
-                raise ValueError("seconds that are not finite, or outputs that are no texts")
-            return Decoded(read_npz(place.with_suffix(".npz")), own), seconds
-
-        return self._known(number, f"{part}.json", of)
+        place = self._place(number, f"{part}.json")
+        if place is None:
+            return None
+        found = _read(place)
+        if [*found["weights"].items()] != [*weights.items()]:
+            raise DataError("weights of another decoding; the folder was changed", path=place)
+        return Decoded(read_npz(place.with_suffix(".npz")), found["own"]), found["seconds"]
 
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
@@ -81,22 +74,19 @@ class Journal:
 
         self._keep(number, write)
 
-    def step(self, number: int, names: Sequence[str]) -> Step | None:
-        """Return the step after an iteration, with weights for these features; `None` if it was not saved."""
-        return self._known(number, _STEP, lambda place: Step.of(_read(place), names))
+    def step(self, number: int) -> Step | None:
+        """Return the step after an iteration; `None` if it was not saved."""
+        place = self._place(number, _STEP)
+        return None if place is None else Step(**_read(place))
 
     def keep_step(self, number: int, step: Step) -> None:
         """Save the step after an iteration."""
         self._keep(number, lambda folder: _write(folder / _STEP, asdict(step)))
 
-    def _known(self, number: int, name: str, of: Callable[[Path], T]) -> T | None:
-        """Return the content of a file of an iteration; `None` if it does not exist."""
-        if self._folder is None or not (place := _iteration(self._folder, number) / name).exists():
-            return None
-        try:
-            return of(place)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
+    def _place(self, number: int, name: str) -> Path | None:
+        """Return the path of a file of an iteration; `None` if it does not exist."""
+        place = None if self._folder is None else _iteration(self._folder, number) / name
+        return place if place is not None and place.exists() else None
 
     def _keep(self, number: int, write: Callable[[Path], None]) -> None:
         """Write into the folder of an iteration, at whatever deadline."""
@@ -123,14 +113,20 @@ def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) ->
 
 
 def _write(place: Path, content: Mapping[str, Any]) -> None:
-    write_text(place, json.dumps(content, allow_nan=False, indent=2) + "\n")
+    write_text(place, json.dumps({**content, _DIGEST: _digest(content)}, allow_nan=False, indent=2) + "\n")
 
 
 def _read(place: Path) -> dict[str, Any]:
+    """Return what `_write` has written; raises `DataError` for anything else."""
     try:
-        found = json.loads(read_text(place))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error}); the folder was changed", path=place) from error
-    if not isinstance(found, dict):
-        raise DataError("not an object; the folder was changed", path=place)
+        found: dict[str, Any] = json.loads(read_text(place))
+        unchanged = found.pop(_DIGEST) == _digest(found)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        unchanged = False
+    if not unchanged:
+        raise DataError("not what a loop writes; the folder was changed", path=place)
     return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

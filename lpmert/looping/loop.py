@@ -314,7 +314,7 @@ class Rounds:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
-        step = self.journal.step(number, tuple(start))
+        step = self.journal.step(number)
         if step is None:
             checkpoint()
             step = self.stepping.step(self.pool.lists(), _vector(start), angle)

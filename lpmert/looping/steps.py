@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
-from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import in_scale_of, normalised
@@ -48,23 +46,6 @@ class Step:
     seconds: float
     optima: Sequence[Sequence[float]] = ()
     proved: bool = False
-
-    @classmethod
-    def of(cls, saved: Mapping[str, Any], names: Sequence[str]) -> Step:
-        """Return a saved step, with weights for the features `names`.
-
-        Raises `TypeError`, `ValueError` or `AttributeError` for other contents.
-        """
-        step = cls(**saved)
-        if [*step.weights] != [*names]:
-            raise ValueError(f"weights of {listed(step.weights)}")
-        known = [one for one in (step.lower_bound, step.angle) if one is not None]
-        numbers = [*step.weights.values(), step.loss, step.seconds, *known, *(w for one in step.optima for w in one)]
-        if not all(math.isfinite(one) for one in numbers) or {*map(len, step.optima)} - {len(names)}:
-            raise ValueError("numbers that are missing or not finite")
-        if {type(step.stays), type(step.proved)} != {bool}:
-            raise ValueError("what should be true or false is something else")
-        return step
 
 
 @dataclass(frozen=True)
