@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
-PRECISION = 1e-2
-"""Default distance between attained and possible ends of a range, relative to their size."""
+_PRECISION = 1e-2
+"""Maximum distance between attained and possible ends of a range, relative to their size."""
 
 _SHARE = 0.49
 """Share of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing."""
@@ -132,7 +132,7 @@ class NearOptimal(Outcome):
     cones : RashomonSet or None
         The set itself, if it was requested.
     complete : bool
-        Whether all ranges are as precise as requested.
+        Whether attained and possible ends of all ranges are within a hundredth of their size.
     seconds : float
         Time taken.
     """
@@ -166,7 +166,6 @@ def near_optimal(
     *,
     slack: float | str = "1%",
     relative_to: str | None = None,
-    precision: float = PRECISION,
     cones: bool = False,
     metric: str | Metric | None = None,
     method: str | Method = "auto",
@@ -190,8 +189,6 @@ def near_optimal(
     relative_to : str, optional
         The feature whose weight is set to 1 or -1, to fix the scale; by default the one with the largest weight whose
         sign is proved. Not allowed if the region fixes a weight or the total.
-    precision : float
-        Maximum distance between attained and possible ends of a range, relative to their size.
     cones : bool
         Whether to divide the set of all near-optimal weights into cones as well, for up to five features.
     metric, method, ties, region
@@ -234,15 +231,13 @@ def near_optimal(
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     more = _slack(slack)
-    if not 0.0 < (real_number(precision) or 0.0) < 1.0:
-        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
         if cones:
             _check_cones(problem)
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
-        search = _Ranges(problem, solver, limits, seed, deadline, most, precision)
+        search = _Ranges(problem, solver, limits, seed, deadline, most)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
@@ -278,7 +273,6 @@ class _Ranges:
     seed: int
     deadline: Deadline
     most: float
-    precision: float
     complete: bool = True
     stopped: bool = False
     scale: str = ""
@@ -330,7 +324,7 @@ class _Ranges:
         sign = 1.0 if upper else -1.0
         size = abs(weight) or 1.0
         attained, possible = weight, sign * inf
-        while abs(possible - attained) > self.precision * max(abs(attained), size / 10.0):
+        while abs(possible - attained) > _PRECISION * max(abs(attained), size / 10.0):
             if abs(attained) > _FAR * size:
                 return sign * inf, sign * inf
             if share.expired or self.stopped:
