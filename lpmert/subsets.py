@@ -51,15 +51,11 @@ class Subset:
         The features with a nonzero weight; fewer than `size` if more do not help.
     result : Result
         The weights, their loss, and the bound on the loss of all weights with at most `size` features.
-    n_sets, n_open : int
-        Number of sets of this size, and of those that may still hold better weights.
     """
 
     size: int
     features: tuple[str, ...]
     result: Result
-    n_sets: int
-    n_open: int
 
 
 @dataclass(frozen=True)
@@ -237,7 +233,7 @@ class _Selection:
                 continue
             closed = larger >= own.loss and self._attained(own)
             result = replace(own, lower_bound=min(larger, own.loss), status=Status.OPTIMAL if closed else own.status)
-            subsets[k] = replace(subsets[k], result=result, n_open=0 if closed else subsets[k].n_open)
+            subsets[k] = replace(subsets[k], result=result)
         return subsets
 
     def _search_size(self, size: int, share: Deadline) -> Subset | None:
@@ -259,10 +255,9 @@ class _Selection:
         if self.problem.ties != "worst":  # a smaller set may cost less, as another of identical hypotheses may count
             bound = min(bound, self._bound)
         self._bound = bound
-        n_open = sum(not self._rules_out(bounds.get(names, -inf)) for names in sets)
-        return None if self.best is None else self._subset(size, self.best, len(sets), n_open, complete=not waiting)
+        return None if self.best is None else self._subset(size, self.best, complete=not waiting)
 
-    def _subset(self, size: int, found: Result, n_sets: int, n_open: int, *, complete: bool) -> Subset:
+    def _subset(self, size: int, found: Result, *, complete: bool) -> Subset:
         """Return the best weights so far, with the bound on all sets of a size."""
         if self._bound == -inf:
             status = Status.HEURISTIC if complete else Status.TIME_LIMIT
@@ -281,7 +276,7 @@ class _Selection:
             signature=f"{found.signature}|features:{size}",
         )
         used = tuple(name for name in self.useful if found.by_name[name])
-        return Subset(size, used, result, n_sets, n_open)
+        return Subset(size, used, result)
 
     def _rules_out(self, bound: float) -> bool:
         """Whether no weights with a loss of at least `bound` are better than the best so far."""

@@ -17,12 +17,11 @@ import numpy as np
 
 from lpmert.api import list_problem
 from lpmert.core import decode
-from lpmert.errors import DataError, IntArray
+from lpmert.errors import IntArray
 from lpmert.model.presolve import TIMES
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.numeric.rounding import whole_row
 from lpmert.system.deadline import checkpoint
-from lpmert.values import whole_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.values import Weights
 
-LARGEST = 999
-"""Default maximum of the absolute values of whole weights: three digits."""
+_LARGEST = 999
+"""Maximum of the absolute values of whole weights: three digits."""
 
 _BITS = 30
 """Bits of the coefficients of limits; products with weights of a few digits are far from overflow."""
@@ -53,7 +52,6 @@ def whole_weights(
     nbest: NBest,
     weights: Weights | str | Path,
     *,
-    largest: int = LARGEST,
     metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
@@ -66,17 +64,16 @@ def whole_weights(
         The lists.
     weights : mapping or sequence of numbers, Result, str or Path
         Weights inside the region whose loss does not depend on ties, such as those of `minimize`.
-    largest : int
-        Maximum absolute value of a whole weight.
     metric, ties, region
         As for `minimize`.
 
     Returns
     -------
     dict of int or None
-        Whole weights by name. They have the same loss in exact arithmetic, however ties are broken, and lie inside the
-        region up to a positive factor. No weights with a smaller largest absolute value keep each choice ahead of all
-        hypotheses of its list with another loss. `None` if there are none, or they are too hard to find.
+        Whole weights of up to three digits by name. They have the same loss in exact arithmetic, however ties are
+        broken, and lie inside the region up to a positive factor. No weights with a smaller largest absolute value keep
+        each choice ahead of all hypotheses of its list with another loss. `None` if there are none, or they are too
+        hard to find.
 
     Raises
     ------
@@ -92,9 +89,6 @@ def whole_weights(
     """
     from lpmert.formats.weights import given_weights
 
-    largest = whole_number(largest, "largest", 1)
-    if largest > 2**20:
-        raise DataError(f"largest must be at most {2**20}; got {largest}")
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
     checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     near = problem.checked_weights(given_weights(weights, "weights"))
@@ -122,7 +116,7 @@ def whole_weights(
 
     blocks = chain([rows], _limits(features, offsets, values, near))
     limits = np.concatenate([_relaxed(block[:, free]) for block in blocks])
-    found = _smallest(limits, near[free], largest, lambda reduced: serves(full(reduced)))
+    found = _smallest(limits, near[free], lambda reduced: serves(full(reduced)))
     return None if found is None else dict(zip(problem.names, full(found).tolist(), strict=True))
 
 
@@ -147,7 +141,7 @@ def _relaxed(limits: FloatArray) -> IntArray:
     return np.unique(np.rint(np.ldexp(scaled, _BITS)).astype(np.int64), axis=0)
 
 
-def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable[[IntArray], bool]) -> IntArray | None:
+def _smallest(limits: IntArray, near: FloatArray, serves: Callable[[IntArray], bool]) -> IntArray | None:
     """Return integers w [d] that serve, with the smallest largest absolute value.
 
     limits [k, d]: limits @ w > -slack is necessary, where slack, d times the size of w, covers the rounding of the
@@ -158,7 +152,7 @@ def _smallest(limits: IntArray, near: FloatArray, largest: int, serves: Callable
     leads = limits @ near
     active = limits[np.argsort(leads)[: _FIRST_LIMITS * len(near)]]
     boxes = tried = 0
-    for size in range(1, largest + 1):
+    for size in range(1, _LARGEST + 1):
         slack = size * len(near)
         stack = [(np.full(len(near), -size), np.full(len(near), size))]
         while stack:

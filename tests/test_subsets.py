@@ -48,7 +48,6 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) 
         least = min(oracle.best_loss(oracle.Lists(features[:, kept], offsets, losses), "worst") for kept in sets)
         assert one.result.status is Status.OPTIMAL
         assert one.result.loss == one.result.lower_bound == float(least)
-        assert one.n_open == 0
         # the features are those with nonzero weights, and no more than allowed
         assert len(one.features) <= one.size
         assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
@@ -169,7 +168,6 @@ def test_a_stopped_selection_has_valid_bounds() -> None:
     assert not stopped.complete
     whole = lpmert.best_subsets(lists, at_most=2)
     assert stopped[2].result.status is Status.CALLBACK
-    assert stopped[2].n_open > 0
     bound = stopped[2].result.lower_bound
     assert bound <= whole[2].result.loss <= stopped[2].result.loss
     short = lpmert.best_subsets(lists, time_limit=0.2)
@@ -182,7 +180,6 @@ def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() 
     found = lpmert.best_subsets(_wide(4), at_most=2, method="och")
     assert [one.result.status for one in found.subsets] == [Status.HEURISTIC] * 2
     assert [one.result.lower_bound for one in found.subsets] == [None, None]
-    assert [one.n_open for one in found.subsets] == [4, 6]
 
 
 def test_losses_are_the_same_for_any_number_of_jobs() -> None:
@@ -196,27 +193,27 @@ def _tightened(larger: float, *, ties: str = "worst", region: Region | None = No
     own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
     more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
     case = _Selection(lpmert.Problem(_wide(3), ties=ties, region=region), None, None, 0, None, None, 0.0, None)
-    return case.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
+    return case.tightened([Subset(1, ("f0",), own), Subset(2, ("f0",), more)])[0]
 
 
 def test_the_bound_of_more_features_holds_for_fewer_if_ties_count_at_their_worst() -> None:
-    for one, bound, status, n_open in (
-        (_tightened(3.0), 3.0, Status.TIME_LIMIT, 2),
-        (_tightened(1.0), 2.0, Status.TIME_LIMIT, 2),
-        (_tightened(5.0), 5.0, Status.OPTIMAL, 0),
-        (_tightened(6.0), 5.0, Status.OPTIMAL, 0),
-        (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT, 2),
-        (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT, 2),
-        (_tightened(5.0, region=Region(cosine=0.5, around=np.eye(3)[0])), 5.0, Status.TIME_LIMIT, 2),
+    for one, bound, status in (
+        (_tightened(3.0), 3.0, Status.TIME_LIMIT),
+        (_tightened(1.0), 2.0, Status.TIME_LIMIT),
+        (_tightened(5.0), 5.0, Status.OPTIMAL),
+        (_tightened(6.0), 5.0, Status.OPTIMAL),
+        (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT),
+        (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT),
+        (_tightened(5.0, region=Region(cosine=0.5, around=np.eye(3)[0])), 5.0, Status.TIME_LIMIT),
     ):
-        assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
+        assert (one.result.lower_bound, one.result.status) == (bound, status)
 
 
 def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:
     """The second of two features makes no error, and the search stops after the first."""
     lists = NBest([[0, 1], [1, 0], [0, 0], [1, 1]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     found = lpmert.best_subsets(lists, at_most=1, on_stage=lambda *_: True)[1]
-    assert (found.result.loss, found.result.status, found.n_open) == (1.0, Status.CALLBACK, 1)
+    assert (found.result.loss, found.result.status) == (1.0, Status.CALLBACK)
     assert found.result.lower_bound <= 0.0
     assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0
 
@@ -257,7 +254,7 @@ def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest
     answers = iter([Below(known, 3.0, Status.TIME_LIMIT, 5.0), *later])
     monkeypatch.setattr("lpmert.subsets.search_below", lambda *_: next(answers))
     (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
-    assert (found.result.lower_bound, found.n_open) == (3.0, 1)
+    assert found.result.lower_bound == 3.0
     assert next(answers, None) is None
 
 
@@ -278,16 +275,19 @@ def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(8))
-def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed: int, n_features: int) -> None:
+def test_no_smaller_whole_numbers_keep_all_choices_ahead(
+    seed: int, n_features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lists = at_odds(seed, n_features, 6)[0]
     result = lpmert.minimize(lists.nbest)
     chosen, largest = result.selection.tolist(), {1: 3, 2: 12, 3: 6}[n_features]
+    monkeypatch.setattr("lpmert.whole._LARGEST", largest)
     sizes = [
         max(map(abs, whole))
         for whole in product(range(-largest, largest + 1), repeat=n_features)
         if _ahead(lists, chosen, whole)
     ]
-    found = lpmert.whole_weights(lists.nbest, result, largest=largest)
+    found = lpmert.whole_weights(lists.nbest, result)
     if not sizes:
         assert found is None
         return
@@ -390,11 +390,6 @@ def test_features_that_do_not_matter_weigh_nothing_and_ratios_do_as_well() -> No
     assert lpmert.whole_weights(lists, lpmert.minimize(lists, metric="f1"), metric="f1") == {"a": 3, "b": 2, "same": 0}
 
 
-def test_an_invalid_largest_weight_is_refused() -> None:
-    lists = at_odds(0, 2, 6)[0].nbest
-    with pytest.raises(MethodError, match="largest must be a whole number of at least 1"):
-        lpmert.whole_weights(lists, [1, 2], largest=0)
-    with pytest.raises(DataError, match="largest must be at most"):
-        lpmert.whole_weights(lists, [1, 2], largest=10**9)
+def test_whole_weights_of_other_data_are_refused() -> None:
     with pytest.raises(DataError, match="must be an NBest, not ndarray"):
-        lpmert.whole_weights(lists.features, [1, 2])
+        lpmert.whole_weights(at_odds(0, 2, 6)[0].nbest.features, [1, 2])

@@ -94,8 +94,8 @@ class RankingResult(Weighted):
     status : Status
         `OPTIMAL` if score and bound differ by at most 1e-11; `OPTIMAL_TO_TOLERANCE` if the search ended, but found no
         weights in double precision for a higher score that may exist; otherwise the limit that ended the search.
-    nodes, exact_nodes : int
-        Number of cones searched, and of cones searched in exact arithmetic.
+    nodes : int
+        Number of cones searched.
     seconds : float
         Wall time.
     curve : Curve or None
@@ -104,7 +104,7 @@ class RankingResult(Weighted):
         The search, of which `certify` writes a proof.
     """
 
-    json_omits = ("exact_nodes", "curve", "search")
+    json_omits = ("curve", "search")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -112,7 +112,6 @@ class RankingResult(Weighted):
     bound: float
     status: Status
     nodes: int
-    exact_nodes: int
     seconds: float
     curve: Curve | None = field(repr=False)
     search: Maximizing = field(repr=False)
@@ -261,8 +260,7 @@ class Maximizing:
         score, bound = self._reached()
         nodes, seconds = self.core.nodes, self.deadline.seconds
         del self.core  # open cones take much memory
-        names, exact_nodes = self.lists.names, self.exact_nodes
-        return RankingResult(self.weights, names, score, bound, status, nodes, exact_nodes, seconds, curve, self)
+        return RankingResult(self.weights, self.lists.names, score, bound, status, nodes, seconds, curve, self)
 
     def records(self) -> Iterator[Record]:
         """Yield the records of the branch-and-bound tree in preorder."""
