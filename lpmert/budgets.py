@@ -76,10 +76,6 @@ class Front(Outcome):
         """The unit in which the losses are shown."""
         return self.points[0].unit if self.points else None
 
-    def __str__(self) -> str:
-        """Return a line for each point: the second sum, the loss and its bound."""
-        return "\n".join(f"{self.second} {number(one.sums[self.second])}: {one.cost}" for one in self.points)
-
 
 def within_budget(
     nbest: NBest,
@@ -269,7 +265,6 @@ class _Integers:
         self.largest: int = sum(np.maximum.reduceat(self.whole, offsets[:-1]).tolist())
 
     def value(self, whole: int) -> Fraction:
-        """Return the sum that an integer stands for."""
         return self.constant + self.unit * whole
 
     def floor(self, value: Fraction) -> int:
@@ -292,7 +287,6 @@ class _Sums:
         self.second = _Integers(values, nbest.offsets, self.name)
 
     def lists(self, *columns: IntArray | FloatArray) -> NBest:
-        """Return the lists with these columns [M] as statistics."""
         nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
         return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
 
@@ -362,7 +356,7 @@ class _BudgetSearch:
             region=region,
             sums={sums.name: second},
             trace=tuple(
-                (seconds, self._bound_of(bound), self._loss_of(loss))
+                (seconds, None if bound is None else self._loss_of(bound), self._loss_of(loss))
                 for seconds, bound, loss in found.trace
                 if loss <= WITHIN
             ),
@@ -386,9 +380,6 @@ class _BudgetSearch:
         bound = solve(method, Problem(cheapest, region=self._sums.region), limits, seed=seed).lower_bound
         return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
-    def _bound_of(self, bound: float | None) -> float | None:
-        return None if bound is None else self._loss_of(bound)
-
     def _loss_of(self, loss: float) -> float:
         """Return the caller's loss, rounded down, for a loss of the search or a bound on it.
 
@@ -401,6 +392,6 @@ class _BudgetSearch:
 
     def _progress(self, progress: Progress) -> Progress:
         """Return the progress of the search in the caller's losses; the loss is infinite until the budget is met."""
-        bound = self._bound_of(progress.lower_bound)
+        bound = None if progress.lower_bound is None else self._loss_of(progress.lower_bound)
         loss = self._loss_of(progress.loss) if progress.loss <= WITHIN else math.inf
         return replace(progress, lower_bound=bound, loss=loss, gap_rel=relative_gap(loss, bound))

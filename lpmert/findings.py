@@ -52,7 +52,6 @@ class Weighted(Outcome):
         return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     def _lines(self) -> list[str]:
-        """Return the weights as lines of a report."""
         width = max(map(len, self.names), default=0)
         return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
 

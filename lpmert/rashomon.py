@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
-from lpmert.findings import LOSS, Outcome
+from lpmert.findings import Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -148,17 +148,6 @@ class NearOptimal(Outcome):
     def __getitem__(self, name: str) -> WeightRange:
         """Return the range of a feature; raises `KeyError` for an unknown one."""
         return {one.name: one for one in self.ranges}[name]
-
-    def __str__(self) -> str:
-        """Return a short report: each weight with its proved range."""
-        unit = self.optimum.unit or LOSS
-        width = max(len(one.name) for one in self.ranges)
-        lines = [
-            f"  {one.name:{width}}  {one.weight: .4g}  [{one.possible[0]:.4g}, {one.possible[1]:.4g}]"
-            for one in self.ranges
-        ]
-        best, most = unit.text(self.optimum.loss), unit.short(self.most)
-        return "\n".join([*lines, f"{unit.name} {best} at the optimum, {most} still near it; {self.scale}"])
 
 
 def near_optimal(
@@ -572,12 +561,10 @@ class _Division:
 
     @property
     def left(self) -> float:
-        """The share of undecided cones."""
         return sum(share for share, _ in self._waiting)
 
     @property
     def open(self) -> list[FloatArray]:
-        """The rays of undecided cones."""
         return [self._start[:0], *(cones.rays for _, cones in self._waiting)]
 
     def unit(self, rays: FloatArray) -> FloatArray:

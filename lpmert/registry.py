@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lpmert")
 
-PACKAGE = "lpmert"
-
 
 @dataclass(frozen=True)
 class Registry:
@@ -53,15 +51,15 @@ class Registry:
         """Return the object of this name; raises the registry's error if there is none or it cannot be loaded."""
         if name in self.own:
             return _attribute(self.own[name])
-        if ":" in name:
-            return self._loaded(name, name)
-        found = self._foreign().get(name, [])
-        if not found:
+        places = [name] if ":" in name else sorted(self._foreign().get(name, ()))
+        if not places:
             raise self._refused(self.unknown(name))
-        if len({one.value for one in found}) > 1:
-            places = ", ".join(f"{one.value} of {_package(one)}" for one in found)
-            raise self._refused(f"{self.kind} {quoted(name)} is registered twice; give one of {places}, as module:Name")
-        return self._loaded(name, found[0].value)
+        if len(places) > 1:
+            raise self._refused(f"{self.kind} {quoted(name)} is registered twice; give one of {listed(places)}")
+        try:
+            return _attribute(places[0])
+        except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+            raise self._refused(f"{self.kind} {quoted(name)} cannot be loaded from {places[0]}: {error}") from error
 
     def build(self, name: str) -> Any:
         """Return the object of this name; a class or function is called without arguments."""
@@ -78,25 +76,15 @@ class Registry:
         known = listed(dict.fromkeys([*self.names(), *others]))
         return f"no {self.kind} {quoted(name)}; choose one of {known}, or give module:Name"
 
-    def _foreign(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points of other packages by name, except those with one of our own names, with a warning."""
-        found: dict[str, list[EntryPoint]] = {}
+    def _foreign(self) -> dict[str, set[str]]:
+        """Return the places of entry points by name, except those with one of our own names, with a warning."""
+        found: dict[str, set[str]] = {}
         for one in _registered(self.group, tuple(sys.path)):
-            if _package(one) == PACKAGE:  # development versions registered our own names as well
-                continue
             if one.name in self.own:
-                logger.warning(
-                    "%s %r of %s has the name of one of ours; use %s", self.kind, one.name, _package(one), one.value
-                )
+                logger.warning("%s %r has the name of one of ours; use %s", self.kind, one.name, one.value)
             else:
-                found.setdefault(one.name, []).append(one)
+                found.setdefault(one.name, set()).add(one.value)
         return found
-
-    def _loaded(self, name: str, place: str) -> Any:
-        try:
-            return _attribute(place)
-        except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-            raise self._refused(f"{self.kind} {quoted(name)} cannot be loaded from {place}: {error}") from error
 
     def _refused(self, message: str) -> Exception:
         refused: Exception = getattr(import_module("lpmert.errors"), self.error)(message)
@@ -114,10 +102,6 @@ def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 def _attribute(place: str) -> Any:
     module, _, path = place.partition(":")
     return attrgetter(path)(import_module(module))
-
-
-def _package(entry: EntryPoint) -> str:
-    return "an unknown package" if entry.dist is None else entry.dist.name
 
 
 METHODS = Registry(

@@ -83,10 +83,6 @@ class Subsets(Outcome):
         """Return the best weights with at most `size` features; raises `KeyError` for a missing size."""
         return {one.size: one for one in self.subsets}[size]
 
-    def __str__(self) -> str:
-        """Return a line for each size: its features, their loss and its bound."""
-        return "\n".join(f"{one.size}  {', '.join(one.features)}: {one.result.cost}" for one in self.subsets)
-
     @property
     def unit(self) -> Unit | None:
         """The unit in which the losses are shown."""
@@ -212,7 +208,6 @@ class _Selection:
         return sizes
 
     def search(self, sizes: Sequence[int]) -> Iterator[Subset]:
-        """Yield the best weights of each size, until the time is used up."""
         for size in sizes:
             if self.deadline.expired or self.stopped:
                 return
@@ -258,7 +253,6 @@ class _Selection:
         return None if self.best is None else self._subset(size, self.best, complete=not waiting)
 
     def _subset(self, size: int, found: Result, *, complete: bool) -> Subset:
-        """Return the best weights so far, with the bound on all sets of a size."""
         if self._bound == -inf:
             status = Status.HEURISTIC if complete else Status.TIME_LIMIT
         elif self._rules_out(self._bound) and self._attained(found):
@@ -279,7 +273,6 @@ class _Selection:
         return Subset(size, used, result)
 
     def _rules_out(self, bound: float) -> bool:
-        """Whether no weights with a loss of at least `bound` are better than the best so far."""
         return self.best is not None and bound >= self.best.loss
 
     def _search_set(self, names: _Set, seconds: float | None) -> tuple[float, bool]:

@@ -95,8 +95,6 @@ def test_the_largest_weight_of_a_sure_sign_is_the_scale_with_its_sign() -> None:
         found = lpmert.near_optimal(one, slack=0.0)
         assert found.scale == f"a = {sign}"
         assert found["a"].weight == sign
-        assert [line.split()[0] for line in str(found).splitlines()[:2]] == ["a", "b"]
-        assert str(found).endswith(f"; {found.scale}")
         assert abs(found["b"].weight) < 1.0
         assert found["b"].sign is not None
         assert _near(one, sign, found.most)[0] <= found["b"].attained[0]

@@ -41,9 +41,8 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) 
     found = lpmert.best_subsets(NBest(features, offsets, losses, names=NAMES[:n_features]))
     assert found.complete
     assert found.subsets
-    assert [line.split("  ")[0] for line in str(found).splitlines()] == [str(one.size) for one in found.subsets]
+    assert [one.size for one in found.subsets] == [*range(1, 1 + len(found.subsets))]
     for one in found.subsets:
-        assert f"{one.size}  {', '.join(one.features)}: " in str(found)
         sets = combinations(range(n_features), one.size)
         least = min(oracle.best_loss(oracle.Lists(features[:, kept], offsets, losses), "worst") for kept in sets)
         assert one.result.status is Status.OPTIMAL

@@ -234,7 +234,6 @@ def _ranges_report(found: lpmert.NearOptimal, unit: Unit, weights: str) -> str:
 
 
 def _cones_lines(cones: lpmert.RashomonSet, n_lists: int) -> str:
-    """Return the size of the set, the number of lists that it does not change, and its centre, as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
     lines = [
         f"near-optimal    {low} to {high} % of all weights, proved",
@@ -250,7 +249,6 @@ def _end(value: float) -> str:
 
 
 def _left_out_report(found: lpmert.LeftOut, unit: Unit, weights: str) -> str:
-    """Return the lists that cost more when they are left out, and the total loss, as text."""
     ends = found.least, found.most
     costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
     costly.sort(key=lambda k: found.fitted[k] - found.most[k])

@@ -280,7 +280,6 @@ class Maximizing:
         return max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
 
     def _reached(self) -> tuple[float, float]:
-        """Return the best score so far, and the upper bound."""
         score = self.best / self.parts.n_queries
         return score, max(score, min(1.0, nextafter(self._bound_units() / _UNIT / self.parts.n_queries, 2.0)))
 
@@ -500,7 +499,6 @@ class Maximizing:
 
 
 def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:
-    """Return the exact rays of a cone, scaled to integers."""
     made: list[tuple[list[int], int]] = []  # integers, and the exponent of the power of 2 that divides them
     for (first, second, axis), share in zip(links.tolist(), shares.tolist(), strict=True):
         if first < 0:
