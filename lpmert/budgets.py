@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
-from lpmert.findings import Outcome, Unit
+from lpmert.findings import Outcome
 from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
@@ -70,11 +70,6 @@ class Front(Outcome):
     least: float | None
     complete: bool
     seconds: float
-
-    @property
-    def unit(self) -> Unit | None:
-        """The unit in which the losses are shown."""
-        return self.points[0].unit if self.points else None
 
 
 def within_budget(

@@ -69,9 +69,9 @@ def outcome(found: Result | Subsets | NearOptimal | Front) -> Figure:
         return pictures.progress(found, found.unit or LOSS, *_SIZE)
     if isinstance(found, NearOptimal):
         return pictures.ranges(found, found.optimum.unit or LOSS)
-    if isinstance(found, Subsets):
-        return pictures.subsets(found, found.unit or LOSS)
-    return pictures.front(found, found.unit or LOSS)
+    results = [one.result for one in found.subsets] if isinstance(found, Subsets) else found.points
+    unit = next((one.unit for one in results if one.unit), LOSS)
+    return pictures.subsets(found, unit) if isinstance(found, Subsets) else pictures.front(found, unit)
 
 
 def profile(

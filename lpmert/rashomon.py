@@ -284,13 +284,15 @@ class _Ranges:
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
-            opposite = self._beyond(name, 0.0, upper=weight < 0.0) if weight else None
-            if opposite is not None and opposite.result is None and opposite.bound > self.most:
+            if not weight:
+                continue
+            opposite = self._beyond(name, 0.0, upper=weight < 0.0)
+            if opposite.result is None and opposite.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
-            undecided |= opposite is not None and opposite.result is None
+            undecided |= opposite.result is None
         if undecided:
             raise LimitError("the search ended before a weight had a proved sign, to set the scale; allow more time")
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"

@@ -18,7 +18,7 @@ import numpy as np
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import MethodError, RegionError
-from lpmert.findings import Outcome, Unit
+from lpmert.findings import Outcome
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -82,11 +82,6 @@ class Subsets(Outcome):
     def __getitem__(self, size: int) -> Subset:
         """Return the best weights with at most `size` features; raises `KeyError` for a missing size."""
         return {one.size: one for one in self.subsets}[size]
-
-    @property
-    def unit(self) -> Unit | None:
-        """The unit in which the losses are shown."""
-        return self.subsets[0].result.unit if self.subsets else None
 
 
 def best_subsets(

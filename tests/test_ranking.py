@@ -411,11 +411,6 @@ def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
     assert result.bound - result.score < 1e-11
 
 
-def test_queries_without_a_relevant_document_do_not_count() -> None:
-    lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
-    assert evaluate(lists, [1.0], "ndcg-exp@2") == 1.0
-
-
 def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:
     # The third document is second for all weights but equal ones, with which all three tie.
     result = maximize(Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), "mrr@3")
