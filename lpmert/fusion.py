@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from itertools import combinations
-from math import comb, fsum
+from math import fsum
 from operator import attrgetter
 from typing import Any
 
@@ -104,7 +104,7 @@ class Fused(Outcome):
     queries, documents : int
         Number of queries with a relevant document, and of their documents.
     notes : tuple of str
-        What reading the documents changed or left out, and how grades are counted.
+        What reading the documents changed or left out, and the score of another order of ties.
     """
 
     json_properties = ("message",)
@@ -204,12 +204,13 @@ def fuse(
         grid.append(judged(weights))
         if deadline.expired:
             break
-    size = comb(_STEPS + dimensions - 1, dimensions - 1)
-    tried = "" if len(grid) == size else f" of {size:,}; then time ran out"
-    others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
+    others[f"grid of {len(grid):,}"] = max(grid, key=attrgetter("score"))
     allowed = [one for one in [*alone.values(), *others.values()] if not nonnegative or min(one.weights) >= 0]
     best = _at_least(lists, measure, found, np.array(max(allowed, key=attrgetter("score")).weights))
     best = _with_few_digits(lists, measure, best, nonnegative)
+    given = evaluate(lists, best.weights, measure, ties="given")  # tools disagree on the order
+    notes = [f"documents with equal scores count in the worst order; as they come {given:.6f}"]
+    notes = notes if given - best.score > _PROVED else []
     return Fused(
         best,
         str(measure),
@@ -218,31 +219,13 @@ def fuse(
         None if folds is None else _cross_validated(lists, measure, counted, folds, settings, tell),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
-        (*lists.notes, *_ties_note(lists, measure, best), *_gains_note(lists, measure)),
+        (*lists.notes, *notes),
     )
 
 
 def rounded_up(bound: float) -> str:
     """Return an upper bound with six decimals, rounded up."""
     return str(Decimal(bound).quantize(Decimal(10) ** -_SHOWN, ROUND_CEILING))
-
-
-def _ties_note(lists: Judged, metric: RankingMetric, found: RankingResult) -> list[str]:
-    """Return a note with the scores of other orders of tied documents, if they differ: tools disagree on the order."""
-    best = evaluate(lists, found.weights, metric, ties="best")
-    if best - found.score <= _PROVED:
-        return []
-    given = evaluate(lists, found.weights, metric, ties="given")
-    return [f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"]
-
-
-def _gains_note(lists: Judged, metric: RankingMetric) -> list[str]:
-    """Return a note on the gains of NDCG if grades above 1 make them matter: tools disagree on the gains."""
-    notes = {
-        "ndcg": f"a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@{metric.k}",
-        "ndcg-exp": f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg@{metric.k}",
-    }
-    return [notes[metric.name]] if metric.name in notes and (lists.relevance > 1).any() else []
 
 
 def _at_least(lists: Judged, metric: RankingMetric, result: RankingResult, weights: FloatArray) -> RankingResult:

@@ -85,17 +85,14 @@ def test_ties_are_ordered_as_by_trec_eval() -> None:
             own = combined.setdefault(q, {})
             own[d] = own.get(d, 0.0) + weight * run[q][d]
     for metric in METRICS:
-        found = [evaluate(lists, weights, metric, ties=ties) for ties in ("worst", "given", "best")]
+        found = [evaluate(lists, weights, metric, ties=ties) for ties in ("worst", "given")]
         expected = [trec_eval(combined, qrels, metric, by_name=by_name) for by_name in (False, True)]
-        assert found[:2] == pytest.approx(expected, abs=1e-12)
+        assert found == pytest.approx(expected, abs=1e-12)
         assert found == sorted(found)
-        assert found[0] < found[2]
     fused = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array(weights))
     notes = [note for note in fused.notes if note.startswith("documents with equal scores count in the worst order")]
-    given, best = (evaluate(lists, fused.result.weights, "ndcg@5", ties=ties) for ties in ("given", "best"))
-    assert notes == [
-        f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"
-    ]
+    given = evaluate(lists, fused.result.weights, "ndcg@5", ties="given")
+    assert notes == [f"documents with equal scores count in the worst order; as they come {given:.6f}"]
 
 
 OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut", "success": "success"}
@@ -239,7 +236,7 @@ def test_a_stopped_search_reports_its_upper_bound(monkeypatch: pytest.MonkeyPatc
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
-    assert short.others["grid of 1 of 66; then time ran out"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert short.others["grid of 1"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
@@ -252,7 +249,7 @@ def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
         stopped = fuse(lists, "ndcg-exp@5", other=long)
     assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
     assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
-    assert "grid of 1 of 66; then time ran out" in stopped.others
+    assert "grid of 1" in stopped.others
 
 
 def test_a_shown_bound_is_rounded_up() -> None:

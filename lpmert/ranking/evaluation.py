@@ -13,7 +13,7 @@ from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import listed, quoted
 from lpmert.values import Weights, weights_array
 
-TIES = ("worst", "best", "given")
+TIES = ("worst", "given")
 """Orders of documents with equal scores."""
 
 
@@ -28,9 +28,9 @@ def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ti
         One for each feature, by name or in order.
     metric : RankingMetric or str
         The metric, as for `maximize`.
-    ties : {"worst", "best", "given"}
-        The order of documents with equal scores: the one with the worst or the best value, or that of the lists. Lists
-        of `read_judged` are in the order of trec_eval for runs: by decreasing name.
+    ties : {"worst", "given"}
+        The order of documents with equal scores: the one with the worst value, or that of the lists. Lists of
+        `read_judged` are in the order of trec_eval for runs: by decreasing name.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
     for column in terms.T:
         scores = scores + column
         sizes = sizes + np.abs(column)
-    later = np.arange(len(terms)) if ties == "given" else parts.gains if ties == "worst" else -parts.gains
+    later = np.arange(len(terms)) if ties == "given" else parts.gains
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
     values = []
     for q, own in enumerate(rows_by_query(offsets)):
