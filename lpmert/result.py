@@ -166,7 +166,8 @@ class Result(Weighted):
     selection : array [S]
         The chosen hypothesis of each list, counted from 0 within the list.
     margin : float or None
-        The least score difference between a chosen hypothesis and any other of its list at these weights.
+        The least score difference between a chosen hypothesis and any other of its list at these weights; `None` if
+        there is none, or for a million hypotheses or more.
     signature : str
         Every setting that changes the numbers.
     fingerprint : str
@@ -412,7 +413,8 @@ class Check(Outcome):
     loss_best_ties, loss_worst_ties : float or None
         The loss with all ties broken for the best and for the worst.
     margin : float or None
-        The least score difference between a chosen hypothesis and any other of its list.
+        The least score difference between a chosen hypothesis and any other of its list; `None` if there is none, or
+        for a million hypotheses or more.
     inside : bool
         Whether the weights lie in the region.
     optimum : Result

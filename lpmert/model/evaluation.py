@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
@@ -23,9 +23,9 @@ class Evaluation:
 
     selection [S] counts hypotheses from 0 within their list. `tied_lists` counts lists in which hypotheses with other
     features come within rounding of the best score; `margin` is the least lead of a winner over hypotheses with other
-    features, `None` if no list has any. `loss_best_ties` and `loss_worst_ties` are `None` if lists are tied and the
-    metric is not additive. `inside`: whether the weights lie in the region, if there is one. `rates`: the loss as rates
-    (`accuracy`, `error_rate`), if the divisor is known.
+    features, `None` if no list has any, or if there are a million hypotheses or more. `loss_best_ties` and
+    `loss_worst_ties` are `None` if lists are tied and the metric is not additive. `inside`: whether the weights lie in
+    the region, if there is one. `rates`: the loss as rates (`accuracy`, `error_rate`), if the divisor is known.
     """
 
     loss: float
@@ -152,29 +152,6 @@ class Evaluator:
         scores[selection - begin] = -np.inf
         lead = winning - np.maximum.reduceat(scores, offsets[:-1])
         return Decoded(selection, low, high, int(tied.sum()), strict, float(lead.min(initial=np.inf)))
-
-
-def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, weights: FloatArray) -> float | None:
-    """Return the least lead of chosen hypotheses over hypotheses of their list with other features, `None` without any.
-
-    blocks: offsets from 0 and features [m, D] of one block of lists after another; selection [S] counts within lists.
-    """
-    w, exponent = rational.below_one(weights)
-    first, least = 0, np.inf
-    for offsets, features in blocks:
-        end = first + len(offsets) - 1
-        chosen = offsets[:-1] + selection[first:end]
-        winner = chosen[list_numbers(offsets)]
-        scores = features @ w
-        same = np.ones(len(features), dtype=np.bool_)
-        for column in features.T:
-            same &= column == column[winner]
-        best = scores[chosen]
-        scores[same] = -np.inf
-        lead = best - np.maximum.reduceat(scores, offsets[:-1])
-        least = min(least, float(lead.min()))
-        first = end
-    return float(np.ldexp(max(0.0, least), exponent)) if np.isfinite(least) else None
 
 
 def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:

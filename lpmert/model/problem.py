@@ -19,7 +19,7 @@ from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
-from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
+from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import MANY, Hypotheses, canonicalise, fixed_point
@@ -256,10 +256,8 @@ class Problem(BaseProblem):
             evaluator, rows = self._unreduced
         evaluation = evaluator.evaluate(checked, self.metric)
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
-        margin = evaluation.margin
-        if self.reduced and evaluator is self._evaluator:
-            blocks = ((offsets, dense) for _, offsets, dense in self._hypotheses.blocks())
-            margin = least_lead(blocks, selection, checked)
+        # Of very many hypotheses, the evaluator has only those that may win; others may come nearer to a winner.
+        margin = None if self.reduced and evaluator is self._evaluator else evaluation.margin
         return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._decimals.unit)
 
     @cached_property
