@@ -148,18 +148,10 @@ class Measure:
         common = lcm(*(whole for _, whole in ratios))
         factors = [part * (common // whole) for part, whole in ratios]
         features, levels, total = in_decimals(self.lists.features), self.parts.levels, 0
-        scale, rounded = scale_of(features), np.array(list(weights.values()))
+        scale = scale_of(features)
         for query in self.parts.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            scores = dict.fromkeys(range(begin, end), 0)
-            if end - begin > self.k:  # documents surely behind the k-th need no exact scores
-                with np.errstate(over="ignore", invalid="ignore"):
-                    leads = features[begin:end] @ rounded
-                    doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[begin:end]) @ np.abs(rounded)).max()
-                    behind = leads < np.partition(leads, -self.k)[-self.k] - doubt - 1e-300
-                scores = dict.fromkeys((begin + np.flatnonzero(~behind)).tolist(), 0)
-            for d in scores:
-                scores[d] = sum(map(mul, factors, _whole(features[d], scale)))
+            scores = {d: sum(map(mul, factors, _whole(features[d], scale))) for d in range(begin, end)}
             order = sorted(scores, key=lambda d: (-scores[d], levels[d]))[: self.k]
             total += self.worth(query, [(place, levels[d]) for place, d in enumerate(order) if levels[d]], 0)
             checkpoint()
