@@ -552,7 +552,7 @@ def critical_directions(
     """
 
 def read_alike(
-    data: bytes, literals: list[str], cells: list[int], style: int, refused: str, numbers: FloatArray
+    data: bytes, literals: list[str], cells: list[int], loose: bool, refused: str, numbers: FloatArray
 ) -> tuple[list[str], list[str]] | None:
     """Fill numbers [n, k] from the n lines, all alike, of a text in UTF-8; return words and texts.
 
@@ -561,8 +561,7 @@ def read_alike(
     cells (3) are returned for every line; others (4) are skipped. A cell ends where the following literal's first run
     of equal characters begins; it must not contain `refused`, unless that is empty.
 
-    style: literals match exactly (0); a blank matches any blanks (1); or the lines are JSON (2), where a cell before a
-    quote is a string, returned as it is written.
+    loose: whether a blank in a literal matches any blanks.
 
     Returns `None` if some line differs, a number is not written in digits or not below 2**53, or a word is empty. At
     most one column has words. This function does not release the GIL.

@@ -1,5 +1,5 @@
-// Fast reading of lines that are alike: rows of tables, fields name=value or JSON, whose lines have the same text but
-// for numbers and words.
+// Fast reading of lines that are alike: rows of tables and fields name=value, whose lines have the same text but for
+// numbers and words.
 //
 // It reads a block of whole lines at a time, and only plain spellings. For anything else it returns None; then a reader
 // in Python, which knows every spelling and can say what is wrong, reads the block.
@@ -26,10 +26,6 @@ constexpr std::string_view BLANKS = " \t";
 // The cells between literal texts. NUMBER: any number; COUNT: a whole number from 0, in digits; WORD: one of a few
 // words; TEXT: any text; SKIPPED: a cell that must be there, but is not returned.
 enum Cell : int { NUMBER, COUNT, WORD, TEXT, SKIPPED, N_CELLS };
-
-// How literals are compared. EXACT: as they are; BLANK: a blank stands for any blanks; JSON: as they are, and a cell
-// before a quote is a JSON string.
-enum Style : int { EXACT, BLANK, JSON, N_STYLES };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -102,38 +98,10 @@ std::string_view next_line(std::string_view& left) {
     return line;
 }
 
-bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
-// Return where the JSON string at the beginning of the text ends; npos if it does not end, or is invalid.
-std::size_t end_of_string(std::string_view text) {
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text[at] == '"') return at;
-        if (static_cast<unsigned char>(text[at]) < 0x20) return text.npos;
-        if (text[at] != '\\') continue;
-        if (++at == text.size()) return text.npos;
-        if (text[at] == 'u') {
-            if (text.size() - at < 5 || !std::all_of(text.begin() + at + 1, text.begin() + at + 5, is_hexadecimal))
-                return text.npos;
-            at += 4;
-        } else if (std::string_view("\"\\/bfnrt").find(text[at]) == text.npos) {
-            return text.npos;
-        }
-    }
-    return text.npos;
-}
-
-// Whether JSON accepts the spelling of a text that number_of accepts.
-bool is_json_number(std::string_view text) {
-    if (!text.empty() && text[0] == '-') text.remove_prefix(1);
-    const std::size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
-    if (whole == 0 || (whole > 1 && text[0] == '0')) return false;
-    text.remove_prefix(whole);
-    return text.empty() || text[0] != '.' || (text.size() > 1 && is_digit(text[1]));
-}
-
-// Remove a literal from the beginning of the line; return false if it is not there.
-bool take(std::string_view& line, std::string_view literal, Style style) {
-    if (style != BLANK) {
+// Remove a literal from the beginning of the line; return false if it is not there. loose: a blank stands for any
+// blanks.
+bool take(std::string_view& line, std::string_view literal, bool loose) {
+    if (!loose) {
         if (line.substr(0, literal.size()) != literal) return false;
         line.remove_prefix(literal.size());
         return true;
@@ -148,19 +116,16 @@ bool take(std::string_view& line, std::string_view literal, Style style) {
 }
 
 // Return where a cell before this literal ends: at the run of equal characters with which the literal begins.
-std::size_t end_of_cell(std::string_view line, std::string_view literal, Style style) {
+std::size_t end_of_cell(std::string_view line, std::string_view literal, bool loose) {
     if (literal.empty()) return line.size();
-    if (style == BLANK && literal[0] == ' ') return line.find_first_of(BLANKS);
-    if (style == JSON && literal[0] == '"') return end_of_string(line);
+    if (loose && literal[0] == ' ') return line.find_first_of(BLANKS);
     return line.find(literal.substr(0, std::min(literal.find_first_not_of(literal[0]), literal.size())));
 }
 
 nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& literals,
-                      const std::vector<std::int8_t>& cells, int style_, const std::string& refused,
+                      const std::vector<std::int8_t>& cells, bool loose, const std::string& refused,
                       Rows<double> numbers) {
-    if (style_ < 0 || style_ >= N_STYLES || literals.size() != cells.size() + 1)
-        throw std::invalid_argument("literals must be one more than cells, in a style that there is");
-    const Style style = static_cast<Style>(style_);
+    if (literals.size() != cells.size() + 1) throw std::invalid_argument("literals must be one more than cells");
     Index n_columns = 0;
     for (const auto cell : cells) {
         if (cell < 0 || cell >= N_CELLS) throw std::invalid_argument("cells must be of kinds that there are");
@@ -174,20 +139,18 @@ nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& lit
     for (Index row = 0; row < numbers.rows(); ++row) {
         if (left.empty()) return nb::none();
         std::string_view line = next_line(left);
-        if (style == BLANK) line = line.substr(0, line.find_last_not_of(BLANKS) + 1);
-        if (!take(line, literals[0], style)) return nb::none();
+        if (loose) line = line.substr(0, line.find_last_not_of(BLANKS) + 1);
+        if (!take(line, literals[0], loose)) return nb::none();
         Index column = 0;
         for (std::size_t k = 0; k < cells.size(); ++k) {
             const std::string& after = literals[k + 1];
-            const std::size_t end = end_of_cell(line, after, style);
+            const std::size_t end = end_of_cell(line, after, loose);
             if (end == line.npos || end > LONGEST_CELL) return nb::none();
             const std::string_view cell = line.substr(0, end);
             if (!refused.empty() && cell.find(refused) != cell.npos) return nb::none();
-            const bool is_string = style != JSON || after.empty() || after[0] == '"';
             double value = 0.0;
-            if (cells[k] == NUMBER || (cells[k] == SKIPPED && !is_string)) {
-                const bool plain = cells[k] == SKIPPED && (cell == "true" || cell == "false" || cell == "null");
-                if (!plain && (!number_of(cell, value) || (style == JSON && !is_json_number(cell)))) return nb::none();
+            if (cells[k] == NUMBER) {
+                if (!number_of(cell, value)) return nb::none();
             } else if (cells[k] == COUNT) {
                 if (cell.size() > MOST_OF_COUNT || !std::all_of(cell.begin(), cell.end(), is_digit) ||
                     !number_of(cell, value))
@@ -206,7 +169,7 @@ nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& lit
             }
             if (cells[k] != TEXT && cells[k] != SKIPPED) numbers[row][column++] = value;
             line.remove_prefix(end);
-            if (!take(line, after, style)) return nb::none();
+            if (!take(line, after, loose)) return nb::none();
         }
         if (!line.empty()) return nb::none();
     }
@@ -217,7 +180,7 @@ nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& lit
 }  // namespace
 
 void bind_reading(nb::module_& module) {
-    module.def("read_alike", &read_alike, "data"_a, "literals"_a, "cells"_a, "style"_a, "refused"_a, "numbers"_a);
+    module.def("read_alike", &read_alike, "data"_a, "literals"_a, "cells"_a, "loose"_a, "refused"_a, "numbers"_a);
 }
 
 }  // namespace lpmert

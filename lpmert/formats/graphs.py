@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.references import read_keyed
-from lpmert.formats.rows import Cell, Style, read_block
+from lpmert.formats.rows import Cell, read_block
 from lpmert.formats.text import WHITE, Place, is_word, words_of
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes
@@ -377,7 +377,7 @@ def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _
         return None
     kinds = [*[Cell.COUNT] * len(counts), *(Cell.WORD if key == "W" else Cell.NUMBER for key in keys[len(counts) :])]
     names = (f"{' ' if place else ''}{key}=" for place, key in enumerate(written))
-    found = read_block(Bytes(1, data), Style.BLANK, zip(names, kinds, keys, strict=True))
+    found = read_block(Bytes(1, data), zip(names, kinds, keys, strict=True), loose=True)
     if (
         found is None
         or reader.header[size][1] != str(len(found.numbers))

@@ -20,7 +20,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, Paths, Pool, rows_by_column
-from lpmert.formats.rows import Cell, Piece, Style, blocks_of, first_of, read_block, runs_of
+from lpmert.formats.rows import Cell, Piece, blocks_of, first_of, read_block, runs_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, plain_numbers, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
@@ -194,7 +194,7 @@ class _Reader:
         names, _, _ = self._parts(first, statistics_of)
         of_last = statistics_of is not _uncounted
         pieces = layout.pieces(text, keep_texts=self._keep_texts, last=of_last)
-        found = read_block(block, Style.BLANK, pieces, SEPARATOR)
+        found = read_block(block, pieces, SEPARATOR, loose=True)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import chain, groupby, islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,14 +41,6 @@ class Cell(IntEnum):
     WORD = 2
     TEXT = 3
     SKIPPED = 4
-
-
-class Style(IntEnum):
-    """How lines are compared with the literals of a template."""
-
-    EXACT = 0
-    BLANK = 1
-    JSON = 2
 
 
 def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
@@ -98,8 +89,11 @@ Piece = tuple[str, Cell | None, Any]
 """A literal, the kind of the cell after it if there is one, and the caller's name for this cell."""
 
 
-def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str = "") -> Alike | None:
-    """Return the cells of lines that fit these pieces; `None` if a line does not, or a cell holds `refused`."""
+def read_block(block: Bytes, pieces: Iterable[Piece], refused: str = "", *, loose: bool = False) -> Alike | None:
+    """Return the cells of lines that fit these pieces; `None` if a line does not, or a cell holds `refused`.
+
+    loose: whether a blank in a literal stands for any blanks.
+    """
     data = block.data
     if BYTE_ORDER_MARK in data:
         return None
@@ -110,14 +104,14 @@ def read_block(block: Bytes, style: Style, pieces: Iterable[Piece], refused: str
             return None
     literals, cells, keys = [""], list[int](), list[Any]()
     for literal, cell, key in pieces:
-        literals[-1] += re.sub(r"[ \t]+", " ", literal) if style is Style.BLANK else literal
+        literals[-1] += re.sub(r"[ \t]+", " ", literal) if loose else literal
         if cell is not None:
             cells.append(cell)
             literals.append("")
         if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
             keys.append(key)
     numbers = np.empty((block.n_lines, len(keys)))
-    found = read_alike(data, literals, cells, style, refused, numbers)
+    found = read_alike(data, literals, cells, loose, refused, numbers)
     return None if found is None else Alike(numbers, *found, keys)
 
 
@@ -189,7 +183,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
         inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
         for block in chain([inner] if inner.data else [], blocks):
             plain = kinds and (separator == "\t" or _unquoted(block.data))
-            found = read_block(block, Style.EXACT, pieces, separator) if plain else None
+            found = read_block(block, pieces, separator) if plain else None
             if found is not None:
                 yield alike_block(block.first, found, columns)
             else:
@@ -435,11 +429,6 @@ Record = dict[str, Any]
 
 _RECORDS = 1 << 14
 _WHITE = re.compile(r"[ \t\n\r]*")
-_TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
-_SCALARS = (int, float, str, bool, type(None))
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_PART = re.compile(rf'{_STRING}[ \t\r]*:|({_STRING}|[^{{}}\[\]:," \t\r]+)')
-"""A key, or a value that is no object or array; values are in the group."""
 
 
 def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
@@ -450,23 +439,9 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
     the number of the record, from 0, is its id. Raises `DataError`, with the line on which the record begins, for
     malformed data.
     """
-    if format == "json":
-        records = _of_document(stream, path)
-        first = next(records)
-        return Table(_head(*first), lambda columns: blocks_of_rows(_rows(chain([first], records), columns)))
-    blocks = blocks_of(stream, path)
-    beginning = next(blocks)
-    head = _head(*next(_of_lines([first_of(beginning)], path)))
-    blocks = chain([beginning], blocks)
-
-    def rows(columns: Columns) -> Iterator[Block]:
-        if columns.segment is None or head.spread:  # records are numbered, or lists in themselves
-            yield from blocks_of_rows(_rows(_of_lines(blocks, path), columns))
-        for block in blocks:
-            found = _alike(block, columns, path)
-            yield from blocks_of_rows(_rows(_of_lines([block], path), columns)) if found is None else [found]
-
-    return Table(head, rows)
+    records = json_records(stream, path, format)
+    first = next(records)
+    return Table(_head(*first), lambda columns: blocks_of_rows(_rows(chain([first], records), columns)))
 
 
 def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
@@ -481,39 +456,6 @@ def _head(place: Place, record: Record) -> Head:
         with suppress(KeyError):  # objects in an array may differ
             spread += [name] if isinstance(at_path(record, name), list) else []
     return Head(names, place, spread)
-
-
-def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
-    """Return the rows of lines that only differ from the first one in numbers and strings; `None` for others."""
-    _, record = next(_of_lines([first_of(block)], path))
-    (line,) = lines_of(first_of(block), path)
-    kinds = kinds_of(columns)
-    cells = [(name, at_path(record, name), kinds.get(name, Cell.SKIPPED)) for name in leaves(record)]
-    places = list(filter(itemgetter(1), _PART.finditer(line)))
-    if (
-        len(places) != len(cells)  # a path may also be a key
-        or not kinds.keys() <= {name for name, _, _ in cells}
-        or not kinds
-        or not all(type(value) in _TYPES.get(kind, _SCALARS) for _, value, kind in cells)
-    ):
-        return None
-    pieces, end = list[Piece](), 0
-    for match, (name, value, kind) in zip(places, cells, strict=True):
-        quote = isinstance(value, str)
-        pieces.append((line[end : match.start(1) + quote], kind, name))
-        end = match.end(1) - quote
-    found = read_block(block, Style.JSON, [*pieces, (line[end:], None, None)])
-    if found is None:
-        return None
-    words = found.words
-    if isinstance(at_path(record, columns.all[0]), int):
-        if not all(word.isascii() and word.isdigit() and str(int(word)) == word for word in words):
-            return None
-        words = list(map(int, words))
-    elif any("\\" in word for word in words):
-        return None
-    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in found.texts]
-    return alike_block(block.first, found._replace(words=words, texts=texts), columns)
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
@@ -538,7 +480,7 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
                 known = leaves(record)
                 where = " in one of its objects" if name in known else ""
                 raise place.error(f"no key {quoted(name)}{where}; the keys are {listed(known)}") from error
-        if any(isinstance(cell, list) for cell in cells):
+        if list in map(type, cells):
             try:
                 yield from ((place.line, row) for row in list(_spread(cells)))
             except ValueError as error:

@@ -27,16 +27,12 @@ ODD += ["1\r", '"1"', "1\t2", "1\n2", "\0", "01", "-01", "1.", ".5", "+1", "1.e5
 ODD += ["9007199254740991", "-9007199254740991", "0.1", "1e15", "1e-22", "123456789.123456789", "1e-23", "2.5e-324"]
 ODD += ["1e-300", "1e16", "0." + "0" * 30 + "1", "e1", ".", "+", "--1"]
 ODD += ["9007199254740991.5e-1", "72057594037927945e-1", "4503599627370497.5", "9007199254740992", "-9007199254740993"]
-"""Some are numbers to Python, and fewer to JSON; most are none, or hard to round."""
+"""Some are numbers to Python; most are none, or hard to round."""
 
 Found = tuple[object, ...]
 ROWS = {
     "tsv": ("list\tmore\ta\terrors\ttext\n", "u{0}\t\t{1}\t{2}\t{3}\n"),
     "csv": ("list,more,a,errors,text\n", "u{0},,{1},{2},{3}\n"),
-    "jsonl": (
-        "",
-        '{{"list": "u{0}", "more": "x\\"y", "in": {{"a": {1}, "no": null}}, "errors": {2}, "text": "{3}"}}\n',
-    ),
     "moses": ("", "u{0} ||| {3} ||| b= 1.5 a= {1} ||| -1 ||| statistics: errors={2}\n"),
 }
 """What a file begins with, and a line of it, by list, feature, loss and text."""
@@ -51,7 +47,7 @@ def content(kind: str, cells: list[tuple[str, str]], text: str) -> bytes:
 
 def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Found:
     """What comes of a file, read in small blocks."""
-    options = {"features": ["a_0"] if path.suffix == ".moses" else ["in.a" if path.suffix == ".jsonl" else "a"]}
+    options = {"features": ["a_0"] if path.suffix == ".moses" else ["a"]}
     options |= {} if path.suffix == ".moses" else {"segment": "list", "loss": "errors", "text": "text"}
     with monkeypatch.context() as context:
         context.setattr(files, "_BLOCK_BYTES", 256)
@@ -82,12 +78,7 @@ def check_same(path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> list
 @KINDS
 @given(
     cells=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=30, max_size=40),
-    text=st.sampled_from(
-        [
-            *("x", "", '"', "a b", "\u0101 'b", "nan", "a |||| b", " a ", "a\tb", "a\\u00e9\\\\", 'x\\"\\\\\\u00e9\\n'),
-            *("\\ud800", "\\x", "\\u12g4", "\\u12", "\\"),
-        ]
-    ),
+    text=st.sampled_from(["x", "", '"', "a b", "\u0101 'b", "nan", "a |||| b", " a ", "a\tb"]),
 )
 @settings(deadline=None, max_examples=60)
 def test_the_same_bits(
@@ -100,8 +91,7 @@ def test_the_same_bits(
 @KINDS
 def test_plain_lines_are_read_quickly(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = [(f"{number / 7:.4f}", str(number % 5)) for number in range(100)]
-    text = 'some \\"words\\" \\u00e9' if kind == "jsonl" else "some words"
-    taken = check_same(tmp_path / f"t.{kind}", content(kind, cells, text), monkeypatch)
+    taken = check_same(tmp_path / f"t.{kind}", content(kind, cells, "some words"), monkeypatch)
     assert len(taken) >= 10
     assert all(taken)
 
@@ -136,17 +126,16 @@ def test_bytes_of_no_text_and_lines_without_an_end(kind: str, tmp_path: Path, mo
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    for literals, cells, style, numbers in (
-        (["", ""], [0], 0, np.zeros((1, 2))),
-        ([""], [0], 0, np.zeros((1, 1))),
-        (["", ""], [5], 0, np.zeros((1, 0))),
-        (["", ""], [-1], 0, np.zeros((1, 0))),
-        (["", ""], [0], 3, np.zeros((1, 1))),
+    for literals, cells, numbers in (
+        (["", ""], [0], np.zeros((1, 2))),
+        ([""], [0], np.zeros((1, 1))),
+        (["", ""], [5], np.zeros((1, 0))),
+        (["", ""], [-1], np.zeros((1, 0))),
     ):
         with pytest.raises((ValueError, TypeError)):
-            read_alike(b"1\n", literals, cells, style, "", numbers)
-    assert read_alike(b"1\n", ["", ""], [0], 0, "", np.zeros((2, 1))) is None
-    assert read_alike(b"1\n2\n", ["", ""], [0], 0, "", np.zeros((1, 1))) is None
+            read_alike(b"1\n", literals, cells, False, "", numbers)
+    assert read_alike(b"1\n", ["", ""], [0], False, "", np.zeros((2, 1))) is None
+    assert read_alike(b"1\n2\n", ["", ""], [0], False, "", np.zeros((1, 1))) is None
 
 
 @pytest.mark.parametrize(("segment", "text"), [("a", "text"), ("list", "a"), ("a", "a")])
