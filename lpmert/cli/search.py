@@ -236,7 +236,7 @@ class HeldOut:
 
 
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
-FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
+FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet")
 _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 _BY_ENDING = ", ".join(f"{form} for {ending}" for ending, form in _OF_ENDING.items())
 

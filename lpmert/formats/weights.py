@@ -6,8 +6,7 @@ result of lpmert.
 
 A positive factor does not change how weights decode, and each speech toolkit sets it in its own way. Kaldi adds costs,
 acoustic / LMWT + lm + penalty * words, and takes the least; icefall adds scores, acoustic + scale * lm + scale *
-attention; ESPnet (1 - c) * decoder + c * ctc + w * lm + penalty * tokens; PocketSphinx acoustic + lw * lm + log(wip) *
-words, in natural logarithms.
+attention; ESPnet (1 - c) * decoder + c * ctc + w * lm + penalty * tokens.
 """
 
 from __future__ import annotations
@@ -374,27 +373,10 @@ def _of_espnet(settings: ByRole, _: float) -> dict[str, float]:
     return {"decoder": 1.0 - share, "ctc": share, **rest}
 
 
-def _pocketsphinx(weights: ByRole) -> dict[str, float]:
-    if weights["acoustic"] <= 0 or weights["lm"] <= 0:
-        raise ValueError("the weights of acoustic and lm must be above 0")
-    try:
-        wip = math.exp(weights.get("words", 0.0) / weights["acoustic"])
-    except OverflowError:
-        wip = math.inf
-    if not 0 < wip < math.inf:
-        raise ValueError("the weight of words is too large for a probability")
-    return {"lw": weights["lm"] / weights["acoustic"], "wip": wip}
-
-
-def _of_pocketsphinx(settings: ByRole, _: float) -> dict[str, float]:
-    return {"acoustic": 1.0, "lm": settings["lw"], "words": math.log(settings["wip"])}
-
-
 TOOLKITS: Mapping[str, Toolkit] = {
     "kaldi": Toolkit(("acoustic", "lm"), ("words",), "--{}={}", _kaldi, _of_kaldi),
     "icefall": Toolkit(("acoustic",), ("lm", "attention"), "{}={}", _icefall, _of_icefall),
     "espnet": Toolkit((), ("decoder", "ctc", "lm", "ngram", "tokens"), "{}: {}", _espnet, _of_espnet),
-    "pocketsphinx": Toolkit(("acoustic", "lm"), ("words",), "-{} {}", _pocketsphinx, _of_pocketsphinx),
 }
 
 

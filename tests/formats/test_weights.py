@@ -206,16 +206,10 @@ def espnet(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
     return sum(weights[name] * score[name] for name in weights) + flags["penalty"] * score["tokens"]
 
 
-def pocketsphinx(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
-    """Acoustic score, and for each word lw times the language model's and the logarithm of wip."""
-    return score["acoustic"] + flags["-lw"] * score["lm"] + np.log(flags["-wip"]) * score["words"]
-
-
 CASES: dict[str, tuple[tuple[str, ...], tuple[int, ...], Score]] = {
     "kaldi": (("acoustic", "lm", "words"), (-1, -1, 0), kaldi_costs),
     "icefall": (("acoustic", "lm", "attention"), (1, 0, 0), icefall),
     "espnet": (("decoder", "ctc", "lm", "tokens"), (1, 1, 0, 0), espnet),
-    "pocketsphinx": (("acoustic", "lm", "words"), (1, 1, 0), pocketsphinx),
 }
 """Features, the signs that their weights must have, and the formula of each toolkit."""
 
@@ -273,11 +267,10 @@ def speech(tmp_path: Path) -> list[str]:
     return [str(tmp_path / "dev.tsv"), *given, "--bounds", "acoustic:0..,lm:0.."]
 
 
-@pytest.mark.parametrize("form", ["kaldi", "pocketsphinx"])
-def test_settings_are_written_to_stdout(speech: list[str], form: str) -> None:
-    outcome = succeeded("solve", *speech, "--write", form)
+def test_settings_are_written_to_stdout(speech: list[str]) -> None:
+    outcome = succeeded("solve", *speech, "--write", "kaldi")
     found = {name.lstrip("-"): value for name, value in parsed(outcome.stdout).items()}
-    weights = TOOLKITS[form].weights(found, 1.0)
+    weights = TOOLKITS["kaldi"].weights(found, 1.0)
     assert loss_of("check", *speech, "--weights", json.dumps(weights)) == loss_of("solve", *speech)
 
 
