@@ -78,35 +78,22 @@ class Case:
 
         Not for a region with a cosine.
         """
-        lists, rows_of = self._lists
-        basis = self._basis
-        limits = [_times(basis, row) for row in self.rows] if self.equations else self.rows
-        whole = oracle.whole([*limits, *(row for one in lists for row in one)])
-        n_limits = len(limits)
-        if not basis:
+        if not self._basis:
             return None
-        if n_limits and oracle.positive_weights(whole[:n_limits]) is None:
-            return None
-        lengths = np.cumsum([n_limits, *map(len, lists)]).tolist()
-        own = [whole[begin:end] for begin, end in pairwise(lengths)]
-        rows_of, own = self._distinct(rows_of, own)
-        settled = [rows[0] for rows in rows_of if len({self.values[row] for row in rows}) == 1]
-        open_lists = [s for s, rows in enumerate(rows_of) if len({self.values[row] for row in rows}) > 1]
+        cheapest = [min(self.values[begin:end])[0] for begin, end in pairwise(self.offsets)]
         found: list[Fraction | float] = []
-        cheapest = [min(self.values[row][0] for row in rows_of[s]) for s in open_lists]
 
-        def hopeless(choice: tuple[int, ...]) -> bool:
+        def hopeless(chosen: tuple[int, ...]) -> bool:
             if self.loss is not None or not found:
                 return False
-            so_far = sum(self.values[rows_of[s][i]][0] for s, i in zip(open_lists, choice, strict=False))
-            rest = sum(cheapest[len(choice) :]) + sum(self.values[row][0] for row in settled)
-            return bool(so_far + rest >= min(found))
+            so_far = sum(self.values[row][0] for row in chosen)
+            return bool(so_far + sum(cheapest[len(chosen) :]) >= found[0])
 
-        for choice in oracle.selections_in([own[s] for s in open_lists], whole[:n_limits], hopeless):
-            chosen = [rows_of[s][i] for s, i in zip(open_lists, choice, strict=True)]
-            found.append(self.total([*chosen, *settled]))
-            found[:] = [min(found)]
-        return found[0]
+        rows = [row for one in self._lists[0] for row in one]
+        limits = [_times(self._basis, row) for row in self.rows] if self.equations else self.rows
+        for chosen in oracle.attainable(rows, self.offsets, limits, hopeless):
+            found[:] = [min([*found, self.total(chosen)])]
+        return found[0] if found else None
 
     @cached_property
     def _basis(self) -> list[list[Fraction]]:
@@ -124,20 +111,6 @@ class Case:
             exact = [_times(self._basis, row) for row in exact]
         ranges = list(pairwise(self.offsets))
         return [exact[begin:end] for begin, end in ranges], [list(range(begin, end)) for begin, end in ranges]
-
-    @staticmethod
-    def _distinct(
-        rows_of: list[list[int]], lists: list[list[list[int]]]
-    ) -> tuple[list[list[int]], list[list[list[int]]]]:
-        """The first row of each feature vector of a list, and those vectors."""
-        firsts: list[list[int]] = []
-        for rows, one in zip(rows_of, lists, strict=True):
-            seen: dict[tuple[int, ...], int] = {}
-            for row, vector in zip(rows, one, strict=True):
-                seen.setdefault(tuple(vector), row)
-            firsts.append(list(seen.values()))
-        vectors = [[one[row - rows[0]] for row in kept] for rows, one, kept in zip(rows_of, lists, firsts, strict=True)]
-        return firsts, vectors
 
     def attained(self, weights: Sequence[float | Fraction]) -> tuple[Fraction | float, bool]:
         """The loss of weights, and whether no tie of unequal values decides it and no limit is touched.
