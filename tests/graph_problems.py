@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from oracle import identical
 from problems import FEATURES, THIN, Case, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
@@ -400,10 +401,8 @@ def with_ties(case: Case, ties: str) -> Case:
     values = list(case.values)
     pick = min if ties == "best" else max
     for one, rows in zip(*case._lists, strict=True):
-        groups: dict[tuple[Fraction, ...], list[int]] = {}
-        for vector, row in zip(one, rows, strict=True):
-            groups.setdefault(tuple(vector), []).append(row)
-        for group in groups.values():
-            for row in group:
-                values[row] = pick(case.values[other] for other in group)
+        for group in identical(one):
+            worth = pick(case.values[rows[k]] for k in group)
+            for k in group:
+                values[rows[k]] = worth
     return replace(case, name=f"{case.name}, ties {ties}", values=values)

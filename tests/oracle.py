@@ -53,18 +53,22 @@ def attainable(
     The first of a list's identical vectors stands for all of them.
     """
     exact = whole([*features, *limits])
-    firsts: list[dict[tuple[int, ...], int]] = []
-    for start, end in pairwise(offsets):
-        firsts.append({})
-        for row in range(start, end):
-            firsts[-1].setdefault(tuple(exact[row]), row)
-    rows = [list(first.values()) for first in firsts]
+    rows = [[start + own[0] for own in identical(exact[start:end])] for start, end in pairwise(offsets)]
 
     def rows_of(choice: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(one[i] for one, i in zip(rows, choice, strict=False))
 
     leave = None if hopeless is None else lambda choice: hopeless(rows_of(choice))
-    yield from map(rows_of, selections_in([list(first) for first in firsts], exact[len(features) :], leave))
+    vectors = [[exact[row] for row in one] for one in rows]
+    yield from map(rows_of, selections_in(vectors, exact[len(features) :], leave))
+
+
+def identical(vectors: Iterable[Iterable[Any]]) -> list[list[int]]:
+    """The places of each different vector, in the order of the first ones."""
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for place, vector in enumerate(vectors):
+        places.setdefault(tuple(vector), []).append(place)
+    return list(places.values())
 
 
 def all_selections(features: Sequence[Sequence[float]], offsets: Sequence[int]) -> set[tuple[int, ...]]:
@@ -85,10 +89,8 @@ def least_total(
     worth: dict[int, Fraction] = {}
     cheapest = []
     for start, end in pairwise(offsets):
-        groups: dict[Sequence[float], list[int]] = {}
-        for row in range(start, end):
-            groups.setdefault(tuple(features[row]), []).append(row)
-        own = {group[0]: represent([Fraction(losses[row]) for row in group]) for group in groups.values()}
+        groups = [[start + k for k in group] for group in identical(features[start:end])]
+        own = {group[0]: represent([Fraction(losses[row]) for row in group]) for group in groups}
         cheapest.append(min(own.values()))
         worth |= own
     best: list[Fraction] = []
@@ -417,13 +419,11 @@ def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
 
 def _standing(lists: Lists, begin: int, end: int, ties: str) -> list[int]:
     """The hypotheses of a list, counted from 0, that stand for those with identical features."""
-    groups: dict[tuple[float, ...], list[int]] = {}
-    for h in range(end - begin):
-        groups.setdefault(tuple(lists.features[begin + h].tolist()), []).append(h)
+    groups = identical(lists.features[begin:end].tolist())
     cost = lists.losses[begin:end].__getitem__
     if ties == "first":
-        return [group[0] for group in groups.values()]
-    return [(min if ties == "best" else max)(group, key=cost) for group in groups.values()]
+        return [group[0] for group in groups]
+    return [(min if ties == "best" else max)(group, key=cost) for group in groups]
 
 
 # Weights within a cosine of given ones, by library routines and enumeration.

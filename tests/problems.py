@@ -559,11 +559,11 @@ def region(
     return kind, settings, rows_of, []
 
 
-def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
+def sizes(rng: Rng) -> tuple[list[int], int]:
     """Random offsets and a number of features; so few selections that all can be looked at."""
     width = int(rng.choice([1, 2, 2, 3, 3, 3, 4, 5, 6]))
     count = int(rng.integers(1, 6))
-    lengths = rng.integers(1, 6 if large else 5, count)
+    lengths = rng.integers(1, 5, count)
     if rng.random() < 0.3:
         lengths[:] = 2
     while np.prod(lengths) > MOST_SELECTIONS:

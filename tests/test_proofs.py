@@ -18,7 +18,6 @@ from shared import ROOT
 import lpmert
 from lpmert import Problem, Region
 from lpmert.core import lay_minorant
-from lpmert.errors import FloatArray
 from lpmert.methods import LpMert
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.metrics.ratio import Budget
@@ -160,11 +159,13 @@ class Small(NamedTuple):
     costs: list[list[int]]
 
     @property
-    def optimum(self) -> int:
+    def nbest(self) -> lpmert.NBest:
         offsets = np.cumsum([0, *map(len, self.lists)])
-        losses = np.concatenate([np.array(one, dtype=float) for one in self.costs])
-        nbest = lpmert.NBest(features=np.vstack(self.lists).astype(float), offsets=offsets, statistics=losses)
-        result = lpmert.minimize(nbest)
+        return lpmert.NBest(np.vstack(self.lists).astype(float), offsets, np.concatenate(self.costs).astype(float))
+
+    @property
+    def optimum(self) -> int:
+        result = lpmert.minimize(self.nbest)
         assert result.status.proved
         return int(result.loss)
 
@@ -311,24 +312,12 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
 
 # S: selections
 
-Vectors = list[list[int]]
-
 # The examples of S3: lists in the plane, and the positions chosen.
-CROSS: Vectors = [[0, 0], [1, 0], [-1, 0]]
-STEP: Vectors = [[0, 0], [0, 1]]
-EDGE: Vectors = [[0, 0], [1, 0], [2, 0], [0, -1]]
-RIGHT: Vectors = [[0, 0], [1, 0], [2, 0]]
-LEFT: Vectors = [[0, 0], [-1, 0], [-2, 0]]
-
-
-def differences(lists: list[Vectors], chosen: tuple[int, ...]) -> list[list[int]]:
-    """One row for each other hypothesis of each list: the sparse combination."""
-    return [
-        [a - b for a, b in zip(one[pick], other, strict=True)]
-        for one, pick in zip(lists, chosen, strict=True)
-        for place, other in enumerate(one)
-        if place != pick
-    ]
+CROSS: list[Vector] = [[0, 0], [1, 0], [-1, 0]]
+STEP: list[Vector] = [[0, 0], [0, 1]]
+EDGE: list[Vector] = [[0, 0], [1, 0], [2, 0], [0, -1]]
+RIGHT: list[Vector] = [[0, 0], [1, 0], [2, 0]]
+LEFT: list[Vector] = [[0, 0], [-1, 0], [-2, 0]]
 
 
 @pytest.mark.parametrize(
@@ -343,27 +332,20 @@ def differences(lists: list[Vectors], chosen: tuple[int, ...]) -> list[list[int]
     ],
 )
 def test_the_published_test_on_the_examples(
-    lists: list[Vectors], chosen: tuple[int, ...], passes: bool, attainable: bool
+    lists: list[list[Vector]], chosen: tuple[int, ...], passes: bool, attainable: bool
 ) -> None:
-    assert (weak_weights(lists, chosen) is not None) == passes
-    assert strictly_feasible(differences(lists, chosen)) == attainable
-
-
-def weak_weights(lists: list[Vectors], chosen: tuple[int, ...]) -> FloatArray | None:
-    offsets = np.cumsum([0, *map(len, lists)])
-    losses = np.concatenate([np.arange(len(one)) for one in lists]).astype(float)
-    problem = Problem(lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses))
-    form = problem.canonical
+    small = Small(lists, [[*range(len(one))] for one in lists])
+    form = Problem(small.nbest).canonical
     assert form.n_lists == len(lists)
-    return AttainabilityOracle(form.by_cost).published_weights(np.arange(len(lists)), np.array(chosen))
+    weights = AttainabilityOracle(form.by_cost).published_weights(np.arange(len(lists)), np.array(chosen))
+    assert (weights is not None) == passes
+    assert strictly_feasible([row for _, row in small.rows(chosen)]) == attainable
 
 
 def test_the_published_result_depends_on_the_order_of_the_lists() -> None:
     accepted = []
     for lists in ([RIGHT, STEP, LEFT], [RIGHT, LEFT, STEP]):
-        offsets = np.cumsum([0, *map(len, lists)])
-        losses = np.concatenate([np.minimum(np.arange(len(one)), 1) for one in lists]).astype(float)
-        nbest = lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses)
+        nbest = Small(lists, [[min(k, 1) for k in range(len(one))] for one in lists]).nbest
         assert lpmert.minimize(nbest, method="lp-mert").loss == 1.0
         search = PublishedSearch(Problem(nbest).canonical)
         while not search.finished:
