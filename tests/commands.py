@@ -1,5 +1,6 @@
 """The command line, called within this process or started as one of its own."""
 
+import doctest
 import json
 import os
 import signal
@@ -51,6 +52,14 @@ def loss_of(*arguments: object) -> float:
 def refusal(*arguments: object, code: int = 1) -> str:
     """Run a command that must end with this exit code; return its stderr, with single spaces."""
     return " ".join(ended(code, *arguments).stderr.split())
+
+
+def assert_examples_run(text: str, name: str) -> None:
+    """Assert that the examples of a text print what they show, here."""
+    example = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
+    assert outcome.failed == 0, "".join(report)
 
 
 def environment(**more: str) -> dict[str, str]:

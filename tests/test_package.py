@@ -1,7 +1,6 @@
 """What the package offers by name, its docstrings, and what commands and results write as JSON."""
 
 import ast
-import doctest
 import inspect
 import json
 import re
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import json_of, refusal, run
+from commands import assert_examples_run, json_of, refusal, run
 from shared import ROOT
 
 import lpmert
@@ -99,10 +98,7 @@ def test_the_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     thing = getattr(lpmert, name)
     assert ">>> " in sections(thing)["Examples"]
-    example = doctest.DocTestParser().get_doctest(inspect.getdoc(thing) or "", {}, name, None, 0)
-    report: list[str] = []
-    outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
-    assert outcome.failed == 0, "".join(report)
+    assert_examples_run(inspect.getdoc(thing) or "", name)
 
 
 def test_a_result_of_another_version_is_refused(table: Path) -> None:
