@@ -10,10 +10,9 @@ import atexit
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import count, pairwise
@@ -75,6 +74,15 @@ def choose(case: Case, seed: int, number: int) -> list[str]:
     return [own[(seed + k * 2) % len(own)] for k in range(min(number, len(own)))]
 
 
+def slack_of(case: Case, losses: Iterable[Fraction | float]) -> float:
+    """By how much losses of this size may be off."""
+    return 0.0 if case.exact else ROUNDING * max((abs(float(loss)) for loss in losses), default=0.0)
+
+
+def some_weights(rng: np.random.Generator, width: int) -> list[float]:
+    return [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(width)]
+
+
 def check_result(case: Case, result: Result, least: Fraction | float | None) -> None:
     """The loss is that of the weights; it is the least where it is called optimal; no bound is above the least.
 
@@ -83,14 +91,12 @@ def check_result(case: Case, result: Result, least: Fraction | float | None) -> 
     about = f"{case.name}: {result.method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
     attained, strict = case.attained(result.weights.tolist())
     assert _fulfils(result.weights.tolist(), case.equations), f"{about}, but off the equations"
-    slack = (
-        0.0 if case.exact else ROUNDING * max(abs(float(attained)), abs(float(attained if least is None else least)))
-    )
+    best = attained if least is None else least
+    slack = slack_of(case, [attained, best])
     assert abs(result.loss - float(attained)) <= slack, f"{about}, but the weights have {float(attained)!r}"
     if result.lower_bound is None:
         assert result.status is Status.HEURISTIC, about
         return
-    best = attained if least is None else least
     assert result.lower_bound <= float(best) + slack, f"{about}, but {float(best)!r} is attained"
     assert result.lower_bound <= result.loss, about
     if result.status is Status.OPTIMAL:
@@ -216,7 +222,7 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
         result = lpmert.minimize(case.nbest, metric=case.metric, method=method, region=case.region, time_limit=_SECONDS)
         check_result(case, result, None)
         about = f"{case.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
-        slack = 0.0 if case.exact else ROUNDING * max((abs(float(value)) for value in seen), default=0.0)
+        slack = slack_of(case, seen)
         assert _cosine_reaches(result.weights.tolist(), centre.tolist(), cosine - 1e-12), about
         assert all(result.lower_bound <= float(value) + slack for value in seen), (
             f"{about}, but {min(seen)} is attained"
@@ -224,8 +230,8 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
         losses += [result.loss] if result.status is Status.OPTIMAL else []
         outcomes.append((method, result.status))
     if losses:
-        slack = 0.0 if case.exact else ROUNDING * max(map(abs, losses))
-        assert max(losses) - min(losses) <= slack, f"{case.name}: methods prove different losses, {losses}"
+        unlike = max(losses) - min(losses)
+        assert unlike <= slack_of(case, losses), f"{case.name}: methods prove different losses, {losses}"
     return outcomes
 
 
@@ -383,8 +389,8 @@ def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
                 continue
             assert result.resumed
             attained = float(case.attained(result.weights.tolist())[0])
-            slack = 0.0 if case.exact else ROUNDING * abs(attained)
-            assert abs(result.loss - attained) <= slack, f"{case.name}: {method} says {result.loss}, not {attained}"
+            off = abs(result.loss - attained)
+            assert off <= slack_of(case, [attained]), f"{case.name}: {method} says {result.loss}, not {attained}"
             outcomes.append((method, result.status))
     return outcomes
 
@@ -397,9 +403,8 @@ def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
     if least is None:
         return []
     anywhere = replace(case, region=None, rows=[], equations=[])
-    width = case.features.shape[1]
-    weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(width)]
-    slack = 0.0 if case.exact else ROUNDING * max(1.0, abs(float(least)))
+    weights = some_weights(rng, case.features.shape[1])
+    slack = slack_of(case, [1.0, least])
 
     def holds(loss: float, at: Sequence[float], what: str) -> None:
         attained = float(anywhere.attained(at)[0])
@@ -429,7 +434,7 @@ def check_n_best(features: str, worth: str, seed: int) -> list[Outcome]:
     rng = np.random.default_rng([seed, 12])
     metric = TEXT_METRICS[sum(worth.encode()) % len(TEXT_METRICS)]
     case = graph_problem(features, metric, seed, in_region=seed % 3 == 0)
-    weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(case.features.shape[1])]
+    weights = some_weights(rng, case.features.shape[1])
     n = int(rng.choice([1, 2, 3, 5, 1000]))
     lists = lpmert.n_best(case.data, weights, n=n, metric=metric)
     about = f"{case.name}: the {n} best at {weights}"
@@ -455,17 +460,6 @@ def check_n_best(features: str, worth: str, seed: int) -> list[Outcome]:
         case.thin,
     )  # fmt: skip
     return [run(listed, method, seed=seed % 3) for method in choose(listed, seed, 2)]
-
-
-@dataclass(frozen=True)
-class FileCase(Case):
-    """A problem whose lists have been written to a file and read again."""
-
-    read: lpmert.NBest | None = None
-
-    @property
-    def data(self) -> Any:
-        return self.read
 
 
 FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n")
@@ -495,8 +489,7 @@ def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
     for written, read in ((case.features, found.dense_features()), (nbest.statistics, found.statistics)):
         assert written.tolist() == read.tolist(), about
     assert found.offsets.tolist() == case.offsets, about
-    fields = {one.name: getattr(case, one.name) for one in dataclass_fields(case)}
-    again = FileCase(**{**fields, "name": about, "read": found})
+    again = replace(case, name=about, given=found)
     return [run(again, method, seed=seed % 3) for method in choose(again, seed, 1)]
 
 

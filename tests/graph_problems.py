@@ -266,17 +266,12 @@ METRICS = ("wer", "cer", "loss", "bleu", "chrf")
 
 @dataclass(frozen=True)
 class GraphCase(Case):
-    """Lattices or hypergraphs, and the lists of all their paths; sums, texts: the exact features of the paths, and what
+    """Lattices or hypergraphs as the lists of all their paths; sums, texts: the exact features of the paths, and what
     they say.
     """
 
-    graphs: Lattices | Hypergraphs | None = None
     sums: list[list[Fraction]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-
-    @property
-    def data(self) -> Any:
-        return self.graphs
 
     @cached_property
     def _meant(self) -> list[list[Fraction]]:
@@ -315,7 +310,7 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
         equations=equations,
         exact=loss is None,
         thin=features in THIN or kind == "many",
-        graphs=graphs,
+        given=graphs,
         sums=sums,
         texts=texts,
     )

@@ -41,7 +41,7 @@ class Case:
 
     values: what each hypothesis adds, exactly: its loss, or its counts with a `loss` of their sums. rows, equations:
     the region without a cosine. exact: whether sums of losses are exact. thin: whether cones may be too thin for
-    doubles.
+    doubles. given: what is solved, if not arrays.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Case:
     equations: list[list[Fraction]] = field(default_factory=list)
     exact: bool = True
     thin: bool = False
+    given: Any = None
 
     @property
     def nbest(self) -> NBest:
@@ -65,7 +66,7 @@ class Case:
     @property
     def data(self) -> Any:
         """What `lpmert.minimize` takes."""
-        return self.nbest
+        return self.nbest if self.given is None else self.given
 
     def total(self, chosen: Sequence[int]) -> Fraction | float:
         """The loss of chosen rows, one a list."""
