@@ -24,7 +24,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -112,11 +112,13 @@ class TooLong(BaseException):
 
 
 class EntryPoint(NamedTuple):
-    """A way in: what it makes of a random number generator, described for reports, and takes; `None` is refusal."""
+    """A way in. draw: makes an input of a random number generator, and tells reports of it; take: returns whether the
+    input was taken, or else refused.
+    """
 
     share: float
-    draw: Callable[[random.Random], tuple[str, bytes]]
-    take: Callable[[bytes], bool]
+    draw: Callable[[random.Random], tuple[str, Any]]
+    take: Callable[[Any], bool]
 
 
 def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> bytes:
@@ -245,16 +247,15 @@ def _of_files(
     others: Sequence[bytes],
     read: Callable[[Path], object],
 ) -> EntryPoint:
-    def draw(rng: random.Random) -> tuple[str, bytes]:
+    def draw(rng: random.Random) -> tuple[str, tuple[int, str, bytes]]:
         seed = rng.randrange(len(seeds))
         name = rng.choice(sorted(seeds[seed]))
         content = packed(rng, mutate(rng, content_of(seeds[seed][name]), others))
-        return f"{name}: {content!r}", f"{seed} {name}\n".encode() + content
+        return f"{name}: {content!r}", (seed, name, content)
 
-    def take(content: bytes) -> bool:
-        head, _, changed = content.partition(b"\n")
-        seed, name = head.decode().split(" ", 1)
-        place = put(folder / seed, {**seeds[int(seed)], name: changed})
+    def take(drawn: tuple[int, str, bytes]) -> bool:
+        seed, name, changed = drawn
+        place = put(folder / str(seed), {**seeds[seed], name: changed})
         try:
             read(place)
         except lpmert.LpmertError as error:
@@ -276,22 +277,22 @@ def certificates(folder: Path) -> EntryPoint:
     path = folder / "certificate.json"
     names = ("selections", "pairs")
 
-    def draw(rng: random.Random) -> tuple[str, bytes]:
+    def draw(rng: random.Random) -> tuple[str, tuple[str, bytes]]:
         name = rng.choice(names)
         change = rng.choice((*_certificates.CHANGES, _certificates.invent))
         content = change(rng, json.loads(_certificates.base(name)[1]))
-        return f"{name}: {content!r}", name.encode() + b"\n" + content
+        return f"{name}: {content!r}", (name, content)
 
-    def take(content: bytes) -> bool:
-        name, _, certificate = content.partition(b"\n")
+    def take(drawn: tuple[str, bytes]) -> bool:
+        name, certificate = drawn
         path.write_bytes(certificate)
-        nbest, _ = _certificates.base(name.decode())
+        nbest, _ = _certificates.base(name)
         try:
             found = lpmert.verify(path, nbest)
         except lpmert.LpmertError as error:
             _check_message(str(error))
             return False
-        _certificates.check_claims(nbest, name.decode(), found)
+        _certificates.check_claims(nbest, name, found)
         return True
 
     return EntryPoint(0.8, draw, take)
@@ -302,7 +303,7 @@ def command_lines(folder: Path) -> EntryPoint:
     place = folder / "commands"
     _fill(place)
 
-    def draw(rng: random.Random) -> tuple[str, bytes]:
+    def draw(rng: random.Random) -> tuple[str, list[str]]:
         words = [rng.choice(METHODS) if word == "METHOD" else word for word in rng.choice(LINES).split()]
         options = [word for line in LINES for word in line.split() if word.startswith("-")]
         for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
@@ -326,16 +327,11 @@ def command_lines(folder: Path) -> EntryPoint:
         searching = words[:1] in (["solve"], ["check"], ["compare"], ["tune"], ["train"])
         words = [word for word in words if word not in ("--jobs", "-j")]
         words += ["--time-limit", "0.2"] if searching else []
-        return f"lpmert {words!r}", "\x01".join(words).encode("utf-8", "surrogatepass")
+        return f"lpmert {words!r}", words or [""]
 
-    def take(content: bytes) -> bool:
-        words = content.decode("utf-8", "surrogatepass").split("\x01")
-        before = Path.cwd()
-        os.chdir(place)
-        try:
+    def take(words: list[str]) -> bool:
+        with chdir(place):
             outcome = run(*words)
-        finally:
-            os.chdir(before)
         error = outcome.exception
         if error is not None and not isinstance(error, SystemExit):
             raise Failed(repr(error)) from error
