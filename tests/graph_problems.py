@@ -395,9 +395,9 @@ def with_ties(case: Case, ties: str) -> Case:
     """The problem whose identical hypotheses all have the least, or the most, of their losses: what `ties` promises."""
     values = list(case.values)
     pick = min if ties == "best" else max
-    for one, rows in zip(*case._lists, strict=True):
-        for group in identical(one):
-            worth = pick(case.values[rows[k]] for k in group)
+    for begin, end in pairwise(case.offsets):
+        for group in identical(case.left[begin:end]):
+            worth = pick(case.values[begin + k] for k in group)
             for k in group:
-                values[rows[k]] = worth
+                values[begin + k] = worth
     return replace(case, name=f"{case.name}, ties {ties}", values=values)

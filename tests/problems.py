@@ -90,9 +90,8 @@ class Case:
             so_far = sum(self.values[row][0] for row in chosen)
             return bool(so_far + sum(cheapest[len(chosen) :]) >= found[0])
 
-        rows = [row for one in self._lists[0] for row in one]
         limits = [_times(self._basis, row) for row in self.rows] if self.equations else self.rows
-        for chosen in oracle.attainable(rows, self.offsets, limits, hopeless):
+        for chosen in oracle.attainable(self.left, self.offsets, limits, hopeless):
             found[:] = [min([*found, self.total(chosen)])]
         return found[0] if found else None
 
@@ -105,13 +104,9 @@ class Case:
         return oracle.meaning(self.features.tolist())
 
     @cached_property
-    def _lists(self) -> tuple[list[list[list[Fraction]]], list[list[int]]]:
-        """What the equations leave of the features, and the rows of each list."""
-        exact = self._meant
-        if self.equations:
-            exact = [_times(self._basis, row) for row in exact]
-        ranges = list(pairwise(self.offsets))
-        return [exact[begin:end] for begin, end in ranges], [list(range(begin, end)) for begin, end in ranges]
+    def left(self) -> list[list[Fraction]]:
+        """What the equations leave of the features."""
+        return [_times(self._basis, row) for row in self._meant] if self.equations else self._meant
 
     def attained(self, weights: Sequence[float | Fraction]) -> tuple[Fraction | float, bool]:
         """The loss of weights, and whether no tie of unequal values decides it and no limit is touched.
@@ -120,12 +115,12 @@ class Case:
         """
         exact = [Fraction(value) for value in weights]
         chosen, strict = [], all(inner(row, exact) > 0 for row in self.rows)
-        for one, rows in zip(*self._lists, strict=True):
-            scores = [inner(self._meant[row], exact) for row in rows]
-            winners = [i for i, score in enumerate(scores) if score == max(scores)]
-            first = {tuple(one[i]): rows[i] for i in reversed(winners)}
+        for begin, end in pairwise(self.offsets):
+            scores = [inner(row, exact) for row in self._meant[begin:end]]
+            winners = [row for row, score in enumerate(scores, begin) if score == max(scores)]
+            first = {tuple(self.left[row]): row for row in reversed(winners)}
             strict = strict and len({self.values[row] for row in first.values()}) == 1
-            chosen.append(rows[one.index(one[winners[0]])])
+            chosen.append(self.left.index(self.left[winners[0]], begin, end))
         return self.total(chosen), strict
 
     def on_equations(self, weights: Sequence[float | Fraction]) -> list[Fraction]:
