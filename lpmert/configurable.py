@@ -72,7 +72,9 @@ class Option:
         if (value is None and self.optional) or self.kind is None:
             return value
         found = _CONVERTED[self.kind](value)
-        if found is None or not self._within(found):
+        if found is None or found != found or (self.choices and found not in self.choices):
+            raise self._refused(value, owner)
+        if not all(holds(found, end) for _, end, holds in self._ends):
             raise self._refused(value, owner)
         return found
 
@@ -93,11 +95,6 @@ class Option:
         except ValueError as error:
             raise self._refused(text, owner) from error
         return self.checked(value, owner)
-
-    def _within(self, value: Any) -> bool:
-        if self.kind in (bool, str):
-            return not self.choices or value in self.choices
-        return value == value and all(holds(value, end) for _, end, holds in self._ends)
 
     @property
     def _ends(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
