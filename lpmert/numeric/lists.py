@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,37 +18,20 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", FloatArray, IntArray)
 
 
-_TALL = 64
-"""From this many rows a column on, arrays are reduced column by column: numpy is slow on many short rows."""
-
-
 def largest_of_rows(values: FloatArray) -> FloatArray:
     """Return the largest magnitude [n] in each row of values [n, d], 0 where rows are empty."""
-    if _is_tall(values):
-        return _over_columns(np.maximum, values, np.abs)
-    return np.asarray(np.abs(values).max(axis=1, initial=0.0))
+    # one column after the other: numpy is slow on many short rows
+    return np.asarray(np.abs(np.ascontiguousarray(values.T)).max(axis=0, initial=0.0))
 
 
 def sizes_of_rows(values: FloatArray) -> FloatArray:
     """Return the sum of magnitudes [n] of each row of values [n, d]."""
-    return _over_columns(np.add, values, np.abs) if _is_tall(values) else np.asarray(np.abs(values).sum(axis=1))
+    return np.asarray(np.abs(values) @ np.ones(values.shape[1]))
 
 
 def lengths_of_rows(values: FloatArray) -> FloatArray:
     """Return the Euclidean norm [n] of each row of values [n, d]."""
-    if _is_tall(values):
-        return np.asarray(np.sqrt(_over_columns(np.add, values, np.square)))
-    return np.asarray(np.linalg.norm(values, axis=1))
-
-
-def _is_tall(values: FloatArray) -> bool:
-    n_rows, n_columns = values.shape
-    return bool(n_columns > 0 and n_rows >= _TALL * n_columns)
-
-
-def _over_columns(combine: Any, values: FloatArray, figure: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    columns = (figure(column) for column in values.T)
-    return reduce(lambda sofar, column: combine(sofar, column, out=sofar), columns)
+    return np.sqrt(np.einsum("ij,ij->i", values, values))
 
 
 _LINE = 8

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, LpmertError
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, reach_cap
-from lpmert.numeric.lists import largest_of_rows, lengths_of_rows
+from lpmert.numeric.lists import largest_of_rows, lengths_of_rows, list_numbers, rows_of_lists
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import checkpoint, time_left
 
@@ -123,9 +123,6 @@ _SMALLEST_COEFFICIENT = 1e-9
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
 
-_BLOCK = 1 << 16
-"""Comparisons computed at a time, to bound memory."""
-
 _FEW = 64
 """Comparisons checked exactly at a time."""
 
@@ -195,70 +192,41 @@ class LinOptimizer:
 
 
 class _Comparisons:
-    """One row features[chosen] - features[other] for every other hypothesis of the lists in `chosen`.
+    """One row features[chosen] - features[other] for every other hypothesis of the chosen lists.
 
-    lists [L] are in order; normals [R, D] are the differences normalised to length 1, list after list. There may be
-    very many, so everything else about them is computed on request.
+    chosen, other [R]: rows of the features, in order; normals [R, D]: the differences normalised to length 1.
     """
 
     def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
         order = np.argsort(chosen[0], kind="stable")
-        self.lists, self._rows = chosen[0][order], chosen[1][order]
-        self._starts, self._ends = offsets[self.lists], offsets[self.lists + 1]
-        outside = np.flatnonzero((self._rows < self._starts) | (self._rows >= self._ends))
+        lists, own = chosen[0][order], chosen[1][order]
+        outside = np.flatnonzero((own < offsets[lists]) | (own >= offsets[lists + 1]))
         if len(outside):
-            raise ValueError(f"list {self.lists[outside[0]]} has no row {self._rows[outside[0]]}")
-        counts = self._ends - self._starts - 1
-        self._firsts = np.cumsum(counts) - counts
-        self._owners = np.flatnonzero(counts > 0)
-        self._groups = self._firsts[self._owners]
+            raise ValueError(f"list {lists[outside[0]]} has no row {own[outside[0]]}")
+        rows, ends = rows_of_lists(offsets, lists)
+        owners = list_numbers(ends)
+        kept = np.flatnonzero(rows != own[owners])
+        self.other, owners = rows[kept], owners[kept]
+        self.chosen, self._lists = own[owners], lists[owners]
+        self._groups = np.flatnonzero(np.diff(owners, prepend=-1))
         self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
-        self.normals = np.empty((int(counts.sum()), features.shape[1]))
-        self._size = np.empty(len(self.normals) if rounding is not None else 0)
-        for part in self._blocks():
-            indices = np.arange(part.start, part.stop)
-            normals = features[self.chosen(indices)] - features[self.other(indices)]
-            size = largest_of_rows(normals)
-            normals /= np.where(size > 0, size, 1.0)[:, None]
-            normals /= np.where(size > 0, lengths_of_rows(normals), 1.0)[:, None]
-            self.normals[part] = normals
-            if rounding is not None:
-                self._size[part] = size  # at most the length
+        self.normals = features[self.chosen]
+        self.normals -= features[self.other]
+        self._size = largest_of_rows(self.normals)  # at most the length
+        self.normals /= np.where(self._size > 0, self._size, 1.0)[:, None]
+        self.normals /= np.where(self._size > 0, lengths_of_rows(self.normals), 1.0)[:, None]
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
 
     def __len__(self) -> int:
         return len(self.normals)
 
-    def _blocks(self) -> Iterator[slice]:
-        for begin in range(0, len(self), _BLOCK):
-            yield slice(begin, min(begin + _BLOCK, len(self)))
-
-    def _owner(self, indices: IntArray) -> IntArray:
-        """Return the places [n] in `lists` of comparisons."""
-        return self._owners[np.searchsorted(self._groups, indices, side="right") - 1]
-
-    def chosen(self, indices: IntArray) -> IntArray:
-        """Return the chosen rows [n] of comparisons."""
-        return self._rows[self._owner(indices)]
-
-    def other(self, indices: IntArray) -> IntArray:
-        """Return the other rows [n] of comparisons."""
-        owner = self._owner(indices)
-        other = self._starts[owner] + indices - self._firsts[owner]
-        return np.asarray(other + (other >= self._rows[owner]))
-
     def triple(self, index: int) -> tuple[int, int, int]:
         """Return (list, chosen row, other row) of one comparison."""
-        indices = np.array([index])
-        return int(self.lists[self._owner(indices)[0]]), int(self.chosen(indices)[0]), int(self.other(indices)[0])
+        return int(self._lists[index]), int(self.chosen[index]), int(self.other[index])
 
     def find(self, rows: IntArray) -> IntArray:
         """Return the comparisons with these other rows; rows that do not occur are ignored."""
-        rows = np.unique(rows) if len(self.lists) else _NO_ROWS
-        place = np.searchsorted(self._starts, rows, side="right") - 1
-        inside = (place >= 0) & (rows < self._ends[place]) & (rows != self._rows[place])
-        rows, place = rows[inside], place[inside]
-        return np.asarray(self._firsts[place] + rows - self._starts[place] - (rows > self._rows[place]))
+        return np.flatnonzero(np.isin(self.other, rows))
 
     def margins(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return normals.weights [R] in floating point and a bound [R] on the error, for weights of size at most 1.
@@ -270,10 +238,8 @@ class _Comparisons:
         if last is not None and np.array_equal(weights, last[0]):
             return last[1:]  # callers ask several times about the same weights
         self._last = None
-        bound = np.empty(len(self))
-        for part in self._blocks():
-            spread = rational.EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + rational.SMALLEST_NORMAL
-            np.multiply(spread, len(weights) + 6, out=bound[part])
+        spread = rational.EPSILON * (np.abs(self.normals) @ np.abs(weights)) + rational.SMALLEST_NORMAL
+        bound = (len(weights) + 6) * spread
         if self._rounding is not None:
             unbounded = np.full(len(bound), np.inf)
             bound += np.divide(self._rounding.off(weights), self._size, out=unbounded, where=self._size > 0.0)
@@ -284,7 +250,7 @@ class _Comparisons:
     def confirmed(self, weights: FloatArray) -> bool:
         """Whether all comparisons are strictly positive at weights [D] of size at most 1, exactly."""
         margins, bound = self.margins(weights)
-        if any((margins[part] < -bound[part]).any() for part in self._blocks()):
+        if (margins < -bound).any():
             return False
         close = np.flatnonzero(margins <= bound)
         if not len(close):
@@ -304,14 +270,14 @@ class _Comparisons:
 
     def exact_rows(self, indices: IntArray) -> list[list[int]]:
         """Return the differences of comparisons [n] in integers, each up to its own positive factor."""
-        return exact_differences(self._features, self._rounding, self.chosen(indices), self.other(indices))
+        return exact_differences(self._features, self._rounding, self.chosen[indices], self.other[indices])
 
     def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
         """Return the eligible comparison of least margin of each list, for the `limit` worst lists."""
         values = np.where(eligible, margins, np.inf)
         least = np.minimum.reduceat(values, self._groups)
         reached = np.flatnonzero(eligible & (values == np.repeat(least, np.diff(self._groups, append=len(values)))))
-        first = reached[np.flatnonzero(np.diff(self._owner(reached), prepend=-1))]
+        first = reached[np.flatnonzero(np.diff(self._lists[reached], prepend=-1))]
         return first if len(first) <= limit else first[np.argpartition(values[first], limit)[:limit]]
 
 
@@ -346,7 +312,7 @@ class _Decision:
                 break
             new = self._unclear(weights)
         if not self.comparisons.known:
-            return Verdict(True, self.comparisons.other(self.held))
+            return Verdict(True, self.comparisons.other[self.held])
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
@@ -428,7 +394,7 @@ class _Decision:
             self.held = np.concatenate([self.held, self.comparisons.worst(margins, violated, self.round_size)])
 
     def _attainable(self, weights: FloatArray) -> Verdict:
-        return Verdict(True, self.comparisons.other(self.held), weights)
+        return Verdict(True, self.comparisons.other[self.held], weights)
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # Multiples of the weights round differently, which helps where the cell is a few ulps wide.
@@ -437,7 +403,7 @@ class _Decision:
             weights = rational.round_to_floats([factor * weight for weight in exact])
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
-        return Verdict(True, self.comparisons.other(self.held))
+        return Verdict(True, self.comparisons.other[self.held])
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
         """Return the verdict if these comparisons have Farkas multipliers in exact arithmetic, else `None`."""
@@ -445,4 +411,4 @@ class _Decision:
         if multipliers is None:
             return None
         core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
-        return Verdict(False, self.comparisons.other(self.held), core=core)
+        return Verdict(False, self.comparisons.other[self.held], core=core)
