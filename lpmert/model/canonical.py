@@ -335,7 +335,7 @@ class Canonical:
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists followed by a list {a, 0} for each row a of normals [k, d], whose 0 may not win."""
-        exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
+        exact = None if self.rounding is None else self.rounding.followed_by(normals)
         return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
 
     def with_limits(self) -> Canonical:
@@ -350,7 +350,7 @@ class Canonical:
         if most + len(self.limits) * beyond >= INFINITE_COST:
             room = f"{len(self.limits)} limits leave no room in 64 bits"
             raise MethodError(f"the losses are so large that {room}; divide them")
-        exact = None if self.rounding is None else self.rounding.with_limits()
+        exact = None if self.rounding is None else self.rounding.followed_by()
         return self._followed_by(self.limits, beyond, exact)
 
     def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:

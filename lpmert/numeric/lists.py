@@ -29,11 +29,6 @@ def sizes_of_rows(values: FloatArray) -> FloatArray:
     return np.asarray(np.abs(values) @ np.ones(values.shape[1]))
 
 
-def lengths_of_rows(values: FloatArray) -> FloatArray:
-    """Return the Euclidean norm [n] of each row of values [n, d]."""
-    return np.sqrt(np.einsum("ij,ij->i", values, values))
-
-
 _LINE = 8
 """Numbers in a cache line of 64 bytes."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, LpmertError
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, reach_cap
-from lpmert.numeric.lists import largest_of_rows, lengths_of_rows, list_numbers, rows_of_lists
+from lpmert.numeric.lists import largest_of_rows, list_numbers, rows_of_lists
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import checkpoint, time_left
 
@@ -214,7 +214,7 @@ class _Comparisons:
         self.normals -= features[self.other]
         self._size = largest_of_rows(self.normals)  # at most the length
         self.normals /= np.where(self._size > 0, self._size, 1.0)[:, None]
-        self.normals /= np.where(self._size > 0, lengths_of_rows(self.normals), 1.0)[:, None]
+        self.normals /= np.where(self._size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
 
     def __len__(self) -> int:

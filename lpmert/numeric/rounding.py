@@ -86,7 +86,7 @@ _MOST_DECIMALS = 22
 """Doubles do not hold larger powers of ten."""
 
 _FIRST_BLOCK = 1 << 10
-_LATER_BLOCK = 1 << 16
+_LATER_BLOCK = 1 << 14
 
 
 class Decimals(NamedTuple):
@@ -168,7 +168,7 @@ class Rounding:
     columns: Sequence[Column] | None
     rows: IntArray
     limits: Sequence[Sequence[Fraction]] = ()
-    others: Sequence[Sequence[int]] = ()
+    others: Sequence[Sequence[Fraction]] = ()
 
     @property
     def known(self) -> bool:
@@ -185,45 +185,30 @@ class Rounding:
     def scaled(self, scales: FloatArray, columns: IntArray | None = None) -> Rounding:
         """Return these columns [d], by default all, multiplied by powers of two [d]."""
         columns = np.arange(len(scales)) if columns is None else columns
-        factors = [Fraction(scale) for scale in scales.tolist()]
+        pairs = list(zip(columns.tolist(), map(Fraction, scales.tolist()), strict=True))
 
-        def scale(vectors: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
-            return [[row[d] * f for d, f in zip(columns.tolist(), factors, strict=True)] for row in vectors]
+        def scale(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+            return [[row[d] * factor for d, factor in pairs] for row in rows]
 
-        scaled_columns = None
-        if self.columns is not None:
-            pairs = zip(columns.tolist(), factors, strict=True)
-            scaled_columns = [{k: value * factor for k, value in self.columns[d].items()} for d, factor in pairs]
-        return Rounding(
-            self.spread[columns] * scales,
-            self.vectors,
-            self.codes[:, columns],
-            scaled_columns,
-            self.rows,
-            scale(self.limits),
-            [whole_row(row) for row in scale([[Fraction(value) for value in row] for row in self.others])],
+        return replace(
+            self,
+            spread=self.spread[columns] * scales,
+            codes=self.codes[:, columns],
+            columns=self.columns and [{k: v * factor for k, v in self.columns[d].items()} for d, factor in pairs],
+            limits=scale(self.limits),
+            others=scale(self.others),
         )
 
-    def with_half_spaces(self, normals: FloatArray) -> Rounding:
-        """Append {a, 0} for each row a of normals [k, d], which are exact."""
-        return self._followed_by([[Fraction(value) for value in row] for row in normals.tolist()])
-
-    def with_limits(self) -> Rounding:
-        """Append {a, 0} for each limit a."""
-        return self._followed_by(self.limits)
+    def followed_by(self, normals: FloatArray | None = None) -> Rounding:
+        """Append {a, 0} for each row a of normals [k, d], which are exact, or for each limit."""
+        rows = self.limits if normals is None else _fractions(normals)
+        others = [*self.others, *(row for a in rows for row in (a, [Fraction(0)] * len(a)))]
+        added = -1 - np.arange(len(self.others), len(others))
+        return replace(self, rows=np.concatenate([self.rows, added]), others=others)
 
     def behind(self, normals: FloatArray) -> Rounding:
         """Put normals [k, d], which are exact, before the limits."""
-        return replace(self, limits=[*([Fraction(v) for v in row] for row in normals.tolist()), *self.limits])
-
-    def _followed_by(self, normals: Sequence[Sequence[Fraction]]) -> Rounding:
-        first = -1 - len(self.others)
-        others = [whole for row in normals for whole in (whole_row(row), [0] * len(row))]
-        return replace(
-            self,
-            rows=np.concatenate([self.rows, first - np.arange(len(others))]).astype(np.int64),
-            others=[*self.others, *others],
-        )
+        return replace(self, limits=[*_fractions(normals), *self.limits])
 
     def varying(self, offsets: IntArray) -> IntArray:
         """Return the columns whose exact features differ within a list; offsets [s + 1]: of lists of `vectors`."""
@@ -241,9 +226,9 @@ class Rounding:
             if is_vector:
                 delta = next(deltas)
                 row = [sum(delta[k] * factor for k, factor in column) for column in self._whole_columns]
+                found.append(rational.reduced(row))
             else:
-                row = [x - y for x, y in zip(self.others[-1 - a], self.others[-1 - b], strict=True)]
-            found.append(rational.reduced(row))
+                found.append(whole_row([x - y for x, y in zip(self.others[-1 - a], self.others[-1 - b], strict=True)]))
         return found
 
     @cached_property
@@ -262,6 +247,10 @@ def exact_differences(
     if rounding is None:
         return rational.difference_rows(features[chosen], features[other])
     return rounding.differences(chosen, other)
+
+
+def _fractions(rows: FloatArray) -> list[list[Fraction]]:
+    return [[Fraction(value) for value in row] for row in rows.tolist()]
 
 
 def whole_row(row: Sequence[Fraction]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
-from math import hypot, nextafter
+from math import nextafter
 
 import numpy as np
 import pytest
@@ -20,7 +20,6 @@ from lpmert.numeric.lists import (
     SortedLists,
     first_best,
     largest_of_rows,
-    lengths_of_rows,
     sizes_of_rows,
     sorted_lists,
 )
@@ -306,7 +305,6 @@ def test_tall_matrices_have_the_figures_of_their_rows_and_stay_as_they_were(shap
     rows = values.tolist()
     assert largest_of_rows(values).tolist() == [max(map(abs, row), default=0.0) for row in rows]
     assert sizes_of_rows(values) == pytest.approx([sum(map(abs, row)) for row in rows], rel=1e-14)
-    assert lengths_of_rows(values) == pytest.approx([hypot(*row) for row in rows], rel=1e-14)
     assert values.tolist() == rows
 
 
