@@ -30,10 +30,6 @@ class Step(NamedTuple):
     t: float
 
 
-OnLine = tuple[core.LineSearch, tuple[FloatArray, FloatArray]]
-"""A searchable set of lists, and the weights and direction of the line in its features."""
-
-
 class LossInCore(NamedTuple):
     """The losses of hypotheses in the form that the core takes.
 
@@ -112,15 +108,11 @@ class LineSearcher(Space):
         """Return the loss of a level."""
 
     @abstractmethod
-    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine: ...
-
     def along(self, weights: FloatArray, direction: FloatArray) -> Step:
         """Return the best step on the line weights + t direction within the limits.
 
         The step leads to the middle, measured as an angle, of the nearest interval with the least level.
         """
-        lists, line = self._lists_on(weights, direction)
-        return Step(*lists.along(*line, *self.range(weights, direction), unit_of(weights, direction)))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, the first of equals, and that step.
@@ -155,8 +147,9 @@ class LineSearch(LineSearcher):
     def loss_of(self, level: float) -> float:
         return self.form.loss_of(int(level)) if self.form.additive else level
 
-    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
-        return self._lists, (weights, direction)
+    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        ends, unit = self.range(weights, direction), unit_of(weights, direction)
+        return Step(*self._lists.along(weights, direction, *ends, unit))
 
     def around(self, weights: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the pieces of the circle cos(t) weights + sin(t) direction that lie within limits and cap.
@@ -245,8 +238,9 @@ class LatticeLineSearch(LineSearcher):
     def loss_of(self, level: float) -> float:
         return float(level)
 
-    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
-        return self._lists(weights, direction), (_INTERCEPT, _SLOPE)
+    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        ends, unit = self.range(weights, direction), unit_of(weights, direction)
+        return Step(*self._lists(weights, direction).along(_INTERCEPT, _SLOPE, *ends, unit))
 
     def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
         """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.

@@ -32,6 +32,9 @@ EVALUATIONS = 576
 
 _MOST_POINTS = 1_000_000
 
+_WIDEST = 2.0
+"""Half the width of a range, for features scaled to the same spread within lists."""
+
 
 def _ranges(text: str) -> tuple[tuple[str, float, float], ...]:
     found = []
@@ -48,7 +51,7 @@ def _ranges(text: str) -> tuple[tuple[str, float, float], ...]:
 class Grid(Comparator):
     """Decode at every point of a grid in which one feature has the weight 1, and keep the best.
 
-    The grid includes the ends of all ranges.
+    The grid includes the ends of all ranges; these are -2 and 2 for features scaled to the same spread within lists.
     """
 
     reference: str | None = option(None, "the feature whose weight is 1; none for the first that matters")
@@ -56,8 +59,6 @@ class Grid(Comparator):
     points: int | None = option(
         None, "values for each other feature; none for as many as give at most 576 points in all", least=2
     )
-    low: float = option(-2.0, "the lower end, for features scaled to the same spread within lists")
-    high: float = option(2.0, "the upper end, for features scaled likewise")
     ranges: tuple[tuple[str, float, float], ...] = option(
         (),
         "features with ranges of their own, in the scale of the weights themselves",
@@ -70,7 +71,7 @@ class Grid(Comparator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low, high in (("low, high", self.low, self.high), *self.ranges):
+        for name, low, high in self.ranges:
             if not low < high:
                 raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")
 
@@ -110,7 +111,7 @@ class Grid(Comparator):
         unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
         axes = {}
         for name in varying:
-            low, high = ranges.get(name, (self.low * unit[name], self.high * unit[name]))
+            low, high = ranges.get(name, (-_WIDEST * unit[name], _WIDEST * unit[name]))
             values = [-1.0 if self.negative else 1.0] if name == reference else np.linspace(low, high, points).tolist()
             axes[nbest.names.index(name)] = values
         return axes

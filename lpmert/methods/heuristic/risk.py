@@ -206,25 +206,9 @@ class Annealing(Comparator):
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
         share = 1.0 if isinstance(problem.metric, AdditiveMetric) else float(lists.n_lists)
         risk = sum_of_risks([(share, risk_of(problem.metric, lists))])
-
-        def loss_aside(weights: FloatArray) -> float:
-            return problem.metric.loss(aside.total(weights)) if aside else inf
-
-        return self._anneal(lists, risk, weights, clock, None if aside is None else loss_aside)
-
-    def _anneal(
-        self,
-        lists: AllHypotheses,
-        risk: Risk,
-        weights: FloatArray,
-        clock: Clock,
-        held_out: Callable[[FloatArray], float] | None = None,
-    ) -> Found:
-        """Run the schedule from canonical weights [d]; held_out: maps weights to their loss on the held-out lists."""
         usual = inf if self.schedule == "entropy" else 1.0
         precision = np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
-        best, least = weights, inf
-        last = inf
+        best, least, last = weights, inf, inf
         steps = 0
         for step in self._steps():
             objective = Objective(lists, risk, step, precision)
@@ -233,16 +217,15 @@ class Annealing(Comparator):
             clock.keep(weights)
             if clock.expired(0):
                 return Found(weights if clock.best is None else clock.best, {"schedule_steps": steps})
-            if held_out is not None:
-                loss = held_out(weights)
-                if loss <= least:
-                    best, least = weights, loss
+            loss = inf if aside is None else problem.metric.loss(aside.total(weights))
+            if loss <= least:
+                best, least = weights, loss
             if step.temperature == 0.0:
                 value = objective.expected_loss(weights)
                 if abs(last - value) <= _TOLERANCE * abs(value):
                     break
                 last = value
-        return Found(weights if held_out is None else best, {"schedule_steps": steps})
+        return Found(best, {"schedule_steps": steps})
 
     def _steps(self) -> Iterator[Step]:
         gamma = _FIRST_GAMMA
