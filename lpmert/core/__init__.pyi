@@ -88,16 +88,12 @@ class Corral:
 
     def __init__(self, n_features: int) -> None: ...
     size: int
-    nbytes: int
     point: FloatArray
     multipliers: FloatArray
     lists: IntArray
     others: IntArray
     def restart(self, weights: FloatArray) -> None:
         """Drop all rows, and start at these weights [D]."""
-
-    def take(self, other: Corral) -> None:
-        """Become a copy of another corral."""
 
 class LeastNorm:
     """Decides whether some weights make given choices from lists; `rounds` counts the steps of all its programs."""
@@ -415,9 +411,6 @@ class PathFinder:
     """
 
     def __init__(self, labels: int) -> None: ...
-    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
-        """Return the scores [n, R] of the known hypotheses, with features [P, D], that no others beat in the cone."""
-
     def look_through(
         self,
         lattice: tuple[Links, FloatArray, int],

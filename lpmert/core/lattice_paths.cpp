@@ -325,12 +325,6 @@ class PathFinder {
     // most_labels: the most labels of a lattice.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
-    Matrix<double> lead(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
-        begin(rays, reach, known);
-        find_leading(known.items());
-        return leading;
-    }
-
     Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Rows<const double> rays,
                       Span<const double> reach, Rows<const double> mixes, Rows<const double> known) {
         const auto& [all, rows, most_links] = lattice;
@@ -424,7 +418,6 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
 void bind_lattice_paths(nb::module_& module) {
     nb::class_<PathFinder> finder(module, "PathFinder");
     define_init<Index>(finder, "labels");
-    finder.def("lead", &PathFinder::lead, "rays"_a, "reach"_a, "known"_a, unlocked);
     finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "rays"_a, "reach"_a, "mixes"_a,
                "known"_a, unlocked);
     finder.def("list", &PathFinder::list, "most_work"_a, unlocked);

@@ -6,7 +6,7 @@ A path of a lattice is a hypothesis, as in `Catalogue`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,9 +19,6 @@ from lpmert.model.catalogue import Catalogue, Lists, Way
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import PerThread
-
-_HOPELESS = 3.0
-"""A lattice is not propagated in a cone if listing its paths needs this many times the work allowed."""
 
 _FEW_RAYS = 32
 """Most rays for which mixes of each two rays are tried."""
@@ -55,15 +52,15 @@ class View(NamedTuple):
     """A lattice after propagation in a cone.
 
     part: the open lattice, or `None` if its paths are listed: `ways`, with features [n, D]. middle: the links of the
-    best path in the middle of the cone, `None` if not computed. best: paths that are best somewhere in the cone.
-    leading: scores [P, R] at the rays of some paths that no others beat. work: scores computed and labels compared.
-    crowded: whether listing was tried and found too many paths.
+    best path in the middle of the cone. best: paths that are best somewhere in the cone. leading: scores [P, R] at the
+    rays of some paths that no others beat. work: scores computed and labels compared. crowded: whether listing was
+    tried and found too many paths.
     """
 
     part: OpenLattice | None
     ways: list[Way]
     features: FloatArray
-    middle: Way | None
+    middle: Way
     best: Paths
     leading: FloatArray
     work: int
@@ -96,14 +93,12 @@ class Expander:
 
         before: the lattice in the earlier cone. known: paths that rule out others. mixes [m, R]: weights in the cone,
         as mixes of the rays, whose best paths are computed; the middle comes first. link_work: most work for each link;
-        a lattice that needs more stays open, and is not propagated at all if it needs much more.
+        a lattice that needs more stays open.
         """
         finder = self._finders.get(lambda: core.PathFinder(self._labels))
         needed = before.needed * _SHRINKING
         reach = np.abs(rays) @ self.longest[number]
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
-        if needed > _HOPELESS * link_work * before.count:
-            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
         graph = self.problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
         n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
@@ -218,7 +213,7 @@ class Findings:
         least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
         return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
 
-    def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
+    def take(self, number: int, view: View) -> tuple[IntArray, FloatArray]:
         """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
         earlier = {key: row for key, row in self.known[number].items() if key not in view.best}
         self.known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
@@ -227,21 +222,19 @@ class Findings:
         self.expanded += view.part is None
         paths = zip(view.ways, view.features, strict=True)
         ids = np.array([self.catalogue.add(number, way, row) for way, row in paths], dtype=np.int64)
-        return ids, None if view.middle is None else self._problem.statistics(number, view.middle)
+        return ids, self._problem.statistics(number, view.middle)
 
 
 class Expansion:
     """The propagation of all lattices in a cone: listed ones at once, open ones by units of work.
 
     lists, open: the lattices so far; those still to be propagated are as in the cone around. bound: dual bound of the
-    cone so far. middle: the summed statistics [K] of the best paths in the middle, `None` if some are unknown. out:
-    units in flight.
+    cone so far. middle: the summed statistics [K] of the best paths in the middle. out: units in flight.
     """
 
     def __init__(self, findings: Findings, cone: Cone) -> None:
         self._findings, self.cone = findings, cone
-        self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
-        self.middle: FloatArray | None = middle
+        self.lists, self.bound, self.middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self.out = 0
@@ -288,7 +281,8 @@ class Expansion:
             else:
                 self.open[number], least = view.part, view.part.least
             self.bound += max(least, before.least) - before.least
-            self.middle = None if self.middle is None or middle is None else self.middle + middle
+            if self._may_retry:  # on the second pass it is known
+                self.middle = self.middle + middle
         if self.complete and self._may_retry:
             self._may_retry = False
             branching_work = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))

@@ -216,7 +216,7 @@ class LatticeSearch(Combined):
             self._expansions.remove(expansion)
             self._in_flight = deque(unit for unit in self._in_flight if unit.expansion is not expansion)
         elif expansion.complete:
-            if expansion.middle is not None and self.problem.cost(expansion.middle) < self.incumbent.cost:
+            if self.problem.cost(expansion.middle) < self.incumbent.cost:
                 self._try_weights(CanonicalWeights(cone.rays.sum(axis=0)))
             rays, edges = even_edges(cone.rays, *expansion.scores)
             bound = max(cone.bound, expansion.bound)
