@@ -315,18 +315,12 @@ void restart(Corral& self, Span<const double> weights) {
     self.restart(weights.data());
 }
 
-void take(Corral& self, const Corral& other) {
-    check_size(other.n_features(), self.n_features(), "the point of the corral");
-    self = other;
-}
-
 }  // namespace
 
 void bind_least_norm(nb::module_& module) {
     nb::class_<Corral> corral(module, "Corral");
     define_init<Index>(corral, "n_features");
     corral.def_ro("size", &Corral::size);
-    corral.def_prop_ro("nbytes", &Corral::bytes);
     corral.def_prop_ro("point",
                        [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
     corral.def_prop_ro("multipliers",
@@ -334,7 +328,6 @@ void bind_least_norm(nb::module_& module) {
     corral.def_prop_ro("lists", [](const Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
     corral.def_prop_ro("others", [](const Corral& self) { return Indices(self.others(), self.others() + self.size); });
     corral.def("restart", &restart, "weights"_a, unlocked);
-    corral.def("take", &take, "other"_a, unlocked);
     nb::class_<LeastNorm> least_norm(module, "LeastNorm");
     define_init<const Lists&>(least_norm, "lists");
     least_norm.def_ro("rounds", &LeastNorm::rounds);

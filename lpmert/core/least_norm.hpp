@@ -33,7 +33,6 @@ class Corral {
     Index size = 0;
 
     Index n_features() const { return n; }
-    Index bytes() const { return static_cast<Index>(8 * (numbers.size() + indices.size())); }
     double* point() { return numbers.data(); }
     double* multipliers() { return numbers.data() + wide; }
     double* solution() { return numbers.data() + wide + high; }

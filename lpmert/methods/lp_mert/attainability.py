@@ -26,8 +26,6 @@ from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.incumbent import any_incumbent
 from lpmert.system.deadline import checkpoint
 
-_CORRAL_BYTES = 1 << 25
-_MOST_CORRALS = 8192
 _PUBLISHED_TOLERANCE = 1e-9
 """Combinations with a published objective up to this count as interior; differences are scaled to at most 1."""
 
@@ -46,10 +44,7 @@ class AttainabilityOracle:
         self.native = sorted_lists.native()
         self._least_norm = core.LeastNorm(self.native)
         self._origin = np.zeros(sorted_lists.rows.shape[1])
-        self._corrals = [core.Corral(len(self._origin))]
-        kept = int(np.clip(_CORRAL_BYTES // self._corrals[0].nbytes, 16, _MOST_CORRALS))
-        self._owners: list[WarmStart | None] = [None] * kept
-        self._slot = 0
+        self._corral = core.Corral(len(self._origin))
         self._chosen = np.zeros(len(self.sizes), dtype=np.int64)
 
     @cached_property
@@ -65,35 +60,19 @@ class AttainabilityOracle:
         """
         checkpoint()
         self.counters["lps"] += 1
-        slot = self._slot
-        corral = self._corrals[slot]
-        self._owners[slot] = None
-        self._start(corral, near)
+        corral = self._corral
+        corral.restart(self._origin if near is None or near.weights is None else near.weights)
         self._chosen[lists] = positions
         first = 0 if near is None else near.length % len(lists)
         verdict = self._least_norm.separate(lists, self._chosen, first, corral)
         if verdict == INFEASIBLE:
             return None
         if verdict == FEASIBLE:
-            start: WarmStart | None = WarmStart(len(lists), corral.point, corral=slot)
+            start: WarmStart | None = WarmStart(len(lists), corral.point)
         else:
             start = self._decide_exactly(lists, positions, corral.point)
         missed = self._cap is not None and self._tests_corner and not self._corner_inside(lists, positions, self._cap)
         return None if missed else start
-
-    def keep(self, start: WarmStart) -> None:
-        """Keep the corral of the last answer for later programs, in place of the oldest one."""
-        if start.corral >= 0:
-            self._owners[start.corral] = start
-            self._slot = (start.corral + 1) % len(self._owners)
-            if self._slot == len(self._corrals):
-                self._corrals.append(core.Corral(len(self._origin)))
-
-    def _start(self, corral: core.Corral, near: WarmStart | None) -> None:
-        if near is not None and near.corral >= 0 and self._owners[near.corral] is near:
-            corral.take(self._corrals[near.corral])
-        else:
-            corral.restart(self._origin if near is None or near.weights is None else near.weights)
 
     def _decide_exactly(self, lists: IntArray, positions: IntArray, near: FloatArray) -> WarmStart | None:
         self.counters["exact_decisions"] += 1

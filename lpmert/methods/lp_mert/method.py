@@ -125,7 +125,6 @@ class SavingTest:
         start = self._decide(lists, positions, None if halves is None else halves[0].start)
         if start is None:
             return None
-        self.oracle.keep(start)
         return self._look_ahead(lists, Combination(cost, positions, start, least))
 
     def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
@@ -179,7 +178,6 @@ class SavingTest:
                 if not self._below_cutoff(least):
                     return
                 self.counts["lps_ahead"] += 1
-            self.oracle.keep(start)
             positions, near = np.append(positions, least[s]), start
 
     def _decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:

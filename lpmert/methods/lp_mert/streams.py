@@ -26,13 +26,11 @@ from lpmert.search.method import Incumbent, Search
 class WarmStart:
     """The end of the linear program of a combination, from which the programs of longer combinations start.
 
-    length: number of lists. weights [d]: a witness, `None` if no double-precision weights make the choices. corral: the
-    slot of its corral while that is kept, or -1.
+    length: number of lists. weights [d]: a witness, `None` if no double-precision weights make the choices.
     """
 
     length: int
     weights: FloatArray | None
-    corral: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
