@@ -19,7 +19,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.numeric.lists import correlations, from_sizes, reach_of, rows_of_lists
+from lpmert.numeric.lists import correlations, from_sizes, reach_of
 from lpmert.numeric.rational import EPSILON
 from lpmert.system.deadline import checkpoint, out_of_time
 
@@ -75,79 +75,6 @@ _RATES = (-4.0, 2.0)
 _COORDINATE_EVERY = 16
 """One in so many drawn directions is a coordinate axis of the features as given."""
 
-_SAMPLE = 6_000
-"""About how many hypotheses the sample of lists has on which starts are tried first."""
-
-
-class DescentLists:
-    """Lists with features in coordinates in which all directions vary alike, and the best weights found.
-
-    basis [D, D], see `even_basis`; weights in these coordinates are called inner.
-    """
-
-    def __init__(self, features: FloatArray, offsets: IntArray, costs: IntArray, basis: FloatArray) -> None:
-        self.offsets, self.costs = offsets, costs
-        self.basis, self.inverse = basis, np.linalg.inv(basis)
-        self.transposed = np.ascontiguousarray(features.T)
-        self.turned = np.empty_like(self.transposed)
-        for column, row in zip(basis.T, self.turned, strict=True):  # faster than a threaded matrix product
-            checkpoint()
-            core.combine(self.transposed, np.ascontiguousarray(column), row)
-        self.magnitudes = reach_of(features)
-        self.lists = lists_with_costs(self.turned.T, offsets, costs)
-        self._scores = np.empty(len(costs))
-        self.deviation = max(float(costs.std()), 1.0)
-        self.best: tuple[bool, int, FloatArray] | None = None
-
-    @property
-    def line(self) -> int:
-        """Work of a line search on these lists, in hypotheses."""
-        return len(self.costs) + OVERHEAD
-
-    def keep(self, weights: FloatArray) -> tuple[bool, int]:
-        """Decode weights [D] for the features as given, and remember the best: untied ones first, then by cost.
-
-        Returns whether the weights are tied, and their cost.
-        """
-        weights = weights / np.abs(weights).max()
-        core.combine(self.transposed, weights, self._scores)
-        error = 4 * len(weights) * EPSILON * float(np.abs(weights) @ self.magnitudes)
-        cost, n_tied = core.decode_cost(self._scores, self.offsets, self.costs, error)
-        verdict = n_tied > 0, cost
-        if self.best is None or verdict < self.best[:2]:
-            self.best = *verdict, weights
-        return verdict
-
-    def search(
-        self,
-        inner: FloatArray,
-        rng: np.random.Generator,
-        patience: int,
-        searches: int,
-        within: tuple[Near, core.LineSearch] | None = None,
-    ) -> int:
-        """Descend from weights `inner` [D], which are replaced by the end of the descent; return the searches left.
-
-        Random directions and directions towards cheaper hypotheses alternate, until `patience` of them in a row do not
-        lower the cost, or `searches` line searches are done. within: the neighbourhood to stay in and its lists; by
-        default anywhere, on all lists.
-        """
-        centre, reach, offsets, lists = inner.copy(), inf, self.offsets, self.lists
-        if within is not None:
-            nearby, lists = within
-            centre, reach, offsets = nearby.centre, nearby.reach, nearby.offsets
-        directions = rng.normal(size=(_TABLE, len(inner)))
-        directions[::_COORDINATE_EVERY] = self.inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
-        rates = np.exp(rng.uniform(*_RATES, size=_TABLE)) / self.deviation
-        taking_part = rng.random((_TABLE, len(offsets) - 1)) < rng.random((_TABLE, 1))
-        draws = directions, rates, taking_part
-        turns = np.zeros(2, dtype=np.int64)
-        at_once = max(1, _PIECE // max(1, int(offsets[-1]) * len(inner)))
-        while turns[1] < patience and searches > 0 and not out_of_time():
-            most = min(at_once, searches)
-            searches -= most - core.descend(lists, inner, (centre, reach), draws, turns, patience, most)
-        return searches
-
 
 def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -> FloatArray:
     """Return the basis [D, D] in which features @ basis varies alike in all directions within lists.
@@ -160,17 +87,6 @@ def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -
     values, vectors = np.linalg.eigh(correlation)
     stretch = 1 / np.sqrt(np.maximum(values, 0) + ridge * (values[-1] if values[-1] > 0 else 1.0))
     return np.ascontiguousarray(vectors * stretch / spread[:, None])
-
-
-def sampled_lists(
-    features: FloatArray, offsets: IntArray, costs: IntArray, rng: np.random.Generator
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return features, offsets and costs of randomly drawn lists with about `_SAMPLE` hypotheses."""
-    sizes = np.diff(offsets)
-    shuffled = rng.permutation(len(sizes))
-    drawn = np.sort(shuffled[: 1 + int(np.searchsorted(np.cumsum(sizes[shuffled]), _SAMPLE))])
-    rows, sample_offsets = rows_of_lists(offsets, drawn)
-    return features[rows], sample_offsets, costs[rows]
 
 
 DEFAULT_BUDGET = 3_000_000
@@ -210,9 +126,6 @@ _SMALLEST = -1.5
 
 _TINY = 1e-300
 
-_SCREENED = 20_000
-"""From this many hypotheses on, starts are tried on a sample of lists first."""
-
 
 class _Around(NamedTuple):
     """Weights [D], of length 1, near which to search: whether they are tied, and their cost."""
@@ -225,9 +138,9 @@ class _Around(NamedTuple):
 class Descents:
     """Descents that can be continued: first from the initial weights, then near the best weights found.
 
-    Descents from anywhere use a sample of the lists if there are many. A search near weights passes only the lists of
-    the neighbourhood. After a few failures, a descent from fresh random weights, or from a random step from the best,
-    finds other weights to search near.
+    A search near weights passes only the lists of the neighbourhood. After a few failures, a descent from fresh random
+    weights, or from a random step from the best, finds other weights to search near. Line searches are in coordinates
+    in which all directions vary alike (`even_basis`); weights in these coordinates are called inner.
     """
 
     def __init__(
@@ -239,16 +152,25 @@ class Descents:
         seed: int = 0,
         initial: FloatArray | None = None,
     ) -> None:
-        count, dimension = features.shape
+        dimension = features.shape[1]
         self._rng = np.random.default_rng(seed)
         self._patience = _PATIENCE * dimension
-        basis = even_basis(features, offsets)
-        self._lists = DescentLists(features, offsets, costs, basis)
-        self._start_lists = self._lists
+        self._offsets, self._costs = offsets, costs
+        self._basis = even_basis(features, offsets)
+        self._inverse = np.linalg.inv(self._basis)
+        self._transposed = np.ascontiguousarray(features.T)
+        self._turned = np.empty_like(self._transposed)
+        for column, row in zip(self._basis.T, self._turned, strict=True):  # faster than a threaded matrix product
+            checkpoint()
+            core.combine(self._transposed, np.ascontiguousarray(column), row)
+        self._magnitudes = reach_of(features)
+        self._lists = lists_with_costs(self._turned.T, offsets, costs)
+        self._line = len(costs) + OVERHEAD
+        self._scores = np.empty(len(costs))
+        self._deviation = max(float(costs.std()), 1.0)
+        self._best: tuple[bool, int, FloatArray] | None = None
         self._first = [np.ones(dimension)]
-        if count >= _SCREENED:
-            self._start_lists = DescentLists(*sampled_lists(features, offsets, costs, self._rng), basis)
-        self._around = _Around(True, np.iinfo(np.int64).max, self._lists.inverse @ self._first[0])
+        self._around = _Around(True, np.iinfo(np.int64).max, self._inverse @ self._first[0])
         self._reaches = np.empty(0)
         self._failures = 0
         if initial is not None and np.any(initial):
@@ -258,84 +180,111 @@ class Descents:
 
     @property
     def best(self) -> tuple[int, FloatArray]:
-        """The least cost found, and weights [D] that attain it."""
-        while self._lists.best is None:
+        """The least cost found, untied if possible, and weights [D] that attain it."""
+        while self._best is None:
             self.turn(1)
-        return self._lists.best[1:]
+        return self._best[1:]
 
     def offer(self, weights: FloatArray) -> None:
         """Decode weights [D] and remember the best; search near them from now on if they beat the current centre."""
-        verdict = self._lists.keep(weights)
+        scaled = weights / np.abs(weights).max()
+        core.combine(self._transposed, scaled, self._scores)
+        error = 4 * len(scaled) * EPSILON * float(np.abs(scaled) @ self._magnitudes)
+        cost, n_tied = core.decode_cost(self._scores, self._offsets, self._costs, error)
+        verdict = n_tied > 0, cost
+        if self._best is None or verdict < self._best[:2]:
+            self._best = *verdict, scaled
         if verdict < self._around[:2]:
-            inner = self._lists.inverse @ weights
+            inner = self._inverse @ weights
             self._around = _Around(*verdict, inner / np.linalg.norm(inner))
             self._reaches = np.empty(0)
             self._failures = 0
 
-    def run(self, budget: int, starts: int | None = None) -> int:
-        """Descend until `budget`, in hypotheses times line searches, or `starts` are used up; return the work done.
+    def run(self, left: int, starts: int | None = None) -> None:
+        """Descend until the work `left`, in hypotheses times line searches, or `starts` are used up.
 
         Ends early at an untied cost of 0.
         """
-        left = budget
-        while (self._first or left >= _LEAST_LINES * self._lists.line) and (starts is None or starts > 0):
-            if self._lists.best is not None and (self._lists.best[:2] == (False, 0) or out_of_time()):
+        while (self._first or left >= _LEAST_LINES * self._line) and (starts is None or starts > 0):
+            if self._best is not None and (self._best[:2] == (False, 0) or out_of_time()):
                 break
             left -= self.turn(left)
             starts = None if starts is None else starts - 1
-        return budget - left
-
-    def _descend(self, lists: DescentLists, weights: FloatArray, budget: int) -> int:
-        """Descend on these lists from weights [D], `offer` the end, and return the work."""
-        inner = lists.inverse @ weights
-        most = max(1, budget // lists.line)
-        left = lists.search(inner, self._rng, self._patience, most)
-        self.offer(lists.basis @ inner)
-        return (most - left) * lists.line + self._lists.line
 
     def turn(self, budget: int = _UNLIMITED) -> int:
         """Descend once: from the initial weights, near the best, or after failures from a restart; return the work."""
         if self._first:
-            return self._descend(self._start_lists, self._first.pop(0), budget)
+            return self._descend(self._first.pop(0), budget)
         if self._failures < _TRIES:
             return self._search_near(budget)
         self._around = self._around._replace(tied=True, cost=np.iinfo(np.int64).max)
         self._failures = 0
-        inner = self._rng.normal(size=len(self._lists.basis))
-        if self._rng.random() < _FRESH:
-            return self._descend(self._start_lists, self._lists.basis @ inner, budget)
-        best = self._lists.inverse @ self.best[1]
-        return self._descend(self._lists, self._lists.basis @ (best + _WALK * np.abs(best).max() * inner), budget)
+        inner = self._rng.normal(size=len(self._basis))
+        if self._rng.random() >= _FRESH:
+            best = self._inverse @ self.best[1]
+            inner = best + _WALK * np.abs(best).max() * inner
+        return self._descend(self._basis @ inner, budget)
+
+    def _descend(self, weights: FloatArray, budget: int) -> int:
+        """Descend from weights [D], `offer` the end, and return the work."""
+        inner = self._inverse @ weights
+        most = max(1, budget // self._line)
+        left = self._search(inner, most)
+        self.offer(self._basis @ inner)
+        return (most - left) * self._line + self._line
+
+    def _search(self, inner: FloatArray, searches: int, within: tuple[Near, core.LineSearch] | None = None) -> int:
+        """Descend from weights `inner` [D], which are replaced by the end of the descent; return the searches left.
+
+        Random directions and directions towards cheaper hypotheses alternate, until `_patience` of them in a row do not
+        lower the cost, or `searches` line searches are done. within: the neighbourhood to stay in and its lists; by
+        default anywhere, on all lists.
+        """
+        rng, centre, reach, offsets, lists = self._rng, inner.copy(), inf, self._offsets, self._lists
+        if within is not None:
+            nearby, lists = within
+            centre, reach, offsets = nearby.centre, nearby.reach, nearby.offsets
+        directions = rng.normal(size=(_TABLE, len(inner)))
+        directions[::_COORDINATE_EVERY] = self._inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
+        rates = np.exp(rng.uniform(*_RATES, size=_TABLE)) / self._deviation
+        taking_part = rng.random((_TABLE, len(offsets) - 1)) < rng.random((_TABLE, 1))
+        draws = directions, rates, taking_part
+        turns = np.zeros(2, dtype=np.int64)
+        at_once = max(1, _PIECE // max(1, int(offsets[-1]) * len(inner)))
+        while turns[1] < self._patience and searches > 0 and not out_of_time():
+            most = min(at_once, searches)
+            searches -= most - core.descend(lists, inner, (centre, reach), draws, turns, self._patience, most)
+        return searches
 
     def _search_near(self, budget: int) -> int:
         """Descend several times within a neighbourhood of the current centre, `offer` the best; return the work."""
-        lists, rng = self._lists, self._rng
         _, cost, centre = self._around
         spent = 0
         if not len(self._reaches):
-            self._reaches = core.find_reaches(lists.lists, centre)
-            spent += _REACHES * lists.line
-        nearby = near(centre, self._reaches, 10.0 ** rng.uniform(*_SHARES), lists.offsets, lists.costs)
-        spent += lists.line
+            self._reaches = core.find_reaches(self._lists, centre)
+            spent += _REACHES * self._line
+        share = 10.0 ** self._rng.uniform(*_SHARES)
+        nearby = near(centre, self._reaches, share, self._offsets, self._costs)
+        spent += self._line
         self._failures += 1
         if not len(nearby.rows):
             return spent
-        costs = lists.costs[nearby.rows]
-        near_lists = lists_with_costs(lists.turned[:, nearby.rows].T, nearby.offsets, costs)
+        costs = self._costs[nearby.rows]
+        near_lists = lists_with_costs(self._turned[:, nearby.rows].T, nearby.offsets, costs)
         line = len(costs) + OVERHEAD
-        left = max(1, min(budget, _LINES * lists.line) // line)
+        left = max(1, min(budget, _LINES * self._line) // line)
         best, weights = cost, centre
         inner = centre.copy()
         while left > 0 and not out_of_time():
             before = left
-            left = lists.search(inner, rng, self._patience, left, (nearby, near_lists))
+            left = self._search(inner, left, (nearby, near_lists))
             spent += (before - left) * line
             reached = nearby.base + int(near_lists.at(inner))
             if reached < best:
                 best, weights = reached, inner
-            inner = _beside(nearby, weights, rng)
+            inner = _beside(nearby, weights, self._rng)
         if best < cost:
-            self.offer(lists.basis @ weights)
+            self.offer(self._basis @ weights)
         return spent
 
 
