@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.tables import read_table
-from lpmert.formats.text import words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
@@ -212,7 +210,7 @@ def detect(source: Source) -> str:
     """Return the name of the format of a source, detected from its first bytes, then from its ending.
 
     An ending that another package's format claims takes precedence over text that looks like one of our formats. The
-    first file of a folder, a manifest or several files decides. Raises `DataError` if the format remains unknown.
+    first file of a folder or of several files decides. Raises `DataError` if the format remains unknown.
     """
     if isinstance(source, Mapping):
         return "scores"
@@ -285,24 +283,18 @@ def _by_first_line(text: str, path: str | Path) -> str | None:
         )
     if first.startswith("FEATURES_"):
         return "mert"
-    graph = kind_of_graph(text)
-    if graph is not None:
-        return graph
     in_json = json_kind(text)
     if in_json is not None:
         return "best-of-n" if _BEST_OF_N.search(text) else in_json
     if "|||" in first:
         return "moses"
-    if _by_utterance(text) is not None:
-        remedy = f"give the folder or a manifest of all, or {_REMEDY}"
-        raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
+    utterance = _by_utterance(text)
+    if utterance is not None:
+        return utterance
     for kind, separator in (("tsv", "\t"), ("csv", ","), ("csv", ";")):
         if separator in first and named is None:
             return kind
-    words = words_of(first)
-    # Path.is_file raises for names that are too long
-    is_manifest = named is None and 1 <= len(words) <= 2 and os.path.isfile(Path(path).parent / words[-1])
-    return _by_files(path) if is_manifest else named
+    return named
 
 
 def _by_utterance(text: str) -> str | None:

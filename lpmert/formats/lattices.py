@@ -87,8 +87,8 @@ def load_lattices(
     Parameters
     ----------
     source : str or path, or a sequence of them
-        A file, several, a tar archive or a folder of them, or a manifest with a line `utterance path` or `path` for
-        each file; any of them may be compressed. The file's name is the utterance unless the file names it.
+        A file, several, or a tar archive or folder of them; any of them may be compressed. The file's name is the
+        utterance unless the file names it.
     references : str, path, sequence or mapping
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where the names of utterances are numbers, one sentence a line. Several files for several references.
@@ -249,7 +249,7 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
     """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, tuple[str | Path, Links]] = {}
-    for utterance, path, text in _texts(source, alone=format is not None):
+    for utterance, path, text in _texts(source):
         kind = format or _kind(text, path)
         if kind is None:
             raise DataError(f"is not a lattice in any of {listed(kinds_of_graphs())}; give the format", path=path)
@@ -267,29 +267,15 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
     return found
 
 
-def _texts(source: Paths, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
-    """Yield the utterance, by name, the path and the text of every file in files, archives and folders.
-
-    alone: a file holds lattices, whatever it looks like, and is no manifest.
-    """
-    if not isinstance(source, str | Path):
-        if not source:
-            raise DataError("no lattices; name at least one file")
-        for each in checked_sequence(source, "source"):
-            yield from _texts(each, alone=alone)
-        return
-    path = Path(source)
-    if not path.is_dir():
-        if is_archive(path):
+def _texts(source: Paths) -> Iterator[tuple[str, str | Path, str]]:
+    """Yield the utterance, by name, the path and the text of every file in files, archives and folders."""
+    for path in [source] if isinstance(source, str | Path) else checked_sequence(source, "source"):
+        if not Path(path).is_dir() and is_archive(path):
             for name, member in sorted(archive_members(path), key=lambda member: member[0]):
                 yield utterance_of(Path(name)), f"{path}/{name}", member
-            return
-        text = read_text(path)
-        if alone or _kind(text, path):
-            yield utterance_of(path), path, text
-            return
-    for utterance, file in utterance_files(path):
-        yield utterance, file, read_text(file)
+        else:
+            for utterance, file in utterance_files(path):
+                yield utterance, file, read_text(file)
 
 
 def _kind(text: str, path: str | Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lpmert.errors import DataError, reason_of
-from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, warn_of_quotes, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, warn_of_quotes
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest"
 _PARTLY = "allow a part with partial=True (--partial)"
 _TABS = "put the id of the list and a tab before each line"
 
@@ -43,34 +42,13 @@ _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
 def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
-    """Return the utterance and the path of each file that a folder or a manifest names.
+    """Return the utterance and the path of a file, or of each file of a folder but hidden ones, in order of names.
 
-    A manifest has a line `utterance path` or just `path` for each file; paths are relative to its folder. A folder with
-    a file `manifest` is read by it; in other folders, all files but hidden ones count, in order of their names. An
-    utterance without a name is named like its file, without the endings of compression and format. Raises `DataError`
-    if there are no utterances, or one comes twice.
+    Raises `DataError` if the folder has none, or two would be the same utterance.
     """
-    path = Path(source)
-    if path.is_dir():
-        if not (path / MANIFEST).exists():
-            return _files_of_folder(path)
-        path /= MANIFEST
-    found: dict[str, tuple[int | None, Path]] = {}
-    for place, line in placed_lines(path):
-        cells = words_of(line)
-        if not 1 <= len(cells) <= 2 or "\0" in line:
-            raise place.error(f"{reprlib.repr(line)} should be utterance and path, or just a path")
-        file = path.parent / cells[-1]
-        utterance = cells[0] if len(cells) == 2 else utterance_of(file)
-        first, _ = found.setdefault(utterance, (place.line, file))
-        if first != place.line:
-            raise place.error(f"utterance {quoted(utterance)} comes twice, first on line {first}")
-    if not found:
-        raise DataError("empty file; it must name at least one utterance", path=path)
-    return [(utterance, file) for utterance, (_, file) in found.items()]
-
-
-def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
+    folder = Path(source)
+    if not folder.is_dir():
+        return [(utterance_of(folder), folder)]
     found: dict[str, Path] = {}
     try:
         paths = sorted(folder.iterdir())

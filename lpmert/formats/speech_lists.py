@@ -142,7 +142,7 @@ ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
-    `source` is a folder or a manifest, as for `utterance_files`. Lines are `acoustic lm nwords word word ...`, in
+    `source` is a file, or a folder of them. Lines are `acoustic lm nwords word word ...`, in
     logarithms to base 10; lines that begin with `#` are ignored, and so are <s> and </s>. The features are acoustic, lm
     and words, the number in the file, from which SRILM may have left out pauses. Raises `DataError` with file and line.
     """

@@ -245,7 +245,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     *((f"{trouble}; give a line for each utterance: its id and all words", lambda name=name: read_transcripts(name))
       for name, trouble in [("ctm", "CTM has a line for each word"), ("stm", "STM has times in place of ids")]),
     (r"^none.tsv: cannot be read: No such file", lambda: read("none.tsv", **COLUMNS)),
-    ("^none: cannot be read: No such file", lambda: utterance_files("none")),
     ("^empty: the folder is empty", lambda: read("empty", **COLUMNS)),
     ("^empty: the folder is empty", lambda: utterance_files("empty")),
     (r"one\.gz and one\.txt would be the same utterance", lambda: utterance_files("same")),

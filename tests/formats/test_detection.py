@@ -254,13 +254,12 @@ def test_in_every_format_a_statistic_can_be_a_gain(tmp_path: Path, form: str) ->
         read(path, gain=name, loss=name, **more)
 
 
-def test_folders_and_manifests_are_told_by_their_first_file(tmp_path: Path) -> None:
+def test_folders_are_told_by_their_first_file(tmp_path: Path) -> None:
     folder = tmp_path / "lists"
     folder.mkdir()
     (folder / "u1.nbest").write_text("-1.5 -2 2 a cat\n")
     assert detect(folder) == "srilm"
-    (tmp_path / "manifest").write_text("u1 lists/u1.nbest\n")
-    assert detect(tmp_path / "manifest") == "srilm"
+    assert detect(folder / "u1.nbest") == "srilm"
     (folder / "u1.nbest").write_text("# made by hand\nVERSION=1.0\nN=2 L=1\n")
     assert detect(folder) == "slf"
     (folder / "1best_recog").mkdir()

@@ -20,7 +20,7 @@ from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at, ranks
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
 from lpmert import DataError, NBest, read, read_judged
-from lpmert.formats.references import read_transcripts, utterance_files
+from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 
 Row = tuple[Content, int | None, str]
@@ -132,7 +132,6 @@ KINDS: dict[str, Kind] = {
     ),
     "srilm": Kind({"lists/one": FORM_3}, reads("@lists", "srilm", references={"one": "a"}), count_of_lines),
     "slf": Kind({"x.slf": "N=2 L=1\n" + REST}, reads("@x.slf", "slf", references={"x": "a"}), lambda _: (1,)),
-    "manifest": Kind({"manifest": "one x\ntwo y\n"}, lambda folder: utterance_files(folder / "manifest")),
     "references": Kind({"text": "one the cat\ntwo a dog\n"}, lambda folder: read_transcripts(folder / "text")),
     "weights": Kind({"weights": "a=1\nb=-0.5\n"}, lambda folder: read_weights(folder / "weights")),
     "judged": Kind({"judged": "2 qid:a 1:0.5 3:1\n0 qid:a 3:2\n"}, lambda folder: read_judged(folder / "judged")),
@@ -406,13 +405,6 @@ TABLE: list[Case] = [
         ("-1 -2 -1 a\n", 1, "number of words is '-1', not a count"),
         ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 found"),
     ]),
-    *of("manifest", "manifest", [
-        ("", None, "empty file; it must name at least one utterance"),
-        ("one x\n\n", 2, "should be utterance and path"),
-        ("one x y\n", 1, "should be utterance and path"),
-        ("one x\ntwo y\none z\n", 3, "utterance 'one' comes twice, first on line 1"),
-        ("one \0\n", 1, "should be utterance and path"),
-    ]),
     *of("references", "text", [
         ("", None, "empty file"),
         ("one a\n\n", 2, "empty line"),
@@ -522,7 +514,6 @@ TABLE: list[Case] = [
         ("hello\n", None, r"cannot tell the format; give the format \(--from, format\), one of tsv"),
         ("", None, "empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", None, "these are the scores of mert data"),
-        ("-1 -2 1 a\n", None, "looks like the file of one utterance"),
     ]),
     *(("npz", {"x.npz": archive(**changes)}, "x.npz", message) for changes, message in [
         ({"features": np.array([[object()], [1]], dtype=object)}, "not an archive of plain arrays"),

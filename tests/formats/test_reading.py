@@ -220,11 +220,6 @@ MEANINGS = {
         FORM_3_ROWS * 2, [0, 1, 2, 2, 2, 2], {"one": 3, "two": 3}, "acoustic lm words", FORM_3_TEXTS * 2,
         references=UTTERANCES, **SRILM,
     ),
-    "a manifest gives order and names, with paths from its own folder": means(
-        {"lists/x.nbest": FORM_3, "lists/one.nbest": FORM_3, "files.scp": "two lists/x.nbest\nlists/one.nbest\n"},
-        FORM_3_ROWS * 2, [2, 2, 2, 0, 1, 2], {"two": 3, "one": 3}, "acoustic lm words", FORM_3_TEXTS * 2,
-        references=UTTERANCES, source="@files.scp", format="srilm",
-    ),
     "references of others are allowed on request": means(
         {"lists/one": FORM_3}, FORM_3_ROWS, [0, 1, 2], {"one": 3}, "acoustic lm words", FORM_3_TEXTS,
         references=UTTERANCES, partial=True, **SRILM,
