@@ -27,7 +27,6 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, head_of, lines_of, open_bytes
-from lpmert.system.memory import room_for
 
 SEPARATOR = "|||"
 STATISTICS_LABEL = "statistics:"
@@ -276,7 +275,6 @@ def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
     block = Bytes(1, b"")
     with open_bytes(path) as stream:
         for block in blocks_of(stream, path):
-            room_for(0, "reading")
             yield block
     if not block.data.endswith(b"\n"):
         last = Place(path, block.first + block.n_lines - 1)
@@ -437,7 +435,6 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
     pool, dense, kind, width = Pool(), None, "", 0
     for block, scored in chain.from_iterable(map(_pairs, feature_files, score_files)):
-        room_for(0, "reading")
         names = _names(block, scored)
         if dense is None:
             dense, kind, width = names, scored.extra[0], scored.width
