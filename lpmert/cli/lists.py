@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.ranking import VerifiedRanking
 
-_OF_BOTH = ("segment", "text")
-"""Options that both readers and writers take."""
-
 
 @command("convert nbest.moses lists.tsv --references dev.en")
 def convert(
@@ -57,12 +54,10 @@ def convert(
         if stated(name) and not source.references:
             raise click.UsageError(f"{option_name} applies to texts, with --references.")
     kind = to or format_of_target(target)
-    format = format_by_name(kind)
-    writer_of(format, kind)
-    writing = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in format.writer_options}
+    writer_of(format_by_name(kind), kind)
     with writing_later(target):
-        nbest = source.read(unused=writing)
-    lpmert.write(nbest, target, kind, **writing)
+        nbest = source.read()
+    lpmert.write(nbest, target, kind)
     out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 

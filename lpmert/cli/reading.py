@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -183,17 +183,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             return values.by_name(map(values.file_by_name, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
-    def read(self, unused: Collection[str] = ()) -> lpmert.NBest:
-        """Return the lists; options in `unused` may be set although the reader does not take them.
-
-        Raises `click.UsageError` for other options that do not apply, `DataError` for unreadable data.
-        """
+    def read(self) -> lpmert.NBest:
+        """Return the lists; raises `click.UsageError` if an option does not apply, `DataError` for unreadable data."""
         from lpmert.formats.columns import COLUMN, ColumnsNeeded
 
         options, rest = self.plan
         for name in rest:
-            if name not in unused:
-                raise click.UsageError(f"{flag(name)} does not apply to reading {self.kind}.")
+            raise click.UsageError(f"{flag(name)} does not apply to reading {self.kind}.")
         try:
             nbest = lpmert.read(self.source, self.kind, **options)
         except ColumnsNeeded as error:

@@ -53,9 +53,9 @@ class Columns:
     text: str | None
 
     @staticmethod
-    def of(nbest: NBest, segment: str, text: str) -> Columns:
-        """Return the columns for lists; text: the column of the texts, used if there are any."""
-        return Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    def of(nbest: NBest) -> Columns:
+        """Return the columns in which lists are written."""
+        return Columns(SEGMENT, nbest.names, nbest.statistic_names, None if nbest.texts is None else TEXT)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ def recognised(names: Sequence[str]) -> Columns:
 
 def header_of(columns: Columns) -> list[str]:
     """Return names of columns whose roles `recognised` finds; statistics get a prefix where it is needed."""
-    found = recognised([SEGMENT, *columns.features, *columns.statistics, *([] if columns.text is None else [TEXT])])
+    found = recognised(columns.all)
     marked = columns.statistics
     if (found.features, found.statistics) != (columns.features, columns.statistics):
         marked = tuple(_MARK + name for name in columns.statistics)

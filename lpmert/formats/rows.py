@@ -23,7 +23,7 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head
+from lpmert.formats.columns import Columns, Head
 from lpmert.formats.text import Place, unique_keys, unpacked
 from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
@@ -362,17 +362,13 @@ def frame_table(frame: Any, path: str) -> Table:
     return Table(Head(names, Place(path)), rows)
 
 
-def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
+def to_columns(nbest: NBest) -> dict[str, Any]:
     """Return lists as columns by name, for `pandas.DataFrame` and `polars.DataFrame`; `read` reads them back.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
-    segment : str
-        Name of the column of the list ids.
-    text : str
-        Name of the column of the texts, if there are any.
 
     Returns
     -------
@@ -393,10 +389,10 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
     True
     """
-    columns = Columns.of(nbest, segment, text)
+    columns = Columns.of(nbest)
     twice = repeated(columns.all)
     if twice is not None:
-        raise DataError(f"two columns would be called {quoted(twice)}; set segment or text, or rename a feature")
+        raise DataError(f"two columns would be called {quoted(twice)}; rename a feature")
     return dict(zip(columns.all, cells_by_column(nbest), strict=True))
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import (
-    SEGMENT,
     TEXT,
     ColumnError,
     Columns,
@@ -230,25 +229,19 @@ class _Rows:
         return cells
 
 
-def write_table(
-    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str = "tsv"
-) -> None:
+def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
     """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
-    The columns are `segment`, the features, the statistics and, where there are texts, `text`. Statistics whose names
-    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns, unless
-    `segment` or `text` differ from the defaults. The format is one of `TABLES`. The file appears whole or not at all
-    and is compressed if its name ends in .gz or .xz. Raises `DataError` where two columns have the same name, or
-    a name, an id or a text holds characters that the format cannot: a tab or a line end in TSV, a carriage return in
-    CSV.
+    The columns are `list`, the features, the statistics and, where there are texts, `text`. Statistics whose names
+    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns. The format is
+    one of `TABLES`. The file appears whole or not at all and is compressed if its name ends in .gz or .xz. Raises
+    `DataError` where two columns have the same name, or a name, an id or a text holds characters that the format
+    cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
-    columns = Columns.of(nbest, segment, text)
-    header = header_of(columns)
+    header = header_of(Columns.of(nbest))
     twice = repeated(header)
     if twice is not None:
-        raise DataError(
-            f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
-        )
+        raise DataError(f"two columns would be called {quoted(twice)}; rename a feature", path=path)
     characters, what = _REFUSED.get(format, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
         if any(character in cell for character in characters):

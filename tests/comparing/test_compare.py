@@ -322,8 +322,8 @@ def test_p_values_are_those_of_the_best_runs_on_held_out_lists_if_there_are_any(
 
 
 def table_of(nbest, path):
-    lpmert.write(nbest, path, segment="id")
-    return [str(path), "--segment", "id", "--features", ",".join(nbest.names), "--loss", "loss"]
+    lpmert.write(nbest, path)
+    return [str(path), "--segment", "list", "--features", ",".join(nbest.names), "--loss", "loss"]
 
 
 run = partial(commands.run, "compare")

@@ -221,14 +221,11 @@ def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> No
         write(small(), tmp_path / "x.txt", "mert", score_type="own")
 
 
-def test_roles_of_renamed_columns_are_asked_for_in_parquet_as_in_every_table(tmp_path: Path) -> None:
+def test_columns_of_parquet_are_recognised_as_in_every_table(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write(small(statistic_names=["edits"]), tmp_path / "start.npz")
     succeeded("convert", tmp_path / "start.npz", path)
     assert read(path).statistic_names == ("edits",)
-    succeeded("convert", tmp_path / "start.npz", path, "--segment", "utt", "--text", "words")
-    with pytest.raises(ColumnsNeeded, match=r"segment .*features "):
-        read(path)
 
 
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:

@@ -339,7 +339,7 @@ class TestAnotherPackage:
         program = (
             "import sys; sys.path.remove(''); from lpmert.cli.main import main; main()"  # as the installed command
         )
-        lpmert.write(lpmert.read(plugin / "lists.words"), plugin / "lists.tsv", segment="list")
+        lpmert.write(lpmert.read(plugin / "lists.words"), plugin / "lists.tsv")
         for folder, code in ((plugin, 0), (plugin / "site", 1)):
             run = python("-c", program, "solve", plugin / LISTS[0], *LISTS[1:], *chosen, code=code, cwd=folder)
             assert ("mine" in run.stderr) == bool(code)

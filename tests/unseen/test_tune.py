@@ -22,7 +22,7 @@ from lpmert.unseen.averaging import Average
 from lpmert.unseen.estimate import Interval, Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
-COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
+COLUMNS = ("--segment", "list", "--features", "am,lm,words", "--loss", "errors")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def table(lists, tmp_path_factory):
     """A folder with forty lists to tune on, twelve of them, and fifteen held out."""
     folder = tmp_path_factory.mktemp("tune")
     for name, some in (("dev.tsv", slice(0, 40)), ("few.tsv", slice(0, 12)), ("test.tsv", slice(40, 55))):
-        lpmert.write(lists[0].restrict(some), folder / name, segment="utterance")
+        lpmert.write(lists[0].restrict(some), folder / name)
     return folder
 
 
@@ -210,7 +210,7 @@ def test_the_command_shows_writes_and_recommends(table):
         assert text in out
     assert "fewer than 30 lists: the held-out comparison is not worth much" in out
     numbers = [float(word) for word in (table / "w.txt").read_text().split()]
-    dev = lpmert.read(table / "dev.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
+    dev = lpmert.read(table / "dev.tsv", segment="list", features=["am", "lm", "words"], loss="errors")
     quiet = succeeded("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
     assert quiet.stderr == ""
     found = json.loads(quiet.stdout)
