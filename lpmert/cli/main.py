@@ -59,7 +59,6 @@ class Program(options.Command, click.Group):
     """The group of commands; turns errors that a user can cause into one line on stderr and an exit code."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 

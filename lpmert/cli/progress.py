@@ -44,7 +44,6 @@ def short_count(value: int) -> str:
 
 
 def header(unit: Unit = LOSS) -> str:
-    """Return the heading of the progress table."""
     name = visible(unit.name)
     name = name if len(name) <= _WIDTH else "best"
     return f"src    nodes     open | {unit.bound:>{_WIDTH}} {name:>{_WIDTH}}     gap |       LPs    time"

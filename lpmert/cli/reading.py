@@ -171,7 +171,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @property
     def name(self) -> str:
-        """The name of the lists in messages."""
         more = len(self.data) - _NAMED_FILES
         return ", ".join(self.data) if more <= 0 else f"{self.data[0]} and {more + _NAMED_FILES - 1} more files"
 
@@ -209,7 +208,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @cached_property
     def kind(self) -> str:
-        """The name of the format."""
         from lpmert.formats.detect import detect
 
         return self.format or detect(self.source)
@@ -271,7 +269,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return {ERROR_RATE: unit.of(loss)} if "references" in self.flags and unit.counts else {}
 
     def unit(self, data: Data) -> Unit:
-        """Return the unit in which the loss is shown."""
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.contract import check_statistics, metric_of
         from lpmert.metrics.ratio import rates_of, unit_of
@@ -331,7 +328,6 @@ class ReadingWithTies(Reading):
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
-    """Raise `click.UsageError` if two inputs are standard input."""
     if inputs.count("-") > 1:
         raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
 

@@ -79,7 +79,6 @@ def _aligned(columns: Sequence[Sequence[str]], width: int = UNLIMITED) -> str:
 
 
 def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], decimals: int) -> str:
-    """Return a table of weights by the headings of their columns; names: of the features."""
     return side_by_side([["feature", *names], *(column(heading, own, decimals) for heading, own in weights.items())])
 
 
@@ -146,13 +145,11 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
 
 
 def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
-    """Return the loss of given weights as text."""
     facts = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
     return joined(weights_table(names, {"weight": weights}, _USUAL), labelled(facts))
 
 
 def compared_report(comparison: lpmert.Comparison) -> str:
-    """Return a comparison as text: tables, notes, verdict."""
     found = Compared(comparison)
     tables = [grid(table.heading, table.rows) for table in found.tables]
     return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, comparison.proved))
@@ -260,7 +257,6 @@ class Page:
             check_installed("jinja2", "matplotlib")
 
     def write(self, outcome: Shown, data: Any, metric: Any, out: Quiet) -> None:
-        """Write the page about an outcome and its lists if --report is given."""
         if self.report is not None:
             lpmert.report(outcome, self.report, data=data, metric=metric)
             out.say(f"{self.report}: {os.path.getsize(self.report) / 1e6:.1f} MB")
@@ -278,7 +274,6 @@ class Picture:
             check_picture(self.picture)
 
     def write(self, draw: Callable[[], Figure]) -> None:
-        """Draw the picture if --picture is given."""
         if self.picture is not None:
             from lpmert.reporting.pictures import write_picture
 

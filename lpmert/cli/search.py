@@ -98,7 +98,6 @@ class Search(RegionOptions, ReadingWithTies):
         return None if self.time_limit is None else max(0.0, self.time_limit - self.read_seconds)
 
     def load(self, out: Quiet) -> Data:
-        """Return the lists or lattices."""
         start = time.perf_counter()
         limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
         if self.n_best is not None:  # extracting lists from lattices can take any time

@@ -52,7 +52,6 @@ class Registered(NameType):
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with the typed text."""
         del ctx, param
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 

@@ -208,7 +208,6 @@ class Surface:
 
 
 def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], window: FloatArray) -> Surface:
-    """Return the loss over two weights in a window around weights [D]."""
     direction, step = (np.where(np.arange(len(weights)) == feature, window, 0.0) for feature in features)
     heights, centres = ((2 * np.arange(count) + 1) / count - 1.0 for count in (lines.rows, COLUMNS))
     rows = (lines.row(weights + height * step, direction) for height in heights)

@@ -212,7 +212,6 @@ class Change:
         return None if self.before.loss is None or self.after.loss is None else self.after.loss - self.before.loss
 
     def pieces(self) -> tuple[list[Piece], list[Piece]]:
-        """Return both texts in pieces, as `edits`."""
         return edits(self.before.text or "", self.after.text or "")
 
 

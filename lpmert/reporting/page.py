@@ -164,7 +164,6 @@ def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
 
 
 def _profile(material: Material, feature: int) -> dict[str, Any]:
-    """Return the profiles of a weight in both windows."""
     name, drawings = material.result.names[feature], []
     for window in _WINDOWS:
         found = material.profile(feature, window)
@@ -178,7 +177,6 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
 
 
 def _changed(problem: Problem | LatticeProblem, result: Result, name: str, weights: FloatArray) -> dict[str, Any]:
-    """Return the lists whose choices differ between other weights and those of the result."""
     changed = changes(problem, weights, result.weights)
     differences = [change.difference for change in changed if change.difference is not None]
     known = len(differences) == len(changed)

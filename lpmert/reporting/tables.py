@@ -79,7 +79,6 @@ def verdict(result: Result) -> str:
 
 
 def check_verdict(check: Check, unit: Unit) -> str:
-    """Return the verdict on checked weights."""
     best = check.optimum
     if not check.inside:
         more = "and there are better ones in it" if check.excess > 0 else "and no better ones in it are known"
@@ -173,7 +172,6 @@ class Compared:
 
 
 def _reach(interval: Interval) -> float | None:
-    """Return half the width of an interval, `None` if it is unknown."""
     return None if interval.low is None or interval.high is None else (interval.high - interval.low) / 2
 
 
@@ -223,6 +221,5 @@ def tuned_notes(tuned: Tuned) -> list[str]:
 
 
 def tuned_verdict(tuned: Tuned) -> str:
-    """Return which weights a tuning recommends."""
     which = "the averaged weights" if tuned.recommended == AVERAGED else "the best weights on these lists"
     return f"recommended for unseen lists: {which}"
