@@ -19,7 +19,7 @@ from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, Weights
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
-from lpmert.reporting.tables import Compared
+from lpmert.reporting.tables import compared_verdict
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def compare(
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
             comparison = replace(comparison, unit=unit, held_out_unit=held_out_unit)
-            deliver(comparison.to_json, partial(compared_report, comparison), Compared(comparison).verdict)
+            deliver(comparison.to_json, partial(compared_report, comparison), compared_verdict(comparison))
         page.write(comparison, data, search.summed_metric(data), out)
     return code
 

@@ -22,9 +22,11 @@ from lpmert.findings import LOSS, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
-    Compared,
     bound,
     check_verdict,
+    compared_notes,
+    compared_tables,
+    compared_verdict,
     costs,
     figures,
     tuned_notes,
@@ -150,9 +152,9 @@ def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: S
 
 
 def compared_report(comparison: lpmert.Comparison) -> str:
-    found = Compared(comparison)
-    tables = [grid(table.heading, table.rows) for table in found.tables]
-    return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, comparison.proved))
+    tables = [grid(table.heading, table.rows) for table in compared_tables(comparison)]
+    notes = "\n".join(map(visible, compared_notes(comparison)))
+    return joined(*tables, notes, verdict_line(compared_verdict(comparison), comparison.proved))
 
 
 def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:

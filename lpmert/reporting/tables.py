@@ -93,82 +93,69 @@ def check_verdict(check: Check, unit: Unit) -> str:
     return "no better weights found, but it is not proved that there are none"
 
 
-class Compared:
-    """A comparison as tables and notes, in the units of its lists and of the held-out lists."""
+def compared_verdict(found: Comparison) -> str:
+    optimum, unit = found.optimum, found.unit
+    if optimum is None or optimum.lower_bound is None:
+        return f"no bound on {unit.name} is known"
+    if found.proved:
+        return f"optimum: {unit.name} {unit.text(optimum.loss)}, proved"
+    least = f"{unit.bound} {unit.short(optimum.lower_bound, bound=True)}"
+    return f"best found: {unit.name} {unit.text(optimum.loss)}, {least} ({optimum.message})"
 
-    def __init__(self, found: Comparison) -> None:
-        self._found, self._unit, self._held_out = found, found.unit, found.held_out_unit or LOSS
 
-    @property
-    def verdict(self) -> str:
-        """The best loss and its bound."""
-        optimum, unit = self._found.optimum, self._unit
-        if optimum is None or optimum.lower_bound is None:
-            return f"no bound on {unit.name} is known"
-        if self._found.proved:
-            return f"optimum: {unit.name} {unit.text(optimum.loss)}, proved"
-        least = f"{unit.bound} {unit.short(optimum.lower_bound, bound=True)}"
-        return f"best found: {unit.name} {unit.text(optimum.loss)}, {least} ({optimum.message})"
+def compared_notes(found: Comparison) -> list[str]:
+    """Return remarks on single methods and on the cross-validation, a line each."""
+    notes = [] if found.complete else ["not all runs were made"]
+    for entry in found.methods:
+        best, excess = entry.best, found.excess(entry.best)
+        if not best.inside:
+            notes.append(f"{entry.name}: these weights lie outside the region")
+        elif excess is not None and excess < 0.0:
+            notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
+        elif best.tied_lists:
+            notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
+    validation = found.cross_validation
+    if validation is not None:
+        times = "once" if validation.repetitions == 1 else f"{validation.repetitions} times"
+        drawn = f"{validation.folds}-fold cross-validation, {times}"
+        notes += [f"{drawn}: intervals of 95 % for lists from the same source", *validation.notes]
+    return notes
 
-    @property
-    def tables(self) -> list[Table]:
-        """The table of runs, and that of the cross-validation if there is one."""
-        return [table for table in (self._methods(), self._unseen()) if table.rows]
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on single methods and on the cross-validation, a line each."""
-        found = [] if self._found.complete else ["not all runs were made"]
-        for entry in self._found.methods:
-            best, excess = entry.best, self._found.excess(entry.best)
-            if not best.inside:
-                found.append(f"{entry.name}: these weights lie outside the region")
-            elif excess is not None and excess < 0.0:
-                found.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
-            elif best.tied_lists:
-                found.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
-        validation = self._found.cross_validation
-        if validation is not None:
-            times = "once" if validation.repetitions == 1 else f"{validation.repetitions} times"
-            drawn = f"{validation.folds}-fold cross-validation, {times}"
-            found += [f"{drawn}: intervals of 95 % for lists from the same source", *validation.notes]
-        return found
+def compared_tables(found: Comparison) -> list[Table]:
+    """Return the table of runs, and that of the cross-validation if there is one."""
+    unit, held_out, validation = found.unit, found.held_out_unit or LOSS, found.cross_validation
 
-    def _difference(self, losses: float | None) -> str:
+    def size(losses: float | None) -> str:
         """Return the absolute value of a difference of losses, such as a spread or an excess."""
-        return "-" if losses is None else self._unit.difference(abs(losses)).lstrip("-")
+        return "-" if losses is None else unit.difference(abs(losses)).lstrip("-")
 
-    def _methods(self) -> Table:
-        distance = "to optimum" if self._found.proved else "to bound"
+    rows = []
+    for entry in found.methods:
+        loss, unseen = entry.loss, entry.held_out_loss
+        rows.append([
+            entry.name, str(len(entry.runs)), unit.short(loss.mean), unit.short(loss.best), size(loss.delta),
+            size(loss.deviation), size(found.excess(entry.best)),
+            held_out.short(None if unseen is None else unseen.mean), _p_value(entry), duration(entry.seconds),
+        ])  # fmt: skip
+    distance = "to optimum" if found.proved else "to bound"
+    heading = [unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
+    tables = [Table.of("Methods on these lists", heading, rows)]
+    if validation is not None:
         rows = []
-        for entry in self._found.methods:
-            loss, held_out = entry.loss, entry.held_out_loss
-            rows.append([
-                entry.name, str(len(entry.runs)), self._unit.short(loss.mean), self._unit.short(loss.best),
-                self._difference(loss.delta), self._difference(loss.deviation),
-                self._difference(self._found.excess(entry.best)),
-                self._held_out.short(None if held_out is None else held_out.mean),
-                _p_value(entry), duration(entry.seconds),
-            ])  # fmt: skip
-        heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
-        return Table.of("Methods on these lists", heading, rows)
-
-    def _unseen(self) -> Table:
-        """Return the table of the cross-validation, without rows if there was none."""
-        unit, rows, validation = self._unit, [], self._found.cross_validation
-        for entry in () if validation is None else validation.methods:
-            loss, difference = entry.loss, entry.difference
-            optimism = "-" if entry.optimism is None else f"{100 * entry.optimism:.1f} %"
+        for one in validation.methods:
+            optimism = "-" if one.optimism is None else f"{100 * one.optimism:.1f} %"
             compared = ["-", "", "-"]
-            if difference is not None:
-                ends = unit.interval(difference.low, difference.high)
-                compared = [unit.difference(difference.value, sign=True), ends, _p_value(entry)]
+            if one.difference is not None:
+                ends = unit.interval(one.difference.low, one.difference.high)
+                compared = [unit.difference(one.difference.value, sign=True), ends, _p_value(one)]
             rows.append([
-                entry.name, unit.short(entry.here), unit.short(loss.value), self._difference(_reach(loss)),
-                optimism, self._held_out.short(entry.held_out), *compared,
+                one.name, unit.short(one.here), unit.short(one.loss.value), size(_reach(one.loss)), optimism,
+                held_out.short(one.held_out), *compared,
             ])  # fmt: skip
         heading = [unit.name, "on these", "on unseen", "+-", "optimism", "held out", "difference", "95 %", "p"]
-        return Table.of("On unseen lists", heading, rows)
+        tables.append(Table.of("On unseen lists", heading, rows))
+    return tables
 
 
 def _reach(interval: Interval) -> float | None:

@@ -30,7 +30,7 @@ from lpmert.metrics.contract import metric_by_name
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.quoting import visible
 from lpmert.registry import METHODS
-from lpmert.reporting.tables import Compared
+from lpmert.reporting.tables import compared_notes, compared_tables
 from lpmert.search.method import Comparator, Found
 from lpmert.unseen.estimate import Split, corrected_error, corrected_reach, folds_of
 
@@ -73,7 +73,7 @@ def test_weights_that_win_by_ties_are_marked():
     found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
     assert found.optimum.loss == found["och"].best.loss == 1.0
     assert found["tied"].best.loss == 0.0
-    assert Compared(found).notes == ["tied: below the optimum only by ties, in 2 lists"]
+    assert compared_notes(found) == ["tied: below the optimum only by ties, in 2 lists"]
 
 
 def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
@@ -291,7 +291,7 @@ def test_no_p_value_is_shown_as_zero():
     found = lpmert.compare(random_nbest(1), ["och", "grid"], seeds=1, optimum=None)
     for p_value, shown in ((1e-9, "<0.001"), (0.0006, "0.001"), (1.0, "1.000")):
         methods = (found.methods[0], replace(found.methods[1], p_value=p_value))
-        assert Compared(replace(found, methods=methods)).tables[0].rows[1][-2] == shown
+        assert compared_tables(replace(found, methods=methods))[0].rows[1][-2] == shown
 
 
 def test_equal_choices_differ_by_chance_alone():
