@@ -13,7 +13,6 @@ from commands import json_of, refusal, run, succeeded
 from shared import ROOT
 
 from lpmert import fusion, read_judged
-from lpmert.formats.weights import ENGINES
 from lpmert.fusion import fuse, rounded_up
 from lpmert.ranking import RankingResult, maximize
 
@@ -90,11 +89,6 @@ def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> N
     settings = json.loads(run(*asked).stdout)["phase_results_processors"][0]["normalization-processor"]
     assert settings["normalization"] == {"technique": "min_max"}
     assert settings["combination"]["parameters"]["weights"] == list(found["weights"].values())
-
-
-def test_every_engine_can_be_named() -> None:
-    assert all(engine in run("rank", "--help").stdout for engine in ENGINES)
-    assert f"one of {', '.join(map(repr, ENGINES))}" in run("rank", *RUNS, "--write", "solr").stderr
 
 
 def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
