@@ -31,9 +31,6 @@ COUNTED = ("loss", "gain", "statistics")
 ARGUMENTS = "lpmert.arguments"
 """Key of the command line's arguments in click's `Context.meta`."""
 
-_NAMED_FILES = 4
-"""Messages about more files than this name only the first."""
-
 _METRIC = "metric"
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """Options that `lpmert.read` takes for every format."""
@@ -171,8 +168,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @property
     def name(self) -> str:
-        more = len(self.data) - _NAMED_FILES
-        return ", ".join(self.data) if more <= 0 else f"{self.data[0]} and {more + _NAMED_FILES - 1} more files"
+        return listed(self.data)
 
     @property
     def source(self) -> Any:
