@@ -42,7 +42,7 @@ from searches import assert_closes_on, many_more
 import lpmert
 from lpmert import MethodError, Problem, Result, Status
 from lpmert.lines.local_search import DESCENTS
-from lpmert.methods import Cells, Method, Och, Task
+from lpmert.methods import Method, Och, Task
 from lpmert.metrics import LinearFraction
 from lpmert.registry import METHODS
 from lpmert.search.incumbent import first_incumbent
@@ -190,17 +190,6 @@ def test_nearly_parallel_boundaries_do_not_have_to_be_closed_part_by_part(seed: 
     check_result(one, result, one.least)
     assert result.status is Status.OPTIMAL
     assert 16 < result.counters["exact_leaves"] < 100
-
-
-def test_a_part_that_takes_long_to_close_holds_cells_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.methods.cells.cells._LONG_CLOSING", 0)
-    problem = Problem(nearly_parallel_pairs(0).nbest)
-    search = Cells().on_lists(Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None)))
-    seen = []
-    while not search.finished:
-        search.advance()
-        seen.append(search.held_up)
-    assert {*seen} == {False, True}
 
 
 @seeds(range(8700, 8701), range(8700, 8740))

@@ -48,7 +48,6 @@ AUTO: dict[str, Method] = {
     DEFAULTS: Auto(),
     "no line searches beside": Auto(improving=0.0),
     "fewer of them": Auto(improving=0.2),
-    "none near the best weights": Auto(near=False),
 }
 RATIOS: dict[str, Method] = {
     DEFAULTS: Cells(),

@@ -151,16 +151,6 @@ class LineSearch(LineSearcher):
         ends, unit = self.range(weights, direction), unit_of(weights, direction)
         return Step(*self._lists.along(weights, direction, *ends, unit))
 
-    def around(self, weights: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the pieces of the circle cos(t) weights + sin(t) direction that lie within limits and cap.
-
-        Returns [3, n]: the begin and end of each piece, in radians, and its level.
-        """
-        limits, cap = self.form.limits, self.form.cap
-        unit, cosine = (np.empty(0), 0.0) if cap is None else (cap.unit, cap.cosine)
-        low, high = core.arc_within((limits, np.eye(self.dimension), unit, cosine), weights, direction)
-        return core.find_pieces(self._lists, weights, direction, low, high).T
-
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self.form.cap is not None or len(self.form.limits):

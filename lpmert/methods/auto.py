@@ -51,9 +51,6 @@ _MOST_FOR_GROUPS = 0.25
 _GROUPS_BEGIN = 0.125
 """Share of `groups` as the second search during its head start, in which its bound rises most."""
 
-_WHILE_HELD_UP = 0.75
-"""Least share of a second search that leads while a single node, which may take any time, holds the first one up."""
-
 _LEAST_TURN = 0.5
 """Least effort charged for a turn, as the preparation of a search is not counted."""
 
@@ -75,8 +72,6 @@ class Auto(Method):
     improving: float = option(
         0.3, "share of a long search that goes into heuristics for better weights; 0 for none", least=0, most=1
     )
-
-    near: bool = option(True, "let these heuristics start near the best weights, for losses that add up")
 
     name = "auto"
     takes_ratios = True
@@ -149,7 +144,7 @@ class Auto(Method):
     ) -> Portfolio:
         form = task.canonical
         searchable = form.additive or isinstance(form.totals.metric, RatioMetric)
-        improver = Improver(task, self.improving, near=self.near) if searchable and self.improving else None
+        improver = Improver(task, self.improving) if searchable and self.improving else None
         return Portfolio(first, start_second, task.incumbent, improver, root=root)
 
 
@@ -279,17 +274,16 @@ class Portfolio(Combined):
         if early and second_progress.effort < _HEAD_START:
             return _GROUPS_BEGIN
         leads = second_bound > bound
-        least = _WHILE_HELD_UP if leads and self._first.held_up else _LEAST
         left, second_left = progress.effort_left(bound, cost), second_progress.effort_left(second_bound, cost)
         if second_left is None:
             # The bound of `cells` rises slowly at first, that of `groups` fast: it reaches a bound soon or never.
             to_catch_up = progress.effort_left(bound, second_bound)
             far = to_catch_up is None or (self._first.early and to_catch_up > progress.effort)
-            return max(least, 0.5 if leads and far else _LEAST)
+            return 0.5 if leads and far else _LEAST
         if left is None:
             left = progress.effort  # a guess: as much again as it has taken without a rise
         most = _MOST_FOR_GROUPS if early else 1.0 - _LEAST
-        return min(most, max(least, left / ((left + second_left) or 1.0)))
+        return min(most, max(_LEAST, left / ((left + second_left) or 1.0)))
 
     def advance(self) -> None:
         if self._improver is not None:

@@ -1,11 +1,8 @@
 """Primal heuristics: the first incumbent of a search, and better incumbents while it runs.
 
 The first incumbent comes from descents for additive losses, and from line searches or evolution for a ratio or within a
-cap. While a search runs, evolution takes turns with descents. These start near the incumbent; for metrics that are not
-additive and within regions, they are Powell's method, started where annealing steps lead.
-
-Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
-Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
+cap. While a search runs, evolution takes turns with descents near the incumbent; for metrics that are not additive and
+within regions, it runs alone.
 """
 
 from __future__ import annotations
@@ -18,9 +15,9 @@ from itertools import islice
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
+from lpmert.lines.descents import DEFAULT_BUDGET, Descents, descend
 from lpmert.lines.line_search import LineSearch
-from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, powell, random_weights, start_weights
+from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, start_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
@@ -223,15 +220,6 @@ _EFFORT = 2_000_000
 _FEWEST_FEATURES = 6
 """With fewer features, a search finds good weights as soon without help."""
 
-_CIRCLES = (4, 16)
-"""Fewest and most annealing steps between two descents; each step is along a circle."""
-
-_WARMTH = (-3.0, -1.5)
-"""Range of the decimal logarithm of the temperature, relative to the mean excess cost on the first circle."""
-
-_FRESH = 0.2
-"""Share of descents that start from random weights."""
-
 _ROUNDS = 20
 """Generations of evolution in a turn."""
 
@@ -255,20 +243,19 @@ class Improver:
     """Evolution and descents beside a search, whose work is a given share of the effort of the search.
 
     The budget grows with the effort of the search and is spent at once; work that improves the incumbent is free. The
-    heuristics are prepared on first use, so short searches never pay for them. Annealing steps move away from the
-    incumbent, and the descent from there can end in better weights. Random numbers come from the seed, and work is
-    counted rather than timed: the outcome does not depend on the machine.
+    heuristics are prepared on first use, so short searches never pay for them. Random numbers come from the seed, and
+    work is counted rather than timed: the outcome does not depend on the machine.
     """
 
-    def __init__(self, task: Task, share: float, *, near: bool = True) -> None:
-        self._near = near
+    def __init__(self, task: Task, share: float) -> None:
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
         self._allowance = share * _EFFORT
         self._effort = self._budget = 0.0
         self._improved = _FIRST_EFFORT
         self._runs = 0
-        self._turns = 0
+        form = self._form
+        self._descends = form.additive and form.cap is None and not len(form.limits)
         self._evolved = self._descended = 0.0
 
     def run(self, effort: float) -> None:
@@ -289,12 +276,6 @@ class Improver:
                 self._improved = self._effort
 
     @property
-    def _nearby(self) -> bool:
-        """Whether descents start near the incumbent. If not, Powell's method runs, which finds less than evolution."""
-        form = self._form
-        return self._near and form.additive and form.cap is None and not len(form.limits)
-
-    @property
     def _eager(self) -> bool:
         return self._runs < _EAGER_RUNS
 
@@ -303,16 +284,12 @@ class Improver:
         return Evolution(self._problem, self._incumbent.weights, np.random.default_rng(self._rng.integers(1 << 32)))
 
     @cached_property
-    def _search(self) -> LineSearch:
-        return LineSearch(self._form)
-
-    @cached_property
     def _descents(self) -> Descents:
         return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
 
     def _turn(self) -> float:
         """Run the heuristic that has worked less so far; return the work of this turn."""
-        if (self._eager and not self._nearby) or self._evolved <= self._descended:
+        if not self._descends or self._evolved <= self._descended:
             work = self._evolve()
             self._evolved += work
         else:
@@ -333,58 +310,12 @@ class Improver:
         return clock.steps * (form.features.size / _DECODED + _DRAW)
 
     def _descend(self) -> float:
-        if self._nearby:
-            self._descents.offer(self._incumbent.weights)
-            work = self._descents.turn()
-            cost, weights = self._descents.best
-            if cost < self._incumbent.cost:
-                self._take(weights)
-            return work
-        return self._powell()
-
-    def _powell(self) -> float:
-        """Descend once by Powell's method; return the work."""
-        clock = Clock(self._problem)
-        start = self._start(clock) if self._turns else self._incumbent.weights
-        self._turns += 1
-        weights, level = powell(self._search, start, clock)
-        form = self._form
-        if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
+        self._descents.offer(self._incumbent.weights)
+        work = self._descents.turn()
+        cost, weights = self._descents.best
+        if cost < self._incumbent.cost:
             self._take(weights)
-        return clock.steps * (len(form.features) + OVERHEAD)
-
-    def _start(self, clock: Clock) -> FloatArray:
-        if self._rng.random() < _FRESH:
-            return random_weights(self._search, self._rng)
-        weights: FloatArray = self._incumbent.weights
-        temperature: float | None = None
-        for _ in range(int(self._rng.integers(*_CIRCLES))):
-            if clock.expired(2):
-                break
-            across = self._orthogonal(weights)
-            begins, ends, levels = self._search.around(weights, across)
-            widths = ends - begins
-            above = levels - levels.min(initial=np.inf)
-            if not widths.sum() > 0.0:
-                continue
-            if temperature is None:
-                temperature = float(widths @ above / widths.sum()) * 10.0 ** self._rng.uniform(*_WARMTH)
-            if temperature == 0.0:
-                break
-            odds = widths * np.exp(-above / temperature)
-            interval = self._rng.choice(len(odds), p=odds / odds.sum())
-            angle = begins[interval] + widths[interval] * self._rng.random()
-            weights = np.cos(angle) * weights + np.sin(angle) * across
-        return weights
-
-    def _orthogonal(self, weights: FloatArray) -> FloatArray:
-        """Return a random direction [d] orthogonal to weights [d] and as long, in units of the features' spread."""
-        spread = self._search.spread
-        along = weights * spread
-        length = float(np.linalg.norm(along))
-        direction = self._rng.normal(size=len(weights))
-        direction -= (direction @ along) / length**2 * along
-        return np.asarray(direction * (length / float(np.linalg.norm(direction))) / spread)
+        return work
 
     def _take(self, weights: FloatArray) -> None:
         """Make weights [d], or weights close by if there are ties, the incumbent if they cost less."""

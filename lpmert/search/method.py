@@ -123,11 +123,6 @@ class Search(ABC):
         return 0.0
 
     @property
-    def held_up(self) -> bool:
-        """Whether a single node that has already taken long keeps the bound from rising."""
-        return False
-
-    @property
     def open_nodes(self) -> int:
         return 0 if self.finished else 1
 

@@ -75,9 +75,6 @@ _MOST_FEATURES = 6
 _CLOSING_NODES = 50
 """Cost of starting to close a node in exact arithmetic, in nodes."""
 
-_LONG_CLOSING = 32
-"""Slices after which a node that is being closed holds the search up: about a second."""
-
 _MANY_CLOSINGS = 16
 """Nodes closed in exact arithmetic after which a search over the selections of all lists runs beside: if differences
 are nearly parallel, their boundaries pass through more nodes than there are selections.
@@ -209,11 +206,6 @@ class CellsSearch(Combined):
                 self._nodes.push(root)
         self._awaiting_exact: deque[OpenNode] = deque()
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
-        self._closing_turns = 0
-
-    @property
-    def held_up(self) -> bool:
-        return self._closing is not None and self._closing_turns > _LONG_CLOSING
 
     @property
     def _searches(self) -> Sequence[Search]:
@@ -427,12 +419,10 @@ class CellsSearch(Combined):
         if self._closing is None:
             # A better incumbent of another unit may have closed the node meanwhile.
             self._closing = None if self._is_cut_off(self._nodes.top_bound) else self._start_closing()
-            self._closing_turns = 0
             if self._closing is None:
                 self._nodes.drop_top()
             return
         search, fixed = self._closing
-        self._closing_turns += 1
         if not search.finished:
             search.advance()
         self._take_incumbent(search, fixed)
