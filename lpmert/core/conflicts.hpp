@@ -22,9 +22,8 @@ inline constexpr Index BUCKETS = 128;     // of heights, by which items of a box
 inline constexpr double SHARE = 0.35;     // tried shares of two items: equal, SHARE and the rest, the rest and SHARE
 inline constexpr float NEARLY = -2e-6F;   // least margin in single precision that may be 0 in double precision
 inline constexpr double HOPE = 0.6;       // least share of the needed charges that an estimate from a sample promises
-inline constexpr double ALIKE = 1.0 / 16.0;  // levels of a list whose heights differ by less are one item
-inline constexpr float GONE = -8.0F;         // height of an item with nothing left: no other makes up for it
-inline constexpr Index SAMPLE = 256;         // about how many items of a box such an estimate compares
+inline constexpr float GONE = -8.0F;      // height of an item with nothing left: no other makes up for it
+inline constexpr Index SAMPLE = 256;      // about how many items of a box such an estimate compares
 
 // Charge conflicts between items, in order of falling height, until the charges exceed the sum that is needed; return
 // the sum of the charges. possible: what the items that pay at the centre have left, as every charge is to one of them;
@@ -380,8 +379,7 @@ class Conflicts<Boxes> : public Items {
         for (Index a = 0; a < box.n_row_lists(); ++a) add_levels(box, box.ends[a], box.ends[a + 1], face);
     }
     // Add an item for each cost level of a list of more than two hypotheses. The list pays it where the best of the
-    // dearer hypotheses is above all others. Levels of nearly the same height become one item, which is paid where the
-    // last of them is.
+    // dearer hypotheses is above all others.
     void add_levels(const Box& box, Index low, Index high, Index face) {
         const Index first = n, size = high - low;
         score_columns(values_, low, high, centre_.data(), lead_.data());
@@ -390,8 +388,7 @@ class Conflicts<Boxes> : public Items {
             later_[i] = best;  // the best of rows i .. size - 1 at the centre
         }
         Index cheap = 0, end = 0;
-        double beyond = -1.0,
-               top = 0.0;  // by how much other cheaper rows may lead row `cheap`; negative if there are none
+        double beyond = -1.0;  // by how much other cheaper rows may lead row `cheap`; negative if there are none
         while (n - first < levels_) {
             const Index before = end, ahead = cheap, cost = box.costs[low + end];
             while (end < size && box.costs[low + end] == cost) {
@@ -413,20 +410,9 @@ class Conflicts<Boxes> : public Items {
                 lead[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
             }
             if (!add(box.costs[low + end] - cost)) break;
-            const Index k = n - 1;
-            const double height = heights[k];
-            if (height < -1.0) {
+            if (heights[n - 1] < -1.0) {
                 --n;
                 break;  // the next levels are lower still
-            }
-            if (k > first && top - height < ALIKE && (height >= 0.0) == (top >= 0.0)) {
-                std::copy(lead.begin(), lead.end(), gain(k - 1).begin());
-                sizes[k - 1] = sizes[k];
-                heights[k - 1] = heights[k];
-                steps[k - 1] = capped_sum(steps[k - 1], steps[k]);
-                --n;
-            } else {
-                top = height;
             }
         }
     }
