@@ -243,23 +243,16 @@ class Portfolio(Combined):
         return [self._first] if self._second is None else [self._first, self._second]
 
     def state(self) -> Mapping[str, Any]:
-        return {
-            "balance": self._balance,
-            "progress": [[progress.effort, [list(mark) for mark in progress.marks]] for progress in self._progress],
-            "searches": [search.state() for search in self._searches],
-        }
+        return {"searches": [search.state() for search in self._searches]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from the state; a search without a state of its own restarts from the incumbent."""
+        """Continue from the state, with a new head start; a search without a state restarts from the incumbent."""
         if len(state["searches"]) > 1 and self._start_second is not None:
             self._add_second(self._start_second)
         for search, stored in zip(self._searches, state["searches"], strict=True):
             if stored:
                 search.restore(stored)
-        self._balance = state["balance"]
-        self._progress = [
-            BoundProgress(effort, [(at, bound) for at, bound in marks]) for effort, marks in state["progress"]
-        ]
+        self._progress = [BoundProgress(0.0, [(0.0, search.lower_bound)]) for search in self._searches]
 
     def _add_second(self, start: Callable[[], Engine]) -> None:
         self._second = start()

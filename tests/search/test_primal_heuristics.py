@@ -296,13 +296,6 @@ def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
     assert in_turns(2.0 * COST / _HEAD_START, 1.0)[2] == 0.0
 
 
-def test_a_portfolio_goes_on_as_it_would_have() -> None:
-    kept: dict[str, Any] = dict(in_turns(1.0, 2.0, most_turns=60)[0].state())
-    again = portfolio_of(Rising(1.0), Rising(2.0))
-    again.restore(kept)
-    assert again.state() == kept
-
-
 def test_auto_soon_has_the_bound_of_choices_at_its_root() -> None:
     problem = Problem(datasets.generated(400, 20, 7).load())
     task = Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None))
