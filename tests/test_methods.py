@@ -216,8 +216,7 @@ def short_lists(seed: int, *, wide: bool) -> Lists:
 
 
 AGREEING = [
-    ("cells", {"leaf_lists": "0"}), ("cells", {"leaf_lists": "2"}), ("choices", {}), ("choices", {"look_ahead": "no"}),
-    ("choices", {"use_cores": "no"}), ("auto", {}),
+    ("cells", {"leaf_lists": "0"}), ("cells", {"leaf_lists": "2"}), ("choices", {}), ("auto", {}),
 ]  # fmt: skip
 
 
@@ -310,8 +309,6 @@ SETTINGS = [
     *(("auto", setting) for setting in settings_of("auto") if "." not in setting[0]),
 ]
 TOGETHER = [
-    ("choices", {"look_ahead": "no", "use_cores": "no"}),
-    ("choices", {"use_cores": "yes", "look_ahead": "no"}),
     ("cells", {"stalled_splits": "1", "leaf_lists": "2"}),
     ("cells", {"shape": "boxes", "leaf_lists": "2", "stalled_splits": "1", "conflict_lists": "0"}),
     ("cells", {"shape": "simplices", "leaf_lists": "2", "conflict_lists": "3"}),

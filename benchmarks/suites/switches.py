@@ -1,4 +1,4 @@
-"""What each switch and setting of `choices` and `cells` saves, and what the line searches of `auto` find."""
+"""What each setting of `cells` saves, and what the line searches of `auto` find."""
 
 from __future__ import annotations
 
@@ -27,12 +27,7 @@ _LEFT = 1e-3
 _PALE = "Seed 0; pale: ended by the time limit."
 ROUNDS = (0, 1, 2)
 DEFAULTS = "defaults"
-CHOICES: dict[str, Method] = {
-    DEFAULTS: Choices(),
-    "no look ahead below the root": Choices(look_ahead=False),
-    "no cores": Choices(use_cores=False),
-    "neither": Choices(look_ahead=False, use_cores=False),
-}
+CHOICES: dict[str, Method] = {DEFAULTS: Choices()}
 CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),
     "simplices": Cells(shape="simplices"),

@@ -33,9 +33,6 @@ least this one; without such a cap, the unit vector is empty.
 Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
 """A ratio metric and its statistics of hypotheses: see `lpmert.methods.choices.ratio.Ratio`."""
 
-ChoiceSettings = tuple[int, bool, bool]
-"""See `lpmert.methods.choices.choices.ChoiceSettings`."""
-
 INFINITE_COST: int
 """The cost of a forbidden hypothesis, larger than that of any selection. Sums of a few such costs overflow."""
 
@@ -153,9 +150,7 @@ class _Choices(_Search):
 class SumChoices(_Choices): ...
 class RatioChoices(_Choices): ...
 
-def choices_search(
-    lists: Lists, ratio: Ratio | None, n_fixed: int, weights: FloatArray, settings: ChoiceSettings
-) -> _Choices:
+def choices_search(lists: Lists, ratio: Ratio | None, n_fixed: int, weights: FloatArray, granularity: int) -> _Choices:
     """Return a search over selections: for a sum of costs if ratio is `None`, where bounds are costs; else for a ratio
     metric, where bounds are heights in units.
 
@@ -249,7 +244,6 @@ class RatioCones(_CellSearch): ...
 def cell_search(
     lists: Lists,
     ratio: Ratio | None,
-    selections: ChoiceSettings,
     precision: tuple[int, float, float] | None,
     settings: tuple[int, int, int, int, int, int, int, int],
 ) -> _CellSearch:

@@ -51,8 +51,8 @@ class LeafLists {
 
 class SumLoss {
   public:
-    SumLoss(const Lists& lists, const ChoiceSettings& selections)
-        : lists_(lists), selections_(selections), scores_(lists.longest()) {}
+    SumLoss(const Lists& lists, Index granularity)
+        : lists_(lists), granularity_(granularity), scores_(lists.longest()) {}
 
     // Search only for a lower cost.
     void aim(Index cost, double) { upper = cost; }
@@ -84,7 +84,7 @@ class SumLoss {
         const LeafLists storage(lists_, survivors, normals);
         const Lists leaf = storage.within(lists_);
         const Index limit = upper - survivors.fixed;
-        ChoicesSearch<Sums> search(leaf, leaf.n_lists() - survivors.n_lists(), limit, centre, selections_, Sums());
+        ChoicesSearch<Sums> search(leaf, leaf.n_lists() - survivors.n_lists(), limit, centre, granularity_, Sums());
         const State state = search.search(LEAF_WORK);
         counts.leaf_programs += search.programs().programs;
         counts.work += search.tree.work;
@@ -123,7 +123,7 @@ class SumLoss {
     }
 
     Lists lists_;
-    ChoiceSettings selections_;
+    Index granularity_;
     Reals scores_;
 };
 

@@ -12,7 +12,8 @@ namespace lpmert {
 // A sum of costs. A hypothesis costs the same in every node, and lists are in order of cost.
 class Sums {
   public:
-    // Whether a selection costs exactly the sum of its hypotheses' costs, and not possibly more.
+    // Whether a selection costs exactly the sum of its hypotheses' costs, and not possibly more. Only then do cores
+    // pay.
     static constexpr bool tight = true;
 
     double loss = 1.0;  // of a ratio's incumbent; unused here
@@ -146,15 +147,6 @@ class Ratios {
         return cheapest(tree, s);
     }
     void restore(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
-
-    Index step(const Tree& tree, Index s) const {
-        const Index here = tree.cheapest(s);
-        Index second = INFINITE_COST;
-        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
-            if (i != here && !excluded[i]) second = std::min(second, costs[i] - costs[here]);
-        }
-        return second;
-    }
 
     double weigh(const Tree& tree, Index s, double rate, double slack) const {
         const Index here = tree.cheapest(s);

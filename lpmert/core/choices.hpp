@@ -58,14 +58,6 @@ struct Node {
     Corral corral;                // where its linear programs start
 };
 
-// granularity: the least improvement of a cost. The switches turn off devices that never change the optimum.
-struct ChoiceSettings {
-    Index granularity;
-    bool look_ahead, use_cores;
-
-    using Fields = std::tuple<Index, bool, bool>;
-};
-
 // The state of the search that it shares with its loss.
 struct Tree {
     Tree(const Lists& all, Index n_fixed, Index limit, Span<const double> weights)
@@ -162,11 +154,12 @@ struct OpenNode {
 template <class Loss>
 class ChoicesSearch {
   public:
-    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, Span<const double> weights,
-                  const ChoiceSettings& settings, Loss loss)
+    // granularity: the least improvement of a cost.
+    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, Span<const double> weights, Index granularity,
+                  Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
-          settings_(settings),
+          granularity_(granularity),
           least_norm_(lists),
           trial_(lists.n_features()),
           attained_(lists.n_rows()),
@@ -318,7 +311,7 @@ class ChoicesSearch {
 
     enum class Outcome { open, closed, working, asking };
 
-    bool too_dear(Index bound) const { return bound > tree.upper - settings_.granularity; }
+    bool too_dear(Index bound) const { return bound > tree.upper - granularity_; }
     bool is_branched(Index depth) const { return depth < tree.depth || phase_ == Phase::descend; }
     Index open_bound(Index depth) const {
         const Node& node = tree.nodes[depth];
@@ -345,12 +338,15 @@ class ChoicesSearch {
             node.bound = std::max(node.bound, tree.sum);
             if (too_dear(node.bound)) return Outcome::closed;
             phase_ = Phase::core;
-            core_sum_ = settings_.use_cores ? start_core_bound() : tree.sum;
+            core_sum_ = tree.sum;
+            if constexpr (Loss::tight) core_sum_ = start_core_bound();
             node.bound = std::max(node.bound, core_sum_);
         }
         if (phase_ == Phase::core) {
-            const Outcome outcome = settings_.use_cores ? core_bound() : Outcome::open;
-            if (outcome != Outcome::open) return outcome;
+            if constexpr (Loss::tight) {
+                const Outcome outcome = core_bound();
+                if (outcome != Outcome::open) return outcome;
+            }
             if (too_dear(node.bound)) return Outcome::closed;
             branch();
             phase_ = Phase::descend;
@@ -361,7 +357,6 @@ class ChoicesSearch {
     // Rule out the cheapest hypotheses of each undecided list until one is compatible with the decided choices.
     Outcome look_ahead() {
         if (too_dear(tree.sum)) return Outcome::closed;
-        if (!settings_.look_ahead && tree.depth > 0) return Outcome::open;
         if (answer_ == Verdict::undecided) sort_by_gain();
         const Index n_decided = tree.n_decided();
         for (const Index s : order_) {
@@ -471,7 +466,7 @@ class ChoicesSearch {
             if (verdict == Verdict::feasible) {
                 record_witness();
                 // With every list at its cheapest, the node's bound is attained.
-                return n_tested == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
+                return n_tested == tree.lists.n_lists() ? Outcome::closed : Outcome::open;
             }
             if (core_.empty()) return Outcome::open;  // compatible, but at no doubles: the caller notes it
             cores_.add(core_);
@@ -506,7 +501,7 @@ class ChoicesSearch {
         node.branch = lightest;
         node.next = 0;
         node.children.clear();
-        loss.list_children(tree, node, tree.upper - settings_.granularity);
+        loss.list_children(tree, node, tree.upper - granularity_);
     }
 
     // Enter the next child of the node whose choice is compatible; close the node if none is left below the cut-off.
@@ -631,7 +626,7 @@ class ChoicesSearch {
         return true;
     }
 
-    ChoiceSettings settings_;
+    Index granularity_;
     LeastNorm least_norm_;
     Corral trial_;  // of the last linear program
     Phase phase_ = Phase::bound;

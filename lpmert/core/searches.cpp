@@ -42,10 +42,10 @@ void bind_choices(nb::module_& module, const char* name) {
 }
 
 nb::object choices_search(const Lists& lists, const std::optional<Ratio>& ratio, Index n_fixed,
-                          Span<const double> weights, const ChoiceSettings& settings) {
+                          Span<const double> weights, Index granularity) {
     const auto search = [&](auto loss) {
         using Search = ChoicesSearch<decltype(loss)>;
-        return nb::cast(std::make_unique<Search>(lists, n_fixed, INFINITE_COST, weights, settings, loss));
+        return nb::cast(std::make_unique<Search>(lists, n_fixed, INFINITE_COST, weights, granularity, loss));
     };
     return ratio ? search(Ratios(*ratio, lists, weights)) : search(Sums());
 }
@@ -91,14 +91,14 @@ void bind_cells(nb::module_& module, const char* name) {
     });
 }
 
-nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio, const ChoiceSettings& selections,
+nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio,
                        const std::optional<cells::Precision>& precision, const cells::Settings& settings) {
     const auto search_over = [&](const auto& shape, const auto& loss, Index n_columns) {
         using Search = cells::Search<std::decay_t<decltype(shape)>, std::decay_t<decltype(loss)>>;
         return nb::cast(std::make_unique<Search>(lists, settings, shape, loss, n_columns));
     };
     const auto search = [&](const auto& shape) {
-        if (!ratio) return search_over(shape, cells::SumLoss(lists, selections), 0);
+        if (!ratio) return search_over(shape, cells::SumLoss(lists, settings.granularity), 0);
         return search_over(shape, cells::RatioLoss(lists, *ratio), ratio->n_columns());
     };
     return precision ? search(Boxes(lists, settings, *precision)) : search(Cones(lists, settings));
@@ -129,14 +129,14 @@ std::tuple<Index, Matrix<Index>> box_charges(Rows<const double> gains, Span<cons
 void bind_searches(nb::module_& module) {
     bind_choices<Sums>(module, "SumChoices");
     bind_choices<Ratios>(module, "RatioChoices");
-    module.def("choices_search", &choices_search, "lists"_a, "ratio"_a.none(), "n_fixed"_a, "weights"_a, "settings"_a,
-               nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    module.def("choices_search", &choices_search, "lists"_a, "ratio"_a.none(), "n_fixed"_a, "weights"_a,
+               "granularity"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
     bind_cells<Boxes, cells::SumLoss>(module, "SumBoxes");
     bind_cells<Boxes, cells::RatioLoss>(module, "RatioBoxes");
     bind_cells<Cones, cells::SumLoss>(module, "SumCones");
     bind_cells<Cones, cells::RatioLoss>(module, "RatioCones");
-    module.def("cell_search", &cell_search, "lists"_a, "ratio"_a.none(), "selections"_a, "precision"_a.none(),
-               "settings"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    module.def("cell_search", &cell_search, "lists"_a, "ratio"_a.none(), "precision"_a.none(), "settings"_a,
+               nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
     module.def("box_normals", &cells::box_normals, "centre"_a, "radius"_a, unlocked);
     module.def("outer_normals", &cells::outer_normals, "rays"_a, unlocked);
     module.def("box_charges", &box_charges, "gains"_a, "steps"_a, "centre"_a, "radius"_a, "rounding"_a, "off"_a,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, ChoicesSearch, ChoicesTask, SharedChoices
+from lpmert.methods.choices.choices import ROUNDS, SLICE, ChoicesSearch, ChoicesTask, SharedChoices
 from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import units
@@ -68,7 +68,7 @@ def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: in
     for candidate in (descended, initial):
         # If there are ties, this is the highest cost that they allow, and weights close by attain it.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
-    search = ChoicesSearch(task.options, part, upper)
+    search = ChoicesSearch(part, upper)
     while not search.finished and (search.work < budget or not search.between_nodes):
         checkpoint()
         search.search_for(max(1, min(SLICE, budget - search.work)))
@@ -76,7 +76,7 @@ def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: in
     return Answer(nodes, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
 
 
-_SAVED = ("lists", "turn", "closed", "unsettled")
+_SAVED = ("lists", "closed", "unsettled")
 
 
 @dataclass(eq=False)
@@ -203,13 +203,13 @@ class MinorantSearch(Combined):
 
     def __init__(
         self,
-        selections: Choices,
+        units: int,
         canonical: Canonical,
         incumbent: Incumbent,
         start: Callable[[Canonical, Incumbent], Search],
     ) -> None:
         super().__init__(incumbent)
-        self._choices, self._canonical, self._start = selections, canonical, start
+        self._units, self._canonical, self._start = units, canonical, start
         lists, ratio = ratio_lists(canonical)
         self._kind = ratio.kind
         self._height, bound = oracle_height(lists, ratio, incumbent.weights)
@@ -271,7 +271,7 @@ class MinorantSearch(Combined):
             self._start_over_ratio().restore(state["over_ratio"])
 
     def _start_over_ratio(self) -> SharedChoices:
-        self._over_ratio = SharedChoices(self._choices, self._canonical, self.incumbent, self._oracle_bound)
+        self._over_ratio = SharedChoices(self._units, self._canonical, self.incumbent, self._oracle_bound)
         return self._over_ratio
 
     def advance(self) -> None:
@@ -317,13 +317,13 @@ _SAMPLING, _LINES = 0.06, 2_000_000
 
 @dataclass(frozen=True)
 class Groups(Method):
-    """The bound by groups of lists. size: lists in the first groups. selections: settings of the search of a group.
+    """The bound by groups of lists. size: lists in the first groups.
 
     Groups are formed by the costs of the lists at weights at which a few lists are cheap together.
     """
 
     size: int = option(7, "lists of the first groups", least=1)
-    selections: Choices = field(default_factory=Choices)
+    units: int = option(8, "units of work in flight in a long search; at most this many workers are busy", least=1)
 
     name = "groups"
     takes_ratios = True
@@ -334,7 +334,7 @@ class Groups(Method):
         if task.canonical.additive:
             return GroupedSearch(self, task.canonical, task.incumbent)
         return MinorantSearch(
-            self.selections, task.canonical, task.incumbent, lambda lists, start: GroupedSearch(self, lists, start)
+            self.units, task.canonical, task.incumbent, lambda lists, start: GroupedSearch(self, lists, start)
         )
 
 
@@ -343,7 +343,7 @@ class GroupedSearch(Combined):
 
     phase = "groups of lists"
     early = True
-    checkpointed = ("_counted", "_sampled", "_worked", "_descent_budget")
+    checkpointed = ("_counted", "_worked", "_descent_budget")
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
@@ -360,7 +360,7 @@ class GroupedSearch(Combined):
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
         self._workers_later = current_workers()  # used once the search is long
-        self._shared = SERIAL.share(ChoicesTask(settings.selections, canonical))
+        self._shared = SERIAL.share(ChoicesTask(canonical))
         self._worked = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
@@ -398,11 +398,9 @@ class GroupedSearch(Combined):
         waiting = [*(group for group, _ in self._in_flight), *self._waiting]
         return {
             **super().state(),
-            "sample": self._sample[:, : self._sampled],
             "groups": [group.state(numbers) for group in groups],
             "waiting": [numbers[group] for group in waiting],
             "open": [numbers[group] for group in self._open],
-            "random": self._rng.bit_generator.state,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -417,11 +415,8 @@ class GroupedSearch(Combined):
             stored = state["groups"][k]["search"]
             groups[k].search = search = self._start_search(groups[k], Incumbent.from_state(stored))
             search.restore(stored["search"])
-        if state["sample"].size:
-            self._sample[:, : self._sampled] = state["sample"]
-        elif self._sampled or self._waiting or self._open or self._root.closed:
+        if self._waiting or self._open:
             self._sample = np.empty((0, 0))
-        self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
         if not (self._waiting or self._in_flight or self._open):
@@ -477,7 +472,7 @@ class GroupedSearch(Combined):
         """Submit units that begin the next groups, at first one at a time; all lists are searched in this process."""
         slots = 1
         if self._worked >= _ALONE:
-            slots = self._settings.selections.units
+            slots = self._settings.units
             if self._workers is not self._workers_later:
                 self._workers = self._workers_later
                 self._shared = self._workers.share(self._shared.value)
@@ -513,8 +508,8 @@ class GroupedSearch(Combined):
     def _start_search(self, group: Group, upper: Incumbent) -> SharedChoices:
         """Return the search of a group from its incumbent; the search of all lists shares the incumbent of this one."""
         if group is self._root:
-            return SharedChoices(self._settings.selections, self._canonical, self.incumbent)
-        return SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
+            return SharedChoices(self._settings.units, self._canonical, self.incumbent)
+        return SharedChoices(self._settings.units, self._canonical.part(group.lists)[0], upper)
 
     def _add_work(self, work: int) -> None:
         self._worked += work

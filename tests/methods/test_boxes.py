@@ -14,7 +14,7 @@ import lpmert
 from lpmert import Problem, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods import Cells, Choices, Incumbent
+from lpmert.methods import Cells, Incumbent
 from lpmert.methods.cells.cells import CellsSearch
 from lpmert.methods.cells.nodes import (
     Fields,
@@ -93,9 +93,8 @@ def core_search(
         row_work=4,
         levels=levels,
     )
-    selections = Choices().core_settings(1, cores=True)
     precision = (precision or precision_of(lists)) if boxed else None
-    search = core.cell_search(lists.native(), ratio, selections, precision, settings)
+    search = core.cell_search(lists.native(), ratio, precision, settings)
     search.renew(np.zeros(lists.rows.shape[1]))
     return search
 

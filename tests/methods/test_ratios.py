@@ -21,7 +21,7 @@ from benchmarks import datasets
 from lpmert import Limits, MethodError, MetricError, NBest, Problem, Result, Status, core
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods import Choices, Incumbent
+from lpmert.methods import Incumbent
 from lpmert.methods.choices.ratio import UNIT, _Pieces, cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.metrics import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
@@ -225,26 +225,6 @@ def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> Non
     assert best_of_each(nbest) < result.lower_bound < result.loss
 
 
-def test_options_of_selections_are_heeded() -> None:
-    changes = {
-        "use_cores": ("lps_for_cores", Choices(use_cores=True)),
-        "look_ahead": ("lps", Choices(look_ahead=False)),
-    }
-    seen = set()
-    for seed, (name, metric) in product(range(600, 610), BOUNDED.items()):
-        features = random_lists("floats", seed, most_lists=8, most_hypotheses=4, most_features=4, most_selections=2000)
-        statistics = sums(np.random.default_rng([seed, len(name)]), metric, 8, len(features.features))
-        nbest = NBest(features.features, features.offsets, statistics)
-        usual = lpmert.minimize(nbest, metric=metric, method=Choices())
-        assert usual.counters["lps_for_cores"] == 0
-        for option, (what, method) in changes.items():
-            result = lpmert.minimize(nbest, metric=metric, method=method)
-            assert result.loss == usual.loss
-            if result.counters[what] != usual.counters[what]:
-                seen.add(option)
-    assert seen == set(changes)
-
-
 @needs_shared
 @pytest.mark.parametrize(
     ("names", "bleu", "methods"),
@@ -286,32 +266,27 @@ def drawn(rng: np.random.Generator, n_lists: tuple[int, int]) -> Lists:
 def test_a_child_that_costs_just_less_than_the_incumbent_is_searched(seed: int) -> None:
     """Of 2,400 random problems, these are some whose optimum is met nowhere but in such a child."""
     rng = np.random.default_rng(seed)
-    lists, look_ahead = drawn(rng, (5, 14)), str(rng.choice(["yes", "no"]))
-    found = lpmert.minimize(lists.nbest, method=Choices().configured({"look_ahead": look_ahead}))
+    lists = drawn(rng, (5, 14))
+    found = lpmert.minimize(lists.nbest, method="choices")
     assert (found.status, found.loss) == (Status.OPTIMAL, float(best_loss(lists)))
 
 
-def _core_search(lists: SortedLists, **options: str) -> Any:
-    settings = Choices().configured(options).core_settings(1, cores=True)
-    search = core.choices_search(lists.native(), None, 0, np.zeros(lists.rows.shape[1]), settings)
+def _core_search(lists: SortedLists) -> Any:
+    search = core.choices_search(lists.native(), None, 0, np.zeros(lists.rows.shape[1]), 1)
     search.aim(10**6, 1.0)
     return search
 
 
 @pytest.mark.parametrize("seeds", [range(120), many_more(range(120, 400))])
 def test_cores_raise_bounds_by_no_more_than_their_lists_pay(seeds: range) -> None:
-    """From nothing known on, all settings find the least; of some problems exact arithmetic tells it."""
+    """From nothing known on, the least is found as exact arithmetic and cones find it."""
     for seed in seeds:
         plain = drawn(np.random.default_rng(seed), (6, 16))
-        lists = sorted_lists(plain.features, plain.offsets, plain.losses)
-        found = set()
-        for look_ahead, use_cores in product(("yes", "no"), repeat=2):
-            search = _core_search(lists, look_ahead=look_ahead, use_cores=use_cores)
-            assert search.search(10**8) == 2
-            found.add(search.found[0])
-        assert len(found) == 1, seed
+        search = _core_search(sorted_lists(plain.features, plain.offsets, plain.losses))
+        assert search.search(10**8) == 2
+        assert search.found[0] == lpmert.minimize(plain.nbest, method="cells").loss, seed
         if seed % 40 == 0:
-            assert found == {best_loss(plain)}
+            assert search.found[0] == best_loss(plain)
 
 
 def _made(rows: FloatArray, choices: Iterable[Iterable[int]]) -> FloatArray | None:

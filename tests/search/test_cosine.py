@@ -16,7 +16,6 @@ from searches import many_more
 import lpmert
 from lpmert import Linear, NBest, Region, RegionError, Result, Status
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import Canonical
@@ -33,7 +32,6 @@ ENGINES: list[str | Method] = [
     "auto",
     Cells(),
     Cells(leaf_lists=1),
-    Choices(use_cores=False, look_ahead=False),
     LpMert(look_ahead=False),
 ]
 

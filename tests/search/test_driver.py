@@ -23,7 +23,7 @@ from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import NodeSearch
 from lpmert.methods.choices import choices
-from lpmert.methods.choices.choices import Choices, ChoicesTask, SharedChoices, explore_batch
+from lpmert.methods.choices.choices import ChoicesTask, SharedChoices, explore_batch
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -262,7 +262,7 @@ def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch
         return Answer([_node(bound) for bound in bounds], 10, weights, "", None, {})
 
     monkeypatch.setattr(choices, "explore_batch", divide)
-    search = SharedChoices(Choices(units=1), form, Incumbent(10, weights, ""))
+    search = SharedChoices(1, form, Incumbent(10, weights, ""))
     search.resume_from(Answer([_node(0)], 10, weights, "", None, {}))
     search.advance()
     assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
@@ -273,7 +273,7 @@ def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
     form, whole = Problem(lists).canonical, lpmert.minimize(lists)
     assert whole.status is Status.OPTIMAL
     least = int(whole.loss / form.unit) - form.constant
-    common = ChoicesTask(Choices(), form)
+    common = ChoicesTask(form)
     (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).export_nodes()
     known = least + form.granularity, np.zeros(3)
     found = explore_batch(common, [node._replace(bound=least)], *known, 10**8)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from lpmert.methods.cells.nodes import (
     faces,
     selection_search,
 )
-from lpmert.methods.choices.choices import Choices, ChoicesSearch, Loss, loss_for
+from lpmert.methods.choices.choices import ChoicesSearch, Loss, loss_for
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
@@ -122,7 +122,6 @@ class Cells(Method):
         choices=("auto", "simplices", "boxes"),
     )
     units: int = option(8, "units of work in flight in a long search; at most this many workers are busy", least=1)
-    selections: Choices = field(default_factory=Choices)
 
     name = "cells"
     takes_ratios = True
@@ -195,8 +194,7 @@ class CellsSearch(Combined):
 
     def _reset_nodes(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
         """Replace all nodes by root nodes, boxes or simplicial cones."""
-        leaf_settings = self._settings.selections.core_settings(self._granularity, cores=True)
-        self._task = CellsTask(self._loss, self._node_settings, leaf_settings, boxed)
+        self._task = CellsTask(self._loss, self._node_settings, boxed)
         all_roots = list(self._cover(boxed) if roots is None else roots)
         self._roots = deque(root for root in all_roots if not isinstance(root, dict))
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
@@ -405,7 +403,7 @@ class CellsSearch(Combined):
             if survivors is None:
                 return None
             part = survivors, normals
-        return selection_search(self._settings.selections, self._canonical, self._loss, self._cutoff(), part)
+        return selection_search(self._canonical, self._loss, self._cutoff(), part)
 
     def _cutoff(self) -> Incumbent:
         """Return a copy of the incumbent, below whose cost an inner search looks for weights."""
@@ -452,8 +450,7 @@ class CellsSearch(Combined):
     def _search_selections(self) -> None:
         """Advance a search over the selections of all lists by a slice, and take its incumbent and bound."""
         if self._selection_search is None:
-            settings = self._settings.selections
-            self._selection_search, _ = selection_search(settings, self._canonical, self._loss, self._cutoff(), None)
+            self._selection_search, _ = selection_search(self._canonical, self._loss, self._cutoff(), None)
         search = self._selection_search
         search.incumbent.improve(self.incumbent.cost, self.incumbent.weights, "")
         search.advance()

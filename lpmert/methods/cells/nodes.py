@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.choices import Choices, ChoiceSettings, ChoicesSearch, Loss
+from lpmert.methods.choices.choices import ChoicesSearch, Loss
 from lpmert.model.canonical import Canonical
 from lpmert.numeric import rounding
 from lpmert.numeric.cone import cones_of_box, covering_cone, enclosing_cone
@@ -186,28 +186,28 @@ def _diagonal(lists: SortedLists, survivors: Survivors, radius: FloatArray) -> F
 
 
 def selection_search(
-    choices: Choices, canonical: Canonical, loss: Loss, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None
+    canonical: Canonical, loss: Loss, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None
 ) -> tuple[ChoicesSearch, int]:
     """Return a search over selections with exact answers, below the incumbent, and the cost of the settled lists.
 
     part: the survivors of a part of the weight space, and the normals of that part; `None` for the whole space.
     """
     if part is None:
-        return ChoicesSearch(choices, canonical, incumbent), 0
+        return ChoicesSearch(canonical, incumbent), 0
     kept, normals = part
     if loss.ratio is None:
         rows, exact = np.ascontiguousarray(loss.lists.rows[kept.ids]), loss.lists.rounding
         lists = replace(canonical, features=rows, offsets=kept.ends, losses=kept.costs, step=loss.granularity)
         lists = replace(lists, rounding=None if exact is None else exact.take(kept.ids))
         incumbent.cost -= kept.fixed
-        return ChoicesSearch(choices, lists.within(normals), incumbent, len(normals)), kept.fixed
+        return ChoicesSearch(lists.within(normals), incumbent, len(normals)), kept.fixed
     n_lists = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # lists of limits come last
     ends = kept.ends[: n_lists + 1]
     lists = canonical.take(kept.ids[: ends[-1]], ends)
     exact = None if lists.rounding is None else lists.rounding.behind(normals)
     totals = replace(lists.totals, constant=kept.total)
     lists = replace(lists, losses=totals, limits=np.vstack([normals, canonical.limits]), rounding=exact)
-    return ChoicesSearch(choices, lists, incumbent, tight=False), 0
+    return ChoicesSearch(lists, incumbent, tight=False), 0
 
 
 _ROOM = 1 << 24
@@ -239,7 +239,7 @@ class NodeSearch:
     def __init__(self, task: CellsTask, weights: FloatArray) -> None:
         self._task, self.loss = task, task.loss
         lists = self.loss.native, self.loss.ratio
-        self._core = core.cell_search(*lists, task.selections, task.precision, task.settings)
+        self._core = core.cell_search(*lists, task.precision, task.settings)
         self.renew(weights)
 
     def renew(self, weights: FloatArray) -> None:
@@ -364,11 +364,10 @@ class NodeSearch:
 
 @dataclass
 class CellsTask:
-    """The value that all units of a search share; selections: settings of leaves; boxed: whether nodes are boxes."""
+    """The value that all units of a search share; boxed: whether nodes are boxes."""
 
     loss: Loss
     settings: NodeSettings
-    selections: ChoiceSettings
     boxed: bool
     _searches: PerThread[NodeSearch] = field(default_factory=PerThread, repr=False)
 

@@ -50,22 +50,10 @@ ROUNDS = 20_000
 _NO_WEIGHTS, _NO_CORE = np.empty(0), np.empty((0, 2), dtype=np.int64)
 
 
-class ChoiceSettings(NamedTuple):
-    """granularity: the least improvement of the cost. The switches change the speed, never the optimum."""
-
-    granularity: int
-    look_ahead: bool
-    use_cores: bool
-
-
 @dataclass(frozen=True)
 class Choices(Method):
-    """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
+    """Branch and bound over the choices of hypotheses, with learnt conflicts."""
 
-    look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
-    use_cores: bool | None = option(
-        None, "raise bounds by disjoint cores; none: only for sums of losses, as they do not pay for ratio metrics"
-    )
     units: int = option(8, "units of work in flight in a long search; at most this many workers are busy", least=1)
 
     name = "choices"
@@ -74,13 +62,9 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
-    def core_settings(self, granularity: int, *, cores: bool) -> ChoiceSettings:
-        """Return the settings of the core; cores: the value of `use_cores` where it is `None`."""
-        return ChoiceSettings(granularity, self.look_ahead, cores if self.use_cores is None else self.use_cores)
-
     def start(self, task: Task, oracle_bound: int | None = None) -> SharedChoices:
         """Return the search; oracle_bound: see `Loss.oracle_bound`, if another search has computed it."""
-        return SharedChoices(self, task.canonical, task.incumbent, oracle_bound)
+        return SharedChoices(self.units, task.canonical, task.incumbent, oracle_bound)
 
 
 class Loss:
@@ -203,7 +187,6 @@ class ChoicesSearch(Search):
 
     def __init__(
         self,
-        options: Choices,
         canonical: Canonical,
         incumbent: Incumbent,
         n_fixed: int = 0,
@@ -216,8 +199,7 @@ class ChoicesSearch(Search):
         self.granularity = loss.granularity
         self._lists, self._offsets, self._cap = loss.lists, loss.lists.offsets, canonical.cap
         n_fixed += 0 if loss.ratio is None else len(canonical.limits)
-        settings = options.core_settings(self.granularity, cores=loss.ratio is None)
-        self._core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, settings)
+        self._core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
         self._state = WORKING
         self._exact_decisions = 0
 
@@ -367,12 +349,11 @@ _BATCH = 2
 class ChoicesTask(NamedTuple):
     """The value that all units of a search share."""
 
-    options: Choices
     canonical: Canonical
     oracle_bound: int | None = None
 
     def search(self, incumbent: Incumbent) -> ChoicesSearch:
-        return ChoicesSearch(self.options, self.canonical, incumbent, oracle_bound=self.oracle_bound)
+        return ChoicesSearch(self.canonical, incumbent, oracle_bound=self.oracle_bound)
 
 
 def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int) -> Answer:
@@ -396,18 +377,16 @@ def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: 
 class SharedChoices(Combined):
     """A resumable search over selections, which submits units to workers once it has turned out to be long.
 
-    oracle_bound: see `RatioLoss`.
+    units: in flight at once. oracle_bound: see `RatioLoss`.
     """
 
     phase = "selections"
 
-    def __init__(
-        self, options: Choices, canonical: Canonical, incumbent: Incumbent, oracle_bound: int | None = None
-    ) -> None:
+    def __init__(self, units: int, canonical: Canonical, incumbent: Incumbent, oracle_bound: int | None = None) -> None:
         super().__init__(incumbent)
-        self._options, self._canonical = options, canonical
-        self._local = ChoicesTask(options, canonical, oracle_bound).search(incumbent)
-        self._queue = NodeQueue(options.units, _BATCH, _UNIT)
+        self._canonical = canonical
+        self._local = ChoicesTask(canonical, oracle_bound).search(incumbent)
+        self._queue = NodeQueue(units, _BATCH, _UNIT)
         self._work = 0
 
     @property
@@ -486,7 +465,7 @@ class SharedChoices(Combined):
 
     def _submit_nodes(self, nodes: Iterable[OpenNode]) -> None:
         self._queue.push(nodes)
-        self._queue.share(ChoicesTask(self._options, self._canonical, self._local.loss.oracle_bound))
+        self._queue.share(ChoicesTask(self._canonical, self._local.loss.oracle_bound))
 
     def _take_answer(self) -> None:
         answer = self._queue.next_answer(self._unit_for)
