@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,22 +41,6 @@ class Reranked(Outcome):
     hypotheses: IntArray
     texts: tuple[str, ...] | None
     tied: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the picks as plain numbers and strings, ready for JSON."""
-        texts = [None] * len(self.list_ids) if self.texts is None else self.texts
-        picks = zip(self.list_ids, self.hypotheses.tolist(), texts, strict=True)
-        return {
-            "picks": [
-                {"id": name, "hypothesis": number} | ({} if text is None else {"text": text})
-                for name, number, text in picks
-            ],
-            "tied": self.tied,
-        }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
     def __str__(self) -> str:
         """Return a line for each list: its id, a tab, and the text picked, or its number if there are no texts."""
