@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import IntArray, MethodError
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.methods.lp_mert.streams import (
     Combination,
@@ -52,10 +52,10 @@ class LpMert(Method):
 
     Otherwise attainability is strict, as for all methods here: the point of least norm of a hull decides, and exact
     arithmetic where rounding hides the answer. look_ahead finds the cheapest hypothesis of every other list that is
-    attainable together with a combination, drops the combination if no selection below the cut-off is left, and
-    sometimes completes it greedily. A chain starts with the lists with the fewest candidates, so that look-ahead is
-    effective early. cosine_test "published" tests only the weights of the cell with the largest product with the
-    centre; it can miss cells that reach into the cap, so that the result has no bound. "exact" projects the centre.
+    attainable together with a combination, and drops the combination if no selection below the cut-off is left. A chain
+    starts with the lists with the fewest candidates, so that look-ahead is effective early. cosine_test "published"
+    tests only the weights of the cell with the largest product with the centre; it can miss cells that reach into the
+    cap, so that the result has no bound. "exact" projects the centre.
     """
 
     published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")
@@ -78,15 +78,11 @@ class LpMert(Method):
         return LpMertSearch(self, task.canonical, task.incumbent)
 
 
-_DIVE_EVERY = 8
-"""Combinations for each one that is completed greedily."""
-
-
 class SavingTest:
     """Tests combinations with as few linear programs as possible; witnesses improve the incumbent.
 
-    tested, solved: counts of combinations, and of those that took a linear program, by length. costs [S, longest list +
-    1]: cost of each position of each list, infinite beyond its end.
+    tested: counts of combinations by length. costs [S, longest list + 1]: cost of each position of each list, infinite
+    beyond its end.
     """
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
@@ -94,7 +90,6 @@ class SavingTest:
         self.sorted_lists = canonical.by_cost
         self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, settings.cosine_test)
         self.tested: Counter[int] = Counter()
-        self.solved: Counter[int] = Counter()
         self.counts: Counter[str] = Counter(saved_by_look_ahead=0, lps_ahead=0)
         self._looks_ahead = settings.look_ahead
         self._granularity = canonical.granularity
@@ -104,15 +99,13 @@ class SavingTest:
         self._no_bounds = np.zeros(n_lists, dtype=np.int64)
         self._selection = np.zeros(n_lists, dtype=np.int64)
         self._witness_is_clear = False
-        self._since_dive = 0
         self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
         for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
             self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
 
     def counters(self) -> dict[str, int]:
-        """Return all counts; `tested_n` are combinations of n lists, `solved_n` those that took a linear program."""
-        counts = {**self.oracle.counters, **self.counts}
-        return {**counts, **by_length("tested", self.tested), **by_length("solved", self.solved)}
+        """Return all counts; `tested_n` are combinations of n lists."""
+        return {**self.oracle.counters, **self.counts, **by_length("tested", self.tested)}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination, `None` if it is not attainable or no selection with it is below the cut-off."""
@@ -121,7 +114,6 @@ class SavingTest:
         if least is None:
             self.counts["saved_by_look_ahead"] += 1
             return None
-        self.solved[len(lists)] += 1
         start = self._decide(lists, positions, None if halves is None else halves[0].start)
         if start is None:
             return None
@@ -159,39 +151,16 @@ class SavingTest:
                 least[s] += 1
                 if not self._below_cutoff(least):
                     return None
-        self._since_dive = (self._since_dive + 1) % _DIVE_EVERY
-        if self._since_dive == 0:
-            self._dive(lists, combination)
         return combination
-
-    def _dive(self, lists: IntArray, combination: Combination) -> None:
-        """Complete a combination greedily, the most expensive list first, to improve the incumbent."""
-        least, positions, near = combination.least.copy(), combination.positions, combination.start
-        rest = np.setdiff1d(self._all_lists, lists).tolist()
-        rest.sort(key=lambda s: int(self.costs[s, least[s]]))
-        while rest:
-            s = rest.pop()
-            lists = np.append(lists, s)
-            self.counts["lps_ahead"] += 1
-            while (start := self._decide(lists, np.append(positions, least[s]), near)) is None:
-                least[s] += 1
-                if not self._below_cutoff(least):
-                    return
-                self.counts["lps_ahead"] += 1
-            positions, near = np.append(positions, least[s]), start
 
     def _decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
         start = self.oracle.decide(lists, positions, near)
-        weights = None if start is None else start.weights
-        self._witness_is_clear = weights is not None and self._decoded(weights)
+        self._witness_is_clear = False
+        if start is not None and start.weights is not None:
+            cost, self._witness_is_clear = self.oracle.native.decode_clearly(start.weights, self._selection)
+            if self._witness_is_clear:
+                self.incumbent.improve(cost, start.weights, "D")
         return start
-
-    def _decoded(self, weights: FloatArray) -> bool:
-        """Decode a witness on all lists; if all choices are clear, improve the incumbent, and return true."""
-        cost, clear = self.oracle.native.decode_clearly(weights, self._selection)
-        if clear:
-            self.incumbent.improve(cost, weights, "D")
-        return clear
 
     def _choices_of_last_witness(self) -> NDArray[np.bool_]:
         """Return [S, longest list] whether the last witness makes each choice; all false if some choice was unclear."""
