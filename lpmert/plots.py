@@ -94,7 +94,7 @@ def profile(
         The feature whose weight varies.
     metric : str, Metric or TextMetric, optional
         The metric of the result.
-    window : {"wide", "medium", "near"}
+    window : {"wide", "near"}
         How much of the line to plot.
 
     Returns

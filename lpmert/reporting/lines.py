@@ -128,7 +128,7 @@ def _of_lattices(problem: LatticeProblem) -> Lines:
 
 
 def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
-    """Return three windows around weights [D] by name, from wide to near: half their widths in each weight [D].
+    """Return two windows around weights [D] by name, wide and near: half their widths in each weight [D].
 
     In the widest, each weight can outweigh all others; the narrowest shows about a dozen cells. The widths are 0 for
     weights that do not matter.
@@ -141,7 +141,7 @@ def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
     for d in np.flatnonzero(wide):
         low, high = interval(lines, weights, int(d), float(wide[d]))
         near[d] = min(max(_CELLS * (high - low), NEAREST * wide[d]), wide[d] / 4)
-    return {"wide": wide, "medium": np.sqrt(wide * near), "near": near}
+    return {"wide": wide, "near": near}
 
 
 def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tuple[float, float]:

@@ -38,7 +38,7 @@ def test_every_picture_is_written(tmp_path: Path, ending: str) -> None:
         lpmert.plots.save(drawn["progress"], tmp_path / "x.gif")
 
 
-@pytest.mark.parametrize("window", ["wide", "medium", "near"])
+@pytest.mark.parametrize("window", ["wide", "near"])
 def test_the_cells_of_a_surface_have_the_loss_of_decoding(window: str) -> None:
     axes = lpmert.plots.surface(RESULT, NBEST, ("feature1", "feature2"), window=window).axes[0]
     (image,) = axes.images
@@ -80,7 +80,7 @@ def test_changes_count_lists_that_get_better_and_worse() -> None:
 def test_what_cannot_be_drawn_is_refused_by_name() -> None:
     with pytest.raises(lpmert.DataError, match="no feature 'x'"):
         lpmert.plots.profile(RESULT, NBEST, "x")
-    with pytest.raises(lpmert.DataError, match="window='far' is none of wide, medium, near"):
+    with pytest.raises(lpmert.DataError, match="window='far' is none of wide, near"):
         lpmert.plots.profile(RESULT, NBEST, "feature1", window="far")
     with pytest.raises(lpmert.DataError, match="other lists than those of"):
         lpmert.plots.surface(RESULT, hostile_lists())
