@@ -2,8 +2,10 @@
 
 Every group may use weights of its own, so the sum never exceeds the optimum. A good group consists of lists that are
 never cheap at the same weights. Groups whose searches have finished are joined in pairs, until the last group is the
-whole problem. In turns with this, descents look for better weights for all lists. For a ratio, a linear minorant of
-the metric on the box of all possible sums prices every hypothesis; a bound on these costs is a bound on the metric.
+whole problem. In turns with this, descents look for better weights for all lists. Lists that share no feature with the
+others are a problem of their own: the optima of such independent parts add up to the optimum. For a ratio, a linear
+minorant of the metric on the box of all possible sums prices every hypothesis; a bound on these costs is a bound on the
+metric.
 
 A unit of work begins the search of a group, and finishes it if the group is small. The later units of a group are
 batches of its open nodes, as in `choices`.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +28,7 @@ from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices.choices import ROUNDS, SLICE, ChoicesSearch, ChoicesTask, SharedChoices
 from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.numeric.lists import units
+from lpmert.numeric.lists import columns_of, units
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer
 from lpmert.system.deadline import checkpoint
@@ -36,8 +38,10 @@ _BUDGET = 1_000_000
 """Budget of a descent for one sample of weights, as in `descend`; most descents end earlier."""
 
 
-def cheap_together(canonical: Canonical, weights: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return the ends [P, d] of descents from weights [P, d], each on `size` random lists.
+def cheap_together(
+    canonical: Canonical, weights: FloatArray, parts: Sequence[IntArray], size: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return the ends [P, d] of descents from weights [P, d], each on `size` random lists of a random part.
 
     At random weights, a group looks more expensive than its optimum. The descents find weights at which some lists are
     cheap together.
@@ -45,7 +49,8 @@ def cheap_together(canonical: Canonical, weights: FloatArray, size: int, rng: np
     ends = weights.copy()
     for row in ends:
         checkpoint()
-        chosen = np.sort(rng.choice(canonical.n_lists, size, replace=False))
+        lists = parts[int(rng.integers(len(parts)))]
+        chosen = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
         part, columns = canonical.part(chosen)
         seed = int(rng.integers(1 << 32))
         row[columns] = descend(*part.lists, seed=seed, initial=row[columns], starts=1, budget=_BUDGET)[1]
@@ -76,19 +81,20 @@ def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: in
     return Answer(nodes, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
 
 
-_SAVED = ("lists", "closed", "unsettled")
+_SAVED = ("lists", "weights", "closed", "unsettled")
 
 
 @dataclass(eq=False)
 class Group:
     """A group of lists, the groups that it was joined from (`parts`), and the state of its search.
 
-    turn: work in the current turn. closed: whether the search has finished. bound: the bound from before the current
-    search.
+    weights: the optimal weights after the search has finished, for the features of these lists. turn: work in the
+    current turn. closed: whether the search has finished. bound: the bound from before the current search.
     """
 
     lists: IntArray
     parts: tuple[Group, ...] = ()
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
     turn: int = 0
     closed: bool = False
     unsettled: int | None = None
@@ -113,10 +119,10 @@ class Group:
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
     def close(self) -> None:
-        """Take over bound and unsettled cost of the finished search, and drop it."""
+        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
         self.bound = self.lower_bound
         if self.search is not None:
-            self.unsettled = self.search.unsettled
+            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
         self.search = None
         self.closed = True
 
@@ -175,9 +181,36 @@ def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
     return groups
 
 
-def tree_of(excess: FloatArray, size: int) -> Group:
-    """Return the root of a tree of groups over all lists: groups of `size` lists, then joined in pairs."""
-    groups = [Group(group) for group in gather(excess, np.arange(len(excess)), size)]
+def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
+    """Return the lists in independent parts, which have no varying feature in common.
+
+    The parts are the connected components of the graph that joins two features if a list varies in both. The graph can
+    have millions of edges, too many for networkx.
+    """
+    varies = np.empty((len(offsets) - 1, features.shape[1]), dtype=bool)
+    for d, column in enumerate(columns_of(features)):
+        first = np.repeat(column[offsets[:-1]], np.diff(offsets))
+        varies[:, d] = np.logical_or.reduceat(column != first, offsets[:-1])
+        if varies[:, d].all():
+            return [np.arange(len(varies))]
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components  # loading it takes as long as a short search
+
+    lists, columns = np.nonzero(varies)
+    first_varying = varies.argmax(axis=1)
+    edges = first_varying[lists], columns
+    joined = coo_array((np.ones(len(lists), dtype=bool), edges), shape=2 * features.shape[1:])
+    _, components = connected_components(joined, directed=False)
+    labels = components[first_varying]
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels))
+    parts = np.split(order, ends[:-1])
+    return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
+
+
+def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
+    """Return the root of a tree of groups over these lists: groups of `size` lists, then joined in pairs."""
+    groups = [Group(group) for group in gather(excess, lists, size)]
     while len(groups) > 1:
         sums = np.empty((len(groups), excess.shape[1]))
         for k, group in enumerate(groups):
@@ -354,6 +387,7 @@ class GroupedSearch(Combined):
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
         self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
         self._sampled = 0
+        self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = Group(np.arange(canonical.n_lists))
         self._waiting: deque[Group] = deque()
         self._in_flight: deque[tuple[Group, Pending[Answer]]] = deque()
@@ -440,17 +474,19 @@ class GroupedSearch(Combined):
     def _prepare(self) -> None:
         """Add samples, and form the groups once there are enough; a single group needs no samples."""
         sample, done = self._sample, self._sampled
-        if self._canonical.n_lists > self._settings.size and done < sample.shape[1]:
+        if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
             weights = self._next_weights(sample.shape[1] - done)
             count = len(weights)
             sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
             self._sampled += count
             return
-        if done:
-            for costs in sample:
+        if len(self._parts) > 1 or done:
+            excess = sample if done else np.zeros((self._canonical.n_lists, 1))
+            for costs in excess:
                 checkpoint()
                 costs -= costs.min()
-            self._root = tree_of(sample, self._settings.size)
+            trees = [tree_of(excess, lists, self._settings.size) for lists in self._parts]
+            self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
         self._waiting.extend(self._root.leaves())
 
@@ -458,15 +494,18 @@ class GroupedSearch(Combined):
         """Return the next samples of weights [P, d], at most `most`."""
         size = self._settings.size
         weights = self._rng.normal(size=(min(most, _SAMPLED_A_SLICE), self._canonical.n_features)) / self._spread
-        return cheap_together(self._canonical, weights, size, self._rng)
+        large = [lists for lists in self._parts if len(lists) > size]
+        return cheap_together(self._canonical, weights, large, size, self._rng)
 
     def _improve(self) -> None:
         self._descents.offer(self.incumbent.weights)
         self._descents.run(_DESCENT_BUDGET)
-        weights = CanonicalWeights(self._descents.best[1])
+        self._offer(CanonicalWeights(self._descents.best[1]), "L")
+
+    def _offer(self, weights: CanonicalWeights, source: str) -> None:
         cost, clear = self._canonical.clear_cost(weights)
         if clear:
-            self.incumbent.improve(cost, weights, "L")
+            self.incumbent.improve(cost, weights, source)
 
     def _submit(self) -> None:
         """Submit units that begin the next groups, at first one at a time; all lists are searched in this process."""
@@ -493,7 +532,7 @@ class GroupedSearch(Combined):
         group, _ = self._in_flight.popleft()
         self._counted["groups"] += 1
         self._add_work(answer.work)
-        group.unsettled = answer.unsettled
+        group.weights, group.unsettled = answer.weights, answer.unsettled
         if answer.nodes:
             upper = Incumbent(answer.cost, CanonicalWeights(answer.weights), answer.source)
             group.search = self._start_search(group, upper)
@@ -539,3 +578,12 @@ class GroupedSearch(Combined):
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
             self._waiting.append(parent)
+            if len(self._parts) > 1 and parent is self._root:
+                self._combine()
+
+    def _combine(self) -> None:
+        """Offer the combined optimal weights of all independent parts, which share no feature."""
+        combined = np.zeros(self._canonical.n_features)
+        for part in self._root.parts:
+            combined[self._canonical.part(part.lists)[1]] = part.weights
+        self._offer(CanonicalWeights(combined), "G")
