@@ -86,21 +86,31 @@ def least_total(
     Hypotheses of a list with identical features count as one, with the loss of the first, the best or the worst.
     """
     represent = {"first": lambda group: group[0], "best": min, "worst": max}[ties]
-    worth: dict[int, Fraction] = {}
-    cheapest = []
+    worth = [Fraction(loss) for loss in losses]
     for start, end in pairwise(offsets):
-        groups = [[start + k for k in group] for group in identical(features[start:end])]
-        own = {group[0]: represent([Fraction(losses[row]) for row in group]) for group in groups}
-        cheapest.append(min(own.values()))
-        worth |= own
+        for group in identical(features[start:end]):
+            same = represent([worth[start + k] for k in group])
+            for k in group:
+                worth[start + k] = same
+    return least_sum(features, offsets, worth)
+
+
+def least_sum(
+    features: Sequence[Sequence[float]],
+    offsets: Sequence[int],
+    losses: Sequence[Fraction],
+    limits: Sequence[Sequence[float | Fraction]] = (),
+) -> Any:
+    """The least summed loss of a selection that weights attain, as in `attainable`; `None` if there is none."""
+    cheapest = [min(losses[start:end]) for start, end in pairwise(offsets)]
     best: list[Fraction] = []
 
     def hopeless(rows: tuple[int, ...]) -> bool:
-        return bool(best) and sum(worth[row] for row in rows) + sum(cheapest[len(rows) :]) >= best[0]
+        return bool(best) and sum(losses[row] for row in rows) + sum(cheapest[len(rows) :]) >= best[0]
 
-    for rows in attainable(features, offsets, (), hopeless):
-        best[:] = [sum((worth[row] for row in rows), Fraction(0))]
-    return best[0]
+    for rows in attainable(features, offsets, limits, hopeless):
+        best[:] = [sum((losses[row] for row in rows), Fraction(0))]
+    return best[0] if best else None
 
 
 def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:

@@ -81,19 +81,10 @@ class Case:
         """
         if not self._basis:
             return None
-        cheapest = [min(self.values[begin:end])[0] for begin, end in pairwise(self.offsets)]
-        found: list[Fraction | float] = []
-
-        def hopeless(chosen: tuple[int, ...]) -> bool:
-            if self.loss is not None or not found:
-                return False
-            so_far = sum(self.values[row][0] for row in chosen)
-            return bool(so_far + sum(cheapest[len(chosen) :]) >= found[0])
-
         limits = [_times(self._basis, row) for row in self.rows] if self.equations else self.rows
-        for chosen in oracle.attainable(self.left, self.offsets, limits, hopeless):
-            found[:] = [min([*found, self.total(chosen)])]
-        return found[0] if found else None
+        if self.loss is None:
+            return oracle.least_sum(self.left, self.offsets, [value for (value,) in self.values], limits)
+        return min(map(self.total, oracle.attainable(self.left, self.offsets, limits)), default=None)
 
     @cached_property
     def _basis(self) -> list[list[Fraction]]:
