@@ -163,6 +163,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         check_is_fitted(self)
         return np.asarray(self._split(X, reset=False)[0] @ self.coef_)
 
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Return the scores of rows, as `predict` does, for tools that ask for them by this name."""
+        return self.predict(X)
+
     def choose(self, X: ArrayLike, groups: ArrayLike | None = None) -> IntArray:
         """Pick the row with the highest score in each group, the first of equal ones.
 

@@ -195,6 +195,7 @@ def test_it_finds_the_proved_optimum_and_scores_what_it_picks() -> None:
     assert losses[rows].sum() == best.loss == model.result_.loss
     assert model.score(features, losses, groups) == -best.loss / 20
     assert model.predict(features) == pytest.approx(features @ model.coef_)
+    assert np.array_equal(model.decision_function(features), model.predict(features))
 
 
 def test_a_column_of_x_may_hold_the_groups() -> None:
