@@ -462,9 +462,9 @@ def test_limits_with_a_reference_hold_exactly_where_the_scaled_weights_keep_them
 
 
 @pytest.mark.parametrize("width", range(2, 9))
-def test_the_cone_around_rays_holds_them_in_exact_arithmetic(width: int) -> None:
+def test_a_cone_encloses_rays_however_flat(width: int) -> None:
     rng = np.random.default_rng(width)
-    found = 0
+    flat = 0
     for k in range(60):
         around = rng.normal(size=width)
         spread = 10.0 ** -rng.integers(1, 9)
@@ -475,12 +475,12 @@ def test_the_cone_around_rays_holds_them_in_exact_arithmetic(width: int) -> None
         if enclosing is None:
             continue
         normals, wider = enclosing
-        found += 1
+        flat += int(np.linalg.cond(rays) > 1e8)
         for ray, normal in product(rays, normals):  # in exact arithmetic
             assert dot(ray, normal) > 0
         corners = np.linalg.inv(normals)
         assert (corners.T @ np.linalg.inv(wider) > 0).all()
-    assert 10 < found < 60
+    assert flat > 10
 
 
 def test_no_cone_encloses_rays_that_lead_everywhere() -> None:

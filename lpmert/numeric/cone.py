@@ -95,6 +95,12 @@ _RAY_BITS = 12
 _ROOM = 1.02
 """Factor by which a simplex around a round cone is larger than needed."""
 
+_LEAST_COSINE = 0.1
+"""Least cosine of a ray with the axis of a round cone."""
+
+_LEAST_TANGENT = 1e-5
+"""Least opening of a round cone: a narrower one would be as flat as the cone that it is to enclose."""
+
 
 def number_of_cones(n_features: int) -> int:
     """Return how many cones cover the weight space.
@@ -143,12 +149,8 @@ def cone_around(cap: Cap) -> FloatArray | None:
     """
     if len(cap.unit) < 2:
         return None
-    n, tangent = len(cap.unit), np.sqrt(1.0 / cap.cosine**2 - 1.0)
-    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the axis.
-    across = np.linalg.svd(cap.unit[None, :])[2][1:]
-    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
-    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
-    rays = cap.unit + (n - 1) * _ROOM * tangent * corners @ across
+    tangent = np.sqrt(1.0 / cap.cosine**2 - 1.0)
+    rays = _regular_rays(cap.unit, tangent)
     bits = _RAY_BITS - np.frexp(np.abs(rays).max())[1] - min(0, int(np.frexp(tangent)[1]))
     rays = np.ldexp(np.rint(np.ldexp(rays, bits)), -bits)
     if np.linalg.cond(rays) > _WORST_CONDITION:
@@ -159,17 +161,48 @@ def cone_around(cap: Cap) -> FloatArray | None:
     return rays if (normals @ cap.unit > sine * (1.0 + 1e-6) + 1e-7).all() else None
 
 
+def _regular_rays(unit: FloatArray, tangent: float) -> FloatArray:
+    """Return rays [D, D] to the corners of a regular simplex around the circular cone of this axis and opening."""
+    n = len(unit)
+    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the axis.
+    across = np.linalg.svd(unit[None, :])[2][1:]
+    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
+    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
+    return np.asarray(unit + (n - 1) * _ROOM * tangent * corners @ across)
+
+
 def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return normals [D, D] of a cone that surely contains these rays [D, D], and the rays of a still wider cone.
 
-    The cone is slightly wider than that of the rays; `None` if that is so flat that rounding leaves it unsure.
+    The cone is slightly wider than that of the rays. If that is so flat that rounding leaves it unsure, a round cone
+    about the rays is tried; `None` if that is unsure too.
     """
-    wider = wider_rays(rays)
-    if wider is None:
+    for candidate in (rays, _round_rays(rays)):
+        if candidate is None:
+            continue
+        wider = wider_rays(candidate)
+        if wider is None:
+            continue
+        normals, certain = outer_normals(np.ascontiguousarray(candidate))
+        bound = (len(rays) + 2) * EPSILON * (np.abs(rays) @ np.abs(normals).T)
+        if certain and (rays @ normals.T > bound).all():
+            return normals, wider
+    return None
+
+
+def _round_rays(rays: FloatArray) -> FloatArray | None:
+    """Return rays [D, D] around a circular cone that contains these rays, `None` if they are too far apart for one."""
+    lengths = np.linalg.norm(rays, axis=1, keepdims=True)
+    if len(rays) < 2 or not (lengths > 0).all():
         return None
-    normals, certain = outer_normals(np.ascontiguousarray(rays))
-    bound = (len(rays) + 2) * EPSILON * (np.abs(rays) @ np.abs(normals).T)
-    return (normals, wider) if certain and (rays @ normals.T > bound).all() else None
+    unit = (rays / lengths).mean(axis=0)
+    length = float(np.linalg.norm(unit))
+    along = rays @ unit
+    if not (along > _LEAST_COSINE * lengths[:, 0]).all():
+        return None
+    unit = unit / length
+    tangent = float(np.linalg.norm(rays * (length / along)[:, None] - unit, axis=1).max())
+    return _regular_rays(unit, max(tangent, _LEAST_TANGENT))
 
 
 def wider_rays(rays: FloatArray) -> FloatArray | None:
