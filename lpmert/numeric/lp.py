@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import highspy
@@ -282,12 +283,16 @@ class _Comparisons:
 
 
 class _Decision:
-    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic."""
+    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic.
+
+    complete: whether the selection covers all lists. Only then is it worth effort to round exact weights to doubles.
+    """
 
     def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
         self.counters = optimizer.counters
         self.model = optimizer._model
         self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen, optimizer.rounding)
+        self.complete = len(chosen[0]) == len(optimizer.offsets) - 1
         self.width = optimizer.features.shape[1]
         self.held = _NO_ROWS
         self.round_size = 4 * self.width + 16
@@ -398,9 +403,13 @@ class _Decision:
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # Multiples of the weights round differently, which helps where the cell is a few ulps wide.
-        for factor in range(1, _ROUNDINGS + 1):
+        multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
+        tried: Iterable[FloatArray] = map(rational.round_to_floats, multiples)
+        if self.complete:
+            rows = self.comparisons.exact_rows(self.held)
+            tried = chain(tried, (rational.rounded_inside(rows, multiple) for multiple in multiples))
+        for weights in tried:
             checkpoint()
-            weights = rational.round_to_floats([factor * weight for weight in exact])
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
         return Verdict(True, self.comparisons.other[self.held])

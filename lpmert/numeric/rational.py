@@ -25,6 +25,9 @@ MANTISSA_BITS = 53
 EXACT_INTEGERS = 2**MANTISSA_BITS
 """Up to here, float64 holds all integers."""
 
+_FINE_BITS = 900
+"""Bits of the integers that stand for weights in `rounded_inside`: fine, and within the range of float64."""
+
 
 @dataclass(frozen=True)
 class Feasible:
@@ -136,6 +139,40 @@ def decide(rows: Rows) -> Feasible | Infeasible:
     if not sound:
         raise ArithmeticError("the exact simplex returned a certificate that does not hold")
     return answer
+
+
+def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
+    """Round integer weights [D] to float64, of size at most 1, trying to keep dot products with the rows positive.
+
+    The entries are rounded one at a time, the largest first. Before each, the entries that are left move to the middle
+    of what the rows allow. So the walls of a narrow cone are as far away as possible when the last entry is rounded,
+    which is the smallest and has the finest grid.
+    """
+    more = _FINE_BITS - max(abs(weight).bit_length() for weight in weights)
+    point = [weight << more if more > 0 else weight >> -more for weight in weights]
+    margins = [dot(row, point) for row in rows]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+
+    def move(d: int, step: int) -> None:
+        point[d] += step
+        margins[:] = [margin + a * step for margin, a in zip(margins, columns[d], strict=True)]
+
+    unrounded = sorted(range(len(point)), key=lambda d: abs(weights[d]))
+    while unrounded:
+        for d in unrounded:
+            # margin + a step > 0
+            least = max(
+                (-margin // a + 1 for margin, a in zip(margins, columns[d], strict=True) if a > 0), default=None
+            )
+            most = min(
+                (-(-margin // -a) - 1 for margin, a in zip(margins, columns[d], strict=True) if a < 0), default=None
+            )
+            if least is not None and most is not None and least <= most:
+                move(d, (least + most) // 2)
+        d = unrounded.pop()
+        fine = max(0, abs(point[d]).bit_length() - MANTISSA_BITS)  # the integers may be beyond the range of doubles
+        move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
+    return round_to_floats(point)
 
 
 def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None:

@@ -17,6 +17,7 @@ from lpmert.numeric.rational import (
     difference_rows,
     farkas,
     round_to_floats,
+    rounded_inside,
     solve_integers,
     to_integers,
 )
@@ -172,3 +173,30 @@ def test_solve_integers_solves_consistent_systems_exactly(width: int, height: in
 @pytest.mark.parametrize(("matrix", "target"), [([[1], [1]], [1, 2]), ([[0, 0]], [1]), ([[1, 2], [2, 4]], [1, 3])])
 def test_solve_integers_says_none_where_there_is_no_solution(matrix: list[list[int]], target: list[int]) -> None:
     assert solve_integers(matrix, target) is None
+
+
+def test_weights_are_rounded_inside_cones_whose_middle_is_beyond_the_range_of_doubles():
+    rows = [[10**200, -1], [0, 1]]  # the middle of what the second entry may be is 10^200 / 2 times the first
+    inside = rounded_inside(rows, [1, 1])
+    assert all_positive(rows, to_integers([inside])[0])
+    assert inside[1] / inside[0] > 1e199
+
+
+def test_weights_are_rounded_inside_cones_narrower_than_the_grid_of_their_large_entries():
+    """A slab a w1 - b w2 = c w3 give or take 2^-68 of its largest terms, around exact weights."""
+    rng = np.random.default_rng(0)
+    plain = inside = 0
+    for _ in range(100):
+        first, third = int(rng.integers(1 << 61, 1 << 62)), int(rng.integers(1 << 49, 1 << 50))
+        a, b = (int(x) for x in rng.integers(1 << 20, 1 << 21, 2))
+        second = (a * first - (1 << 60)) // b
+        level = a * first - b * second
+        rows = [[sign * third * a, -sign * third * b, (1 << 14) - sign * level] for sign in (1, -1)]
+        exact = [first, second, third]
+        assert all_positive(rows, exact)
+        for weights in (round_to_floats(exact), rounded_inside(rows, exact)):
+            assert np.abs(weights).max() <= 1
+        plain += all_positive(rows, to_integers([round_to_floats(exact)])[0])
+        inside += all_positive(rows, to_integers([rounded_inside(rows, exact)])[0])
+    assert plain < 5
+    assert inside > 95
