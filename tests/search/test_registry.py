@@ -323,7 +323,7 @@ class TestAnotherPackage:
             assert name in registry.names()
 
     def test_its_method_metric_and_format_are_used_from_the_command_line(self, plugin: Path) -> None:
-        code, _, log = finished("convert", "lists.words", "lists.tsv", "--segment", "list")
+        code, _, log = finished("convert", "lists.words", "lists.tsv")
         assert code == 0, log
         code, out, log = finished("solve", *LISTS, "--method", "one-feature", "--metric", "doubled")
         assert code == 0, log
