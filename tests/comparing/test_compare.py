@@ -353,7 +353,7 @@ def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
     found = run(*data, "--methods", "och,random", "--seeds", 2, "-q", "-o", tmp_path / "c.json")
     assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
     written = json.loads((tmp_path / "c.json").read_text())
-    nbest = lpmert.read(tmp_path / "dev.tsv", segment="id", features=random_nbest(1).names, loss="loss")
+    nbest = lpmert.read(tmp_path / "dev.tsv", segment="list", features=random_nbest(1).names, loss="loss")
     known = lpmert.compare(nbest, ["och", "random"], seeds=2)
     assert timeless(written) == timeless(json.loads(known.to_json()))
     assert run(*data, "--methods", "grid", "-q", "--json").stdout.startswith("{")
