@@ -155,6 +155,21 @@ class _RecordBuilder:
                 else:
                     self._out = [entry for entry in self._out if entry[0] == number]
                     self._empty = True
+        if self._closed and not self._empty and not self._lists.claim.several:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Undo exclusions that the bound does not need to close the node, the last of each list first."""
+        cost = self._cost
+        needed: list[tuple[int, int, list[int]]] = []
+        for number, row, core in reversed(self._out):
+            step = cost[self._alive[number][0]] - cost[row]
+            if step <= self._bound - self._target and number not in {entry[0] for entry in needed}:
+                self._bound -= step
+                self._alive[number] = (row, *self._alive[number])
+            else:
+                needed.append((number, row, core))
+        self._out = needed[::-1]
 
     def _charge_cores(self) -> None:
         """Raise the bound by cores of the cheapest choices: first those met on the path, then new ones."""
