@@ -218,8 +218,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("of the same sign, neither of them 0", of_toolkit("kaldi", acoustic=0, lm=1)),
     ("the weight of acoustic must be above 0", of_toolkit("icefall", acoustic=-1, lm=1)),
     ("decoder and ctc must be at least 0", of_toolkit("espnet", decoder=1, ctc=-1)),
-    ("acoustic and lm must be above 0", of_toolkit("pocketsphinx", acoustic=1, lm=0)),
-    ("too large for a probability", of_toolkit("pocketsphinx", acoustic=1e-9, lm=1, words=1)),
     ("no setting for feature 'am'; say which .*: --roles acoustic=FEATURE", of_toolkit("kaldi", am=1, lm=1)),
     ("no feature for acoustic", of_toolkit("kaldi", lm=1)),
     ("'sound' is no role or no feature", of_toolkit("kaldi", {"sound": "am"}, am=1, lm=1)),

@@ -45,7 +45,7 @@ def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str, names: t
     write(nbest, tmp_path / FILES[kind], kind)
     found = json_of("solve", tmp_path / FILES[kind])
     assert f"|metric:{metric}|" in found["signature"]
-    assert found["success"]
+    assert found["status"] == "optimal"
 
 
 def test_statistics_without_a_metric_ask_for_one(tmp_path: Path) -> None:

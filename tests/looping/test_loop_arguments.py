@@ -32,7 +32,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"references": []}, "references must be texts by list, a file or several files"),
     ({"references": [1]}, "references must be texts by list, a file or several files"),
     ({"references": {"u0": 3}}, "references by list must be texts by the names of lists"),
-    ({"method": lpmert.methods.Stabilised(earlier=[])}, "leave state and earlier out"),
+    ({"method": lpmert.methods.Stabilised(earlier=[])}, "leave earlier out"),
     *(
         ({what: given}, f"^{what} must be an object with a method decode, such as")
         for what in ("decoder", "held_out")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs with apt the browser in which the page of `lpmert report` is tried. Where that takes a password, where there is
+# Installs with apt the browser in which the pages of `--report` are tried. Where that takes a password, where there is
 # no apt, or where it fails, it is left to you: the tests that need it are skipped, and say so.
 set -euo pipefail
 

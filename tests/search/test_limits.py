@@ -27,7 +27,7 @@ import lpmert
 from lpmert import DataError, NBest, Progress, Region, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
-from lpmert.lines.descents import DescentLists
+from lpmert.lines.descents import Descents
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
@@ -265,7 +265,7 @@ def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(mon
     monkeypatch.setattr(Deadline, "expired", property(expired))
     with Deadline(None).running():
         with heeding(), pytest.raises(OutOfTime):
-            DescentLists(*problem.canonical.lists, np.eye(problem.canonical.n_features))
+            Descents(*problem.canonical.lists)
         assert len(asked) == 13  # of 30 columns
         asked.clear()
         found = first_incumbent(problem, 0, None)
