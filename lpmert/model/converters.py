@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -237,7 +238,7 @@ def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | No
 
 
 def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]], settings: Any) -> None:
-    """Warn if many words of the references are in the texts only in another case or with other punctuation."""
+    """Warn if many words of the references are in the texts only in another case, punctuation or Unicode form."""
     if not hasattr(settings, "lowercase"):
         return
     marks = string.punctuation if isinstance(settings, EditTexts) else ""  # others split it off, or hardly count it
@@ -248,11 +249,15 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
         known |= {cased(word) for text in texts[first::_PARTS] for word in text.split()}
         if sum(count for word, count in wanted.items() if word not in known) <= _MUCH * wanted.total():
             return
-    alike = {word.lower().strip(marks) for word in known}
-    missed = [word for word in wanted if word not in known and word.lower().strip(marks) in alike]
+
+    def plain(word: str) -> str:
+        return normalize("NFC", word.lower().strip(marks))
+
+    alike = {*map(plain, known)}
+    missed = [word for word in wanted if word not in known and plain(word) in alike]
     count, total = sum(map(wanted.__getitem__, missed)), wanted.total()
     if count > _MUCH * total:
-        trouble = "are in the texts only in another case or with other punctuation"
+        trouble = "are in the texts only in another case, with other punctuation, or in another Unicode form"
         remedy = "spell both alike; metric.lowercase=yes ignores case"
         logger.warning("%d of %d words of the references, such as %r, %s: %s", count, total, missed[0], trouble, remedy)
 

@@ -332,6 +332,8 @@ def test_references_that_are_spelt_otherwise_are_told(caplog: pytest.LogCaptureF
     assert "3 of 6 words" in warned(
         caplog, BleuTexts(), ["good morning", "it is late"], ["GOOD MORNING", "IT is late !"]
     )
+    composed, decomposed = "d\u00e9j\u00e0 vu", "de\u0301ja\u0300 vu"
+    assert "1 of 2 words" in warned(caplog, "cer", [decomposed], [composed])
     assert not warned(caplog, "wer", texts, ["good evening Doctors", "it is early ."])
     assert not warned(caplog, "ter", texts, capitals)
 
