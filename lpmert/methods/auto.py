@@ -12,7 +12,7 @@ from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices, SharedChoices
 from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
-from lpmert.methods.sweep import Sweep
+from lpmert.methods.sweep import Sweep, too_wide
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
@@ -86,7 +86,8 @@ class Auto(Method):
             return self.cells.start(task)
         if not canonical.additive:
             return self._start_ratio(task)
-        if canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None:
+        plane = canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None
+        if plane and too_wide(canonical.features) is None:
             _log_choice(canonical, "sweep", "the directions of two weights form a circle")
             return Sweep().start(task)
         if canonical.n_lists <= _FEW_LISTS:

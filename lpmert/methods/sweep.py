@@ -113,17 +113,23 @@ def _clear_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weight
     return int(most.sum()) if (most == least).all() else None
 
 
+def too_wide(features: FloatArray) -> int | None:
+    """Return the first of the features [M, D] whose nonzero values span more than 132 orders of magnitude, if any."""
+    for d, column in enumerate(features.T):
+        exponents = np.frexp(column[column != 0])[1]
+        if len(exponents) and np.ptp(exponents) > -_LEAST_EXPONENT:
+            return d
+    return None
+
+
 def _scaled(features: FloatArray) -> tuple[FloatArray, IntArray]:
     """Return the features [M, 2] with columns scaled exactly by powers of two to at most 1, and the exponents [2]."""
+    wide = too_wide(features)
+    if wide is not None:
+        trouble = f"the values of feature {wide + 1} span more than 132 orders of magnitude"
+        raise DataError(f"{trouble}: set the tiny ones to 0")
     exponents = np.frexp(np.abs(features).max(axis=0))[1]
-    scaled = np.ldexp(features, -exponents)
-    for column in range(features.shape[1]):
-        used = features[:, column] != 0
-        if np.any(np.frexp(features[used, column])[1] - exponents[column] < _LEAST_EXPONENT):
-            raise DataError(
-                f"the values of feature {column + 1} span more than 132 orders of magnitude: set the tiny ones to 0"
-            )
-    return scaled, exponents
+    return np.ldexp(features, -exponents), exponents
 
 
 def _intervals(normals: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -292,6 +292,16 @@ def test_features_beyond_the_range_of_exact_products_are_refused():
         sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
 
 
+def test_auto_takes_another_method_for_features_beyond_the_range_of_the_sweep() -> None:
+    """The first list wants a > 0, the second a + b < 0; the third wants b < 0, the fourth b > 0."""
+    features = [[0, 0], [1e-140, 0], [-1, 0], [0, 0], [1, 1], [0, 0], [0, -1], [0, 0], [0, -1], [0, -2]]
+    nbest = lpmert.NBest(features, [0, 3, 5, 7, 10], [1, 0, 1, 0, 1, 1, 0, 0, 1, 1])
+    with pytest.raises(DataError, match="132 orders of magnitude"):
+        lpmert.minimize(nbest, method="sweep")
+    result = lpmert.minimize(nbest)
+    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 1, 1)
+
+
 def test_an_enumeration_that_was_given_up_in_a_step_is_never_at_its_end() -> None:
     def steps() -> Iterator[int | None]:
         yield None
