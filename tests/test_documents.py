@@ -224,7 +224,8 @@ def test_reports_are_made_by_their_page_and_say_what_it_says(tmp_path: Path, mon
     pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
     (tmp_path / "docs").mkdir()
     output = commands_of_the_page_run("report", tmp_path, monkeypatch)
-    page = parts(tmp_path / "report.html")
+    page = parts(tmp_path / "check.html")
+    assert parts(tmp_path / "compare.html").texts["h1"] == page.texts["h1"]
     assert page.texts["h1"] == ["Proved: no weights do better than errors 912."]
     assert "The weights checked have errors 983: there are better weights: errors 912 instead of 983." in page.all_text
     for picture in ("surface.png", "proof.png"):
