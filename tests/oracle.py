@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import wraps
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 from math import gcd, lcm
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -440,7 +440,7 @@ def _standing(lists: Lists, begin: int, end: int, ties: str) -> list[int]:
 
 
 def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
-    """Whether an open cone {rows w > 0} has weights within the cosine, by library routines only."""
+    """Whether an open cone {rows w > 0} has weights within a cosine of at least 0, by library routines only."""
     width = rows.shape[1]
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     if not norms.all():
@@ -456,17 +456,7 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
         return False
     multipliers, _ = nnls(rows.T, -centre)
     largest = float(np.linalg.norm(centre + multipliers @ rows))
-    if cosine >= 0:
-        return largest >= cosine
-    if largest > 1e-9 or np.linalg.matrix_rank(rows, 1e-9) < width:
-        return True  # a cone that contains a line comes as near to a right angle as one likes
-    # Within a cone behind the right angle the largest cosine is that of a ray.
-    rays = (
-        sign * np.linalg.svd(rows[list(facets)])[2][-1]
-        for facets in combinations(range(len(rows)), width - 1)
-        for sign in (1, -1)
-    )
-    return any(ray @ centre > cosine for ray in rays if (rows @ ray > -1e-9).all())
+    return largest >= cosine
 
 
 @remembered

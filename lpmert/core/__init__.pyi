@@ -93,10 +93,9 @@ class Corral:
         """Drop all rows, and start at these weights [D]."""
 
 class LeastNorm:
-    """Decides whether some weights make given choices from lists; `rounds` counts the steps of all its programs."""
+    """Decides whether some weights make given choices from lists."""
 
     def __init__(self, lists: Lists) -> None: ...
-    rounds: int
     def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
         """Decide whether some weights make the choices of the decided lists [n]; the program starts from the corral.
 

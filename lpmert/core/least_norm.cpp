@@ -330,7 +330,6 @@ void bind_least_norm(nb::module_& module) {
     corral.def("restart", &restart, "weights"_a, unlocked);
     nb::class_<LeastNorm> least_norm(module, "LeastNorm");
     define_init<const Lists&>(least_norm, "lists");
-    least_norm.def_ro("rounds", &LeastNorm::rounds);
     least_norm.def("separate", &checked_separate, "decided"_a, "chosen"_a, "start"_a, "corral"_a, unlocked);
 }
 

@@ -437,10 +437,10 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
     """
     records = json_records(stream, path, format)
     first = next(records)
-    return Table(_head(*first), lambda columns: blocks_of_rows(_rows(chain([first], records), columns)))
+    return Table(_head(*first), lambda columns: in_blocks(_rows(chain([first], records), columns)))
 
 
-def blocks_of_rows(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
+def in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
     """Yield blocks of rows, which come with their lines."""
     while block := list(islice(rows, _RECORDS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))

@@ -32,11 +32,11 @@ from lpmert.formats.format import Format, Pool
 from lpmert.formats.rows import (
     Block,
     Table,
-    blocks_of_rows,
     cells_by_column,
     delimited_table,
     frame_table,
     import_parquet,
+    in_blocks,
     json_kind,
     json_records,
     json_table,
@@ -298,7 +298,7 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
         records = json_records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
         rows = _candidates(records, with_outcomes=counted is False)
         columns, first = next(rows)
-        return _Rows(path, "jsonl", columns).collected(blocks_of_rows(chain([first], (row for _, row in rows))))
+        return _Rows(path, "jsonl", columns).collected(in_blocks(chain([first], (row for _, row in rows))))
 
 
 def _candidates(

@@ -155,8 +155,8 @@ class LinOptimizer:
     After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap only
     weights inside it count. If features are rounded, answers are about the exact ones; if these are unknown and only
     they could rule a selection out, it counts as attainable, but by no doubles. `counters` counts linear programs
-    ("lps"), their rows ("lp_rows"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError`
-    for features that are not finite or too large to subtract.
+    ("lps"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for features that are
+    not finite or too large to subtract.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class LinOptimizer:
         largest = max(-self.features.min(initial=0.0), self.features.max(initial=0.0))
         if not largest <= np.finfo(np.float64).max / 4:
             raise ValueError("features must be finite, and so must their differences; scale the columns down")
-        self.counters: Counter[str] = Counter(lps=0, lp_rows=0, exact_decisions=0)
+        self.counters: Counter[str] = Counter(lps=0, exact_decisions=0)
         self._model = MarginProgram(self.features.shape[1])
 
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
@@ -379,7 +379,6 @@ class _Decision:
         self.model.add(normals)
         self.held = np.concatenate([self.held, new])
         self.counters["lps"] += 1
-        self.counters["lp_rows"] += len(new)
         checkpoint()
         return self.model.run()
 

@@ -70,8 +70,8 @@ def give_back() -> None:
 class Allowance:
     """The memory that a call may hold.
 
-    limit: bytes, `None` for what they hold now plus nine tenths of the free memory. reserve: bytes
-    that stay free for the end of the call. refused: whether the last request did not fit.
+    limit: bytes, `None` for what it holds now plus nine tenths of the free memory. reserve: bytes that stay free for
+    the end of the call. refused: whether the last request did not fit.
     """
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:

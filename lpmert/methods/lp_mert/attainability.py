@@ -71,8 +71,9 @@ class AttainabilityOracle:
             start: WarmStart | None = WarmStart(len(lists), corral.point)
         else:
             start = self._decide_exactly(lists, positions, corral.point)
-        missed = self._cap is not None and self._tests_corner and not self._corner_inside(lists, positions, self._cap)
-        return None if missed else start
+        if start is None or self._cap is None or not self._tests_corner:
+            return start
+        return start if self._corner_inside(lists, positions, self._cap) else None
 
     def _decide_exactly(self, lists: IntArray, positions: IntArray, near: FloatArray) -> WarmStart | None:
         self.counters["exact_decisions"] += 1
