@@ -113,66 +113,28 @@ def test_the_quotes_of_csv_in_a_file_with_tabs_are_told(tmp_path: Path, caplog: 
         assert ("has the quotes of CSV" in caplog.text) is told
 
 
-def test_a_foreign_table_takes_no_column_for_a_feature_by_itself(tmp_path: Path) -> None:
+def test_features_may_be_patterns_or_all_and_are_never_taken_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(FOREIGN)
-    with pytest.raises(ColumnsNeeded) as caught:
-        read(tmp_path / "x.tsv", segment="utt", loss="errors")
-    assert caught.value.suggestion == {"features": "decoder,lm"}
-    with pytest.raises(ColumnsNeeded) as caught:
-        read(tmp_path / "x.tsv", features="lm", loss="errors")
-    assert caught.value.suggestion == {"segment": "utt"}
-
-
-def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text(FOREIGN)
-    columns = {"segment": "utt", "loss": "errors", "text": "text"}
-    assert read(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
-    del columns["text"]  # which is no feature by its name
-    assert read(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
+    every = ("rank", "decoder", "lm", "ref_words")
+    columns = {"segment": "utt", "loss": "errors"}
+    for given, suggestion in ((columns, {"features": "decoder,lm"}), ({"features": "lm"}, {"segment": "utt"})):
+        with pytest.raises(ColumnsNeeded) as caught:
+            read(tmp_path / "x.tsv", **{"loss": "errors", **given})
+        assert caught.value.suggestion == suggestion
+    assert read(tmp_path / "x.tsv", features="all", text="text", **columns).names == every
+    assert read(tmp_path / "x.tsv", features="all", **columns).names == every  # text is no feature by its name
     assert read(tmp_path / "x.tsv", features="lm,*r*", **columns).names == ("lm", "rank", "decoder", "ref_words")
-    with pytest.raises(DataError, match=r"no name matches 'LM\*'; the names are utt, rank"):
-        read(tmp_path / "x.tsv", features="LM*", **columns)
     write(small(names=["LM_0", "TM_0"]), tmp_path / "x.npz")
     assert read(tmp_path / "x.npz", features="LM*").names == ("LM_0",)
     assert read(tmp_path / "x.npz", features=["all"]).names == ("LM_0", "TM_0")
-    with pytest.raises(DataError, match="no feature 'x'; the features are LM_0, TM_0"):
-        read(tmp_path / "x.npz", features="x")
-
-
-def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("list\ta*\tab\tall\tloss\n0\t1\t2\t3\t4\n")
-    assert read(tmp_path / "x.tsv", features="a*").names == ("a*",)
-    assert read(tmp_path / "x.tsv", features="all").names == ("all",)
-
-
-@pytest.mark.parametrize("kind", ["tsv", "npz", "moses"])
-@pytest.mark.parametrize(
-    ("ids", "references"),
-    [
-        (["b", "a"], "a\tdas Tier\nb\tthe cat\n"),
-        (["b", "a"], "a das Tier\nb the cat\n"),
-        (["b", "a"], "the cat (b)\ndas Tier (a)\n"),
-        (["0", "1"], "the cat\ndas Tier\n"),
-        (["7", "3"], "3\tdas Tier\n7\tthe cat\n"),
-    ],
-)
-def test_texts_are_compared_with_references_by_id(tmp_path: Path, kind: str, ids: list[str], references: str) -> None:
-    (tmp_path / "refs").write_text(references)
-    write(small(list_ids=ids), tmp_path / FILES[kind], kind)
-    nbest = read(tmp_path / FILES[kind], references=tmp_path / "refs", metric="wer")
-    # a cat, (nothing), the cat against "the cat"; x, y, das Tier against "das Tier": words that differ, by hand
-    assert nbest.statistics[:, 0].tolist() == [1, 2, 0, 2, 2, 0]
-    measured = ["--references", tmp_path / "refs", "--metric", "wer"]
-    assert loss_of("solve", tmp_path / FILES[kind], *measured) == optimum(nbest)
-
-
-def test_references_of_lists_that_are_not_there_are_allowed_on_request(tmp_path: Path) -> None:
-    write(small(), tmp_path / "x.tsv")
-    (tmp_path / "refs").write_text("a das Tier\nb the cat\nc x\n")
-    assert read(tmp_path / "x.tsv", references=tmp_path / "refs", partial=True).n_lists == 2
-    write(small(texts=None), tmp_path / "y.tsv")
-    with pytest.raises(ColumnsNeeded, match="text "):
-        read(tmp_path / "y.tsv", references=tmp_path / "refs")
+    (tmp_path / "y.tsv").write_text("list\ta*\tab\tall\tloss\n0\t1\t2\t3\t4\n")  # columns called like patterns
+    assert [read(tmp_path / "y.tsv", features=name).names for name in ("a*", "all")] == [("a*",), ("all",)]
+    for name, features, message in (
+        ("x.tsv", "LM*", r"no name matches 'LM\*'; the names are utt, rank"),
+        ("x.npz", "x", "no feature 'x'; the features are LM_0, TM_0"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(tmp_path / name, features=features, **(columns if name == "x.tsv" else {}))
 
 
 def numbered() -> NBest:
@@ -181,21 +143,34 @@ def numbered() -> NBest:
     return small(offsets=[0, 2, 4, 6], list_ids=["000", "001", "002"], texts=texts)
 
 
-def test_sentences_that_begin_with_numbers_are_matched_by_line_where_that_is_said(tmp_path: Path) -> None:
-    write(numbered(), tmp_path / "x.tsv")
-    (tmp_path / "refs").write_text("2 cats\n1 house\n0 x\n")
-    arguments = ["convert", tmp_path / "x.tsv", tmp_path / "y.tsv", "--references", tmp_path / "refs"]
-    assert "--by-position" in refusal(*arguments)
-    succeeded(*arguments, "--by-position")
-    # the cat | 2 cats, x | 2 cats, a house | 1 house, x | 1 house, one two | 0 x, x | 0 x: words that differ, by hand
-    assert read(tmp_path / "y.tsv").statistics[:, 0].tolist() == [2, 2, 1, 2, 2, 1]
+# a cat, (nothing), the cat against "the cat"; x, y, das Tier against "das Tier": words that differ, by hand
+BY_ID = [1, 2, 0, 2, 2, 0]
 
 
-def test_a_few_sentences_may_begin_with_numbers(tmp_path: Path) -> None:
-    write(numbered(), tmp_path / "x.tsv")
-    (tmp_path / "refs").write_text("the cat\na house\n2 x\n")
-    found = read(tmp_path / "x.tsv", references=tmp_path / "refs")
-    assert found.statistics[:, 0].tolist() == [0, 2, 0, 2, 2, 1]
+@pytest.mark.parametrize("kind", ["tsv", "npz", "moses"])
+@pytest.mark.parametrize(
+    ("lists", "references", "options", "edits"),
+    [
+        (small(), "a\tdas Tier\nb\tthe cat\n", {}, BY_ID),
+        (small(), "a das Tier\nb the cat\n", {}, BY_ID),
+        (small(), "the cat (b)\ndas Tier (a)\n", {}, BY_ID),
+        (small(), "a das Tier\nb the cat\nc x\n", {"partial": True}, BY_ID),
+        (small(list_ids=["0", "1"]), "the cat\ndas Tier\n", {}, BY_ID),
+        (small(list_ids=["7", "3"]), "3\tdas Tier\n7\tthe cat\n", {}, BY_ID),
+        (numbered(), "2 cats\n1 house\n0 x\n", {"by_position": True}, [2, 2, 1, 2, 2, 1]),
+        (numbered(), "the cat\na house\n2 x\n", {}, [0, 2, 0, 2, 2, 1]),  # a few sentences may begin with numbers
+    ],
+)
+def test_texts_are_compared_with_references_by_id_or_position(
+    tmp_path: Path, kind: str, lists: NBest, references: str, options: dict[str, bool], edits: list[int]
+) -> None:
+    (tmp_path / "refs").write_text(references)
+    write(lists, tmp_path / FILES[kind], kind)
+    nbest = read(tmp_path / FILES[kind], references=tmp_path / "refs", metric="wer", **options)
+    assert nbest.statistics[:, 0].tolist() == edits
+    flags = [f"--{name.replace('_', '-')}" for name in options]
+    measured = ["--references", tmp_path / "refs", "--metric", "wer", *flags]
+    assert loss_of("solve", tmp_path / FILES[kind], *measured) == optimum(nbest)
 
 
 def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:
@@ -219,13 +194,6 @@ def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> No
         read(tmp_path / "run1.features.dat")
     with pytest.raises(DataError, match=r"call this one like run1.features.dat"):
         write(small(), tmp_path / "x.txt", "mert", score_type="own")
-
-
-def test_columns_of_parquet_are_recognised_as_in_every_table(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    write(small(statistic_names=["edits"]), tmp_path / "start.npz")
-    succeeded("convert", tmp_path / "start.npz", path)
-    assert read(path).statistic_names == ("edits",)
 
 
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:

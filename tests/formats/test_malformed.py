@@ -253,8 +253,6 @@ TABLE: list[Case] = [
         ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}\n {}]', 2, "not JSON: .* after a record"),
         ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}', 1, "not JSON: '' after a record"),
         ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}] x', 1, "not JSON: 'x' after a record"),
-        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0, "am": 2}]', 1, "the key 'am' occurs twice"),
-        ('[{"utt": 1, "am": NaN, "lm": 1, "errors": 0}]', 1, "NaN is not a finite number"),
         ("[]", 1, "not JSON"),
         ("[\n" + "[" * 100_000, 2, "not JSON"),
         ('{\n"utt": 1,\n', 1, "not JSON"),
@@ -263,9 +261,6 @@ TABLE: list[Case] = [
     ]),
     *of("best-of-n", "set.jsonl", [
         ("", None, "empty file"),
-        (SET + "\n", 2, "empty line"),
-        (SET + "[]\n", 2, "not a JSON object"),
-        (SET + SECOND[:-3] + "\n", 2, "not one JSON object"),
         (SET + SET, 2, "id 'g' comes twice, first on line 1"),
         (SET + SECOND.replace('"id"', '"key"'), 2, "no key 'id'"),
         (SET + SECOND.replace('"h"', "null"), 2, '"id" is None, not a string or an integer'),
@@ -281,13 +276,9 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('{"a": 1, "b": 2}', '{"": 1}'), 2, 'candidate 1: "scores" must be an object'),
         (SET + SECOND.replace(', "b": 2', ""), 2, "has a, loss, text; the candidates before have a, b, loss, text"),
         (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "has a, c, loss, text; the candidates before have a, b, loss"),
-        (SET + SECOND.replace('"b": 2', '"a": 2'), 2, "the key 'a' occurs twice"),
         (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number but a string"),
         (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: column 'b' is True, not a number; write 1"),
-        (SET + SECOND.replace('"b": 2', '"b": NaN'), 2, "NaN is not a finite number"),
-        (SET + SECOND.replace('"b": 2', '"b": 1e400'), 2, "candidate 1: column 'b' is inf, not a finite number"),
         (SET + SECOND.replace('"b": 2', '"b": 1' + "0" * 400), 2, "candidate 1: column 'b' is .*, not a finite number"),
-        (SET + SECOND.replace('"b": 2', '"b": 1e151'), 2, "beyond 1e[+]150"),
         (SET + SECOND.replace(', "loss": 0', ""), 2, 'one of "loss", "correct" and "statistics"; it has 0'),
         (SET + SECOND.replace('"loss": 0', '"loss": 0, "correct": 1'), 2, "it has 2"),
         (SET + SECOND.replace('"loss": 0', '"loss": null'), 2, "candidate 1: column 'loss' is empty"),
@@ -299,7 +290,6 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"text": "x", ', ""), 2, "has a, b, loss; the candidates before have a, b, loss, text"),
         (SECOND.replace('"text": "x", ', "") + SET, 2, "loss, text; the candidates before have a, b, loss; give"),
         (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, "candidate 1: column 'text' is 3, not a string"),
-        (SET.encode() + SECOND.encode().replace(b"x", b"\xff"), 2, "byte 0xff is not UTF-8"),
     ]),
     *of("moses", "lists.txt", [
         ("", None, r"empty file"),
@@ -368,7 +358,6 @@ TABLE: list[Case] = [
     *of("mert", "features", changed(FEATURES, [
         ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, r"list '3', but line 1 of .*features has '4'"),
     ]), blamed="scores"),
-    *of("mert", "features", [(FEATURES.encode().replace(b"-1.5", b"\xe9"), 2, "byte 0xe9 is not UTF-8")]),
     *(("scores", changes, f"{file}:{line}" if line else file, message) for changes, file, line, message in [
         ({"am": ""}, "am", None, "empty file"),
         ({"lm": "one-1 1\n"}, "am", 2, "key 'one-2' is missing in .*lm"),
@@ -376,14 +365,12 @@ TABLE: list[Case] = [
         ({"text": "one-2 the cut\ntwo-x-1\n"}, "am", 1, "key 'one-1' is missing in .*text"),
         ({"text": TEXT + "one-3 a\n"}, "text", 4, "key 'one-3' is missing in .*am"),
         ({"lm": LM + "one-1 1\n"}, "lm", 4, "'one-1' comes twice, first on line 2"),
-        ({"text": TEXT + "one-1 a\n"}, "text", 4, "'one-1' comes twice, first on line 2"),
         ({"am": "one-1 1\n\none-2 1\n"}, "am", 2, "empty line"),
         ({"am": "one-1 1\n one-2 1\n"}, "am", 2, "white space before the key"),
         ({"am": AM.replace("-11", "-11 -12")}, "am", 2, "score of 'one-2' is '-11 -12', not a number"),
         ({"am": AM.replace(" -11", "")}, "am", 2, "score of 'one-2' is '', not a number"),
         ({"am": "one 1\n", "lm": "one 1\n", "text": "one a\n"}, "am", 1, "key 'one' is not list id, '-', number"),
         ({"am": "one- 1\n", "lm": "one- 1\n", "text": "one- a\n"}, "am", 1, "key 'one-' is not list id"),
-        ({"am": b"one-1 1\none-2 \xff\n"}, "am", 2, "byte 0xff is not UTF-8"),
     ]),
     *(("espnet", {**NO_RANKS, **changes}, where, message) for changes, where, message in [
         ({}, "", "no folders 1best_recog"),
@@ -407,8 +394,6 @@ TABLE: list[Case] = [
     ]),
     *of("references", "text", [
         ("", None, "empty file"),
-        ("one a\n\n", 2, "empty line"),
-        ("one a\n two b\n", 2, "white space before the key"),
         ("one a\ntwo b\none c\n", 3, "'one' comes twice, first on line 1"),
         ("a (one)\nb (one)\n", 2, "'one' comes twice, first on line 1"),
     ]),
@@ -542,7 +527,7 @@ TABLE: list[Case] = [
         ({**CSR, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
     ]),
     *(("npz", {"x.npz": archive_of(features)}, "x.npz", "not an archive of plain arrays .*write it with numpy.savez")
-      for features in (b"hello", *map(array_of, (
+      for features in (b"hello", array_of("(2,)")[:-1], array_of("(2,)")[:-8], array_of("(2,)") + b"0", *map(array_of, (
         *("(True, 2)", "(1.5, 2)", "(-1, 2)", "None", "((2,), 2)", "(2**80, 2)", "(1000000000000000,)"),
     )))),
     *of("parquet", "dev.parquet", [
@@ -622,52 +607,41 @@ def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: s
             read(tmp_path / f"dev.tsv{packing}", **COLUMNS)
 
 
+SENT = '{{"id": "{}", "candidates": [{{"scores": {{"f": {}}}, "loss": 0}}]}}\n'
+WRITTEN = [  # a file as `write` makes it: its head, and a line
+    ("x.tsv", "list\tf\tloss\n", "{}\t{}\t0\n"),
+    ("x.csv", "list,f,loss\n", "{},{},0\n"),
+    ("x.jsonl", "", '{{"list": "{}", "f": {}, "loss": 0}}\n'),
+    ("x.moses", "", "{} ||| a ||| f= {} ||| statistics: loss=0\n"),
+    ("candidates.jsonl", "", SENT),
+]
+
+
 @pytest.mark.parametrize("value", TOO_LARGE)
-@pytest.mark.parametrize(
-    ("name", "text", "line"),
-    [
-        ("x.tsv", "list\tf\tloss\na\t1\t0\na\t{}\t0\n", 3),
-        ("x.csv", "list,f,loss\na,1,0\na,{},0\n", 3),
-        ("x.jsonl", '{{"list": "a", "f": 1, "loss": 0}}\n{{"list": "a", "f": {}, "loss": 0}}\n', 2),
-        ("x.json", '[{{"list": "a", "f": 1, "loss": 0}},\n{{"list": "a", "f": {}, "loss": 0}}]\n', 2),
-        ("candidates.jsonl", '{{"id": "a", "candidates": [{{"scores": {{"f": {}}}, "loss": 0}}]}}\n', 1),
-        ("x.moses", "0 ||| a ||| f= 1 ||| statistics: loss=0\n0 ||| b ||| f= {} ||| statistics: loss=0\n", 2),
-    ],
-)
-def test_integers_that_would_round_are_refused(tmp_path: Path, name: str, text: str, line: int, value: int) -> None:
-    put(tmp_path, {name: text.format(value)})
-    with pytest.raises(DataError, match=rf"{name}:{line}: .* is '?{value}'?, an integer beyond 2\*\*53 .*rescale it"):
-        read(tmp_path / name)
-    put(tmp_path, {name: text.format(f"{value}.0")})  # decimals are the nearest doubles, as everywhere
-    assert abs(read(tmp_path / name).dense_features()).max() == float(abs(value))
-    put(tmp_path, {name: text.format(2**60)})  # float64 holds it
-    assert read(tmp_path / name).dense_features().max() == 2**60
+@pytest.mark.parametrize(("name", "head", "line"), WRITTEN)
+def test_integers_that_would_round_are_refused(tmp_path: Path, name: str, head: str, line: str, value: int) -> None:
+    path = tmp_path / name
+    path.write_text(head + line.format("a", 1) + line.format("b", value))
+    trouble = rf"{name}:{2 + bool(head)}: .* is '?{value}'?, an integer beyond 2\*\*53 .*rescale it"
+    with pytest.raises(DataError, match=trouble):
+        read(path)
+    path.write_text(head + line.format("b", f"{value}.0"))  # decimals are the nearest doubles, as everywhere
+    assert abs(read(path).dense_features()).max() == float(abs(value))
+    path.write_text(head + line.format("b", 2**60))  # float64 holds it
+    assert read(path).dense_features().max() == 2**60
 
 
-MARK = b"\xef\xbb\xbf"
-
-
-@pytest.mark.parametrize("mark", [MARK, 2 * MARK])
-@pytest.mark.parametrize(
-    ("name", "first", "line"),
-    [
-        ("x.tsv", b"list\tf\tloss\n", b"a\t1\t0\n"),
-        ("x.csv", b"list,f,loss\n", b"a,1,0\n"),
-        ("x.jsonl", b"", b'{"list": "a", "f": 1, "loss": 0}\n'),
-        ("x.moses", b"", b"0 ||| a ||| f= 1 ||| statistics: loss=0\n"),
-    ],
-)
-def test_byte_order_marks_inside_are_refused(tmp_path: Path, name: str, first: bytes, line: bytes, mark: bytes) -> None:
-    put(tmp_path, {name: MARK + first + line})
-    assert read(tmp_path / name).n_hypotheses == 1
-    put(tmp_path, {name: MARK + first + 3 * line + mark + line})
-    at = 4 + bool(first)
-    with pytest.raises(DataError, match=rf"{name}:{at}: a byte order mark \(EF BB BF\) inside the file.*delete it"):
-        read(tmp_path / name)
-    many = 1 + (3 << 20) // len(line)  # beyond the first blocks
-    put(tmp_path, {name: first + many * line + mark + line})
-    with pytest.raises(DataError, match=rf"{name}:{many + at - 3}: a byte order mark"):
-        read(tmp_path / name)
+@pytest.mark.parametrize("mark", ["\ufeff", "\ufeff\ufeff"])
+@pytest.mark.parametrize(("name", "head", "line"), WRITTEN[:4])
+def test_byte_order_marks_inside_are_refused(tmp_path: Path, name: str, head: str, line: str, mark: str) -> None:
+    path, line = tmp_path / name, line.format("a", 1)
+    path.write_text("\ufeff" + head + line)
+    assert read(path).n_hypotheses == 1
+    for many in (3, 1 + (3 << 20) // len(line)):  # the last beyond the first blocks
+        path.write_text("\ufeff" + head + many * line + mark + line)
+        at = 1 + bool(head) + many
+        with pytest.raises(DataError, match=rf"{name}:{at}: a byte order mark \(EF BB BF\) inside the file.*delete it"):
+            read(path)
 
 
 ROWS = [{"list": "a", "x": 1, "y": 0.5, "loss": 0}, {"list": "a", "x": 2, "y": 0.25, "loss": 1}]
