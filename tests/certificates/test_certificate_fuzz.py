@@ -33,13 +33,11 @@ VALUES: tuple[Any, ...] = (
     *([], {}, [[]], [0, 1], [0, 0, 1, "1"], [0, 1, 1], {"cores": [[0, 1, 1]]}, {"branch": 0}, {"split": [0, 1]}),
     {"split": [1]},
 )
-TEXTS: tuple[str, ...] = (
-    *("1e999999", "-1e999999", "NaN", "-Infinity", "9" * 4301, "-" + "9" * 5000, "[" * 100_000, '{"a":' * 50_000, "01"),
-    *('"\\ud800"', "\ufeff", "\x00", "]}", "\n]}\n", ",", "{},", ', "tree": [', "//", "'", "1_000", "0x1"),
-)
-BYTES = (
-    *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\x00", b"\x1f\x8b\x08"),
-    *(b"(\xb5/\xfd", b" "),
+PIECES = (
+    *(b"1e999999", b"-1e999999", b"NaN", b"-Infinity", b"9" * 4301, b"-" + b"9" * 5000, b"[" * 100_000, b"01"),
+    *(b'{"a":' * 50_000, b'"\\ud800"', b"]}", b"\n]}\n", b",", b"{},", b', "tree": [', b"//", b"'", b"1_000", b"0x1"),
+    *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\x00", b"\x1f\x8b\x08", b"(\xb5/\xfd"),
+    b" ",
 )
 
 
@@ -59,67 +57,75 @@ def change_values(rng: random.Random, document: Document) -> bytes:
             case 0:
                 owner[key] = rng.choice(VALUES)
             case 1:
-                owner[key], other[its] = json.loads(json.dumps([other[its], owner[key]]))
+                owner[key], other[its] = deepcopy([other[its], owner[key]])
             case 2 if isinstance(owner, list):
-                owner.insert(key, json.loads(json.dumps(owner[key])))
+                owner.insert(key, deepcopy(owner[key]))
             case 3 if len(owner) > 1:
                 del owner[key]
             case 4 if type(owner[key]) is int:
                 owner[key] += rng.choice((-1, 1, 2, 1 << 31, 1 << 64))
-            case 5 if isinstance(owner[key], str):
-                owner[key] = mixed(rng, owner[key])
+            case 5 if isinstance(text := owner[key], str):
+                at = rng.randrange(len(text) + 1)
+                owner[key] = text[:at] + rng.choice(("", *"019-/f.px")) + text[at + rng.randrange(2) :]
         if not isinstance(document.get("tree"), list):
             break
     tree = document.get("tree")
     return layout({**document, "tree": tree if isinstance(tree, list) else [tree]}).encode("utf-8", "surrogatepass")
 
 
-def mixed(rng: random.Random, text: str) -> str:
-    """A text with a few characters taken out, doubled or replaced."""
-    at = rng.randrange(len(text) + 1)
-    return text[:at] + rng.choice(("", "0", "1", "9", "-", "/", "f", ".", "p", "x")) + text[at + rng.randrange(2) :]
-
-
 def change_text(rng: random.Random, document: Document) -> bytes:
-    """A piece of text is put in, in place of a value or anywhere; lines and keys are doubled, moved, or cut."""
-    text = layout(document)
-    lines = text.split("\n")
-    match rng.randrange(6):
-        case 0:
-            return text[: rng.randrange(len(text))].encode()
-        case 1:
-            at = rng.randrange(len(text))
-            return (text[:at] + rng.choice(TEXTS) + text[at + rng.randrange(4) :]).encode("utf-8")
-        case 2:
-            a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
-            lines[a], lines[b] = lines[b], lines[a]
-        case 3:
-            lines.insert(rng.randrange(len(lines)), rng.choice(lines))
-        case 4:
-            at = rng.randrange(len(lines))
-            entries = lines[at].split(", ")
-            entries.insert(rng.randrange(len(entries) + 1), rng.choice(entries))  # among others, keys come twice
-            lines[at] = ", ".join(entries)
-        case 5:
-            numbers = [at for at, character in enumerate(text) if character.isdigit()]
-            at = rng.choice(numbers)
-            return (text[:at] + rng.choice(TEXTS) + text[at + 1 :]).encode("utf-8")
-    return "\n".join(lines).encode()
-
-
-def change_bytes(rng: random.Random, document: Document) -> bytes:
-    """Some bytes flip, vanish, or come in."""
+    """Pieces come in, for a digit or anywhere; bits flip; lines and keys come twice or elsewhere; or the end is cut."""
     data = bytearray(layout(document).encode())
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(data))
-        match rng.randrange(3):
-            case 0:
-                data[at] ^= 1 << rng.randrange(8)
-            case 1:
-                del data[at : at + rng.randrange(1, 20)]
-            case 2:
-                data[at:at] = rng.choice(BYTES)
+    lines = data.split(b"\n")
+    at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    match rng.randrange(7):
+        case 0:
+            del data[rng.randrange(len(data)) :]
+        case 1:
+            place = rng.choice([place for place, byte in enumerate(data) if chr(byte).isdigit()])
+            data[place : place + 1] = rng.choice(PIECES)
+        case 2:
+            for _ in range(rng.choice((1, 1, 2, 8))):
+                place = rng.randrange(len(data))
+                data[place : place + rng.choice((0, 1, 3, 20))] = rng.choice((b"", *PIECES))
+        case 3:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        case 4:
+            lines[at], lines[other] = lines[other], lines[at]
+            return b"\n".join(lines)
+        case 5:
+            return b"\n".join([*lines[:at], lines[other], *lines[at:]])
+        case 6:
+            entries = lines[at].split(b", ")
+            entries.insert(rng.randrange(len(entries) + 1), rng.choice(entries))  # among others, keys come twice
+            return b"\n".join([*lines[:at], b", ".join(entries), *lines[at + 1 :]])
     return bytes(data)
+
+
+def change_tree(rng: random.Random, document: Document) -> bytes:
+    """Records are dropped, doubled or exchanged, get cores of others, or have other numbers."""
+    tree = document["tree"]
+    for _ in range(rng.choice((1, 1, 2, 4, 12))):
+        at, other = rng.randrange(len(tree)), rng.randrange(len(tree))
+        match rng.randrange(7):
+            case 0 if len(tree) > 1:
+                del tree[at]
+            case 1:
+                tree.insert(at, deepcopy(tree[other]))
+            case 2:
+                tree[at] = deepcopy(tree[other])
+            case 3 | 4:
+                if numbers := [(owner, key) for owner, key in places(tree[at]) if type(owner[key]) is int]:
+                    owner, key = rng.choice(numbers)
+                    number = owner[key]
+                    owner[key] = rng.choice((number + 1, number - 1, -number, number << 80, 0, 1, 2, 3, 7, 1000))
+            case 5:
+                if "cores" in tree[other]:
+                    tree[at].setdefault("cores", []).extend(deepcopy(tree[other]["cores"]))
+            case 6:
+                rng.shuffle(tree[at].get("cores", []))
+                tree[at].get("cores", [])[:] = tree[at].get("cores", []) * 2
+    return layout(document).encode()
 
 
 def invent(rng: random.Random, document: Document) -> bytes:
@@ -146,7 +152,7 @@ def invent(rng: random.Random, document: Document) -> bytes:
 
 
 Change = Callable[[random.Random, Document], bytes]
-CHANGES: tuple[Change, ...] = (change_values, change_text, change_bytes)
+CHANGES: tuple[Change, ...] = (change_values, change_text, change_tree)
 
 
 def exact_losses(nbest: NBest, weights: list[float]) -> Fraction:
@@ -179,7 +185,6 @@ def check_claims(nbest: NBest, name: str, found: lpmert.Verified) -> None:
 def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Counter[str]:
     """Change certificates and check them; return how many were refused and accepted. Reruns give the same files."""
     outcomes: Counter[str] = Counter()
-    longest = 0
     for number in range(count):
         rng = random.Random(f"{seed}:{number}")
         name = rng.choice(BASES)
@@ -191,7 +196,7 @@ def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Coun
             found = verify(path, nbest)
         except CertificateError as error:
             outcomes["refused"] += 1
-            longest = max(longest, len(str(error)) - len(str(path)))
+            outcomes["told at length"] += len(str(error)) > 1000 + len(str(path))
         except Exception as error:
             raise AssertionError(f"{seed}:{number} of {name} raised {error!r}; the file is {data[:2000]!r}") from error
         else:
@@ -199,11 +204,11 @@ def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Coun
             check_claims(nbest, name, found)
             assert json.loads(verified_json(found))["proved"] == found.proved
         assert time.process_time() - started < LONGEST, f"{seed}:{number} of {name}"
-    assert longest < 1000
+    assert not outcomes["told at length"]
     return outcomes
 
 
-@pytest.mark.parametrize(("count", "seed"), [(500, 1), *(many_more(10_000, seed) for seed in range(10, 20))])
+@pytest.mark.parametrize(("count", "seed"), [(800, 1), *(many_more(10_000, seed) for seed in range(10, 20))])
 def test_changed_certificates_are_mostly_refused_and_the_others_true(path: Path, count: int, seed: int) -> None:
     outcomes = fuzz(path, count, seed, CHANGES)
     assert outcomes["refused"] > 0.75 * count
@@ -215,93 +220,45 @@ def test_invented_certificates_are_refused(path: Path, count: int, seed: int) ->
     assert fuzz(path, count, seed, (invent,))["refused"] > 0.9 * count
 
 
-class TestNumbers:
-    """Numbers beyond double precision, and beyond what Python writes in digits."""
-
-    @pytest.mark.parametrize("name", BASES)
-    def test_claims_of_a_thousand_digits_are_refused(self, path: Path, name: str) -> None:
-        for key in ("loss", "bound"):
-            for value in ("9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 5000):
-                said = assert_refused(path, base(name)[0], content=document(name) | {key: value})
-                assert len(said) < len(str(path)) + 500
-
-    def test_a_key_that_comes_twice_is_refused(self, path: Path) -> None:
-        """Readers of JSON differ in which of the two they take."""
-        nbest, text = base("pairs")
-        twice = text.replace('"bound": ', '"bound": "0", "bound": ', 1)
-        assert_refused(path, nbest, "twice", content=twice)
-
-
 ADDITIVE = ("boxes", "few boxes", "small boxes", "selections", "pairs")
 """Bases whose loss is a sum, so that a certificate has one number more to be wrong."""
-
-TRIED = 100
 
 
 @cache
 def claims(name: str) -> tuple[Document, ...]:
     """Headers that claim for weights that are not the best that nothing undercuts them: false, and nothing else is."""
-    nbest, header = base(name)[0], document(name)
-    del header["tree"]
-    rng = np.random.default_rng(5)
-    found: dict[Fraction, Document] = {}
-    for weights in rng.normal(size=(200, nbest.n_features)).tolist():
+    nbest, found = base(name)[0], document(name)
+    losses: dict[Fraction, Document] = {}
+    for weights in np.random.default_rng(5).normal(size=(200, nbest.n_features)).tolist():
         loss = exact_losses(nbest, weights)
-        if loss > Fraction(header["bound"]):
+        if loss > Fraction(found["bound"]):
             named = dict(zip(nbest.names, (weight.hex() for weight in weights), strict=True))
-            found.setdefault(loss, {**header, "loss": str(loss), "bound": str(loss), "weights": named})
-    return tuple(found[loss] for loss in sorted(found)[:6])
-
-
-def changed(rng: random.Random, tree: list[Any]) -> list[Any]:
-    """A tree with some records dropped, doubled or exchanged, cores of others added, or numbers changed."""
-    tree = deepcopy(tree)
-    for _ in range(rng.choice((1, 1, 2, 4, 12))):
-        at, other = rng.randrange(len(tree)), rng.randrange(len(tree))
-        match rng.randrange(7):
-            case 0 if len(tree) > 1:
-                del tree[at]
-            case 1:
-                tree.insert(at, deepcopy(tree[other]))
-            case 2:
-                tree[at] = deepcopy(tree[other])
-            case 3 | 4:
-                if numbers := [(owner, key) for owner, key in places(tree[at]) if type(owner[key]) is int]:
-                    owner, key = rng.choice(numbers)
-                    owner[key] = rng.choice((owner[key] + 1, owner[key] - 1, -owner[key], 0, 1, 2, 3, 7, 1000))
-            case 5:
-                if "cores" in tree[other]:
-                    tree[at].setdefault("cores", []).extend(deepcopy(tree[other]["cores"]))
-            case 6:
-                rng.shuffle(tree[at].get("cores", []))
-                tree[at].get("cores", [])[:] = tree[at].get("cores", []) * 2
-    return tree
+            losses.setdefault(loss, {**found, "loss": str(loss), "bound": str(loss), "weights": named})
+    return tuple(losses[loss] for loss in sorted(losses)[:6])
 
 
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_no_change_of_a_proof_shows_a_bound_above_the_least_loss(path: Path, name: str) -> None:
-    tree = document(name)["tree"]
     assert len(claims(name)) >= 3
     reached = set()
-    for seed in range(TRIED):
+    for seed in range(100):
         rng = random.Random(f"{name} {seed}")
-        content = {**rng.choice(claims(name)), "tree": changed(rng, tree)}
+        content = change_tree(rng, deepcopy(rng.choice(claims(name))))
         reached.add(assert_refused(path, base(name)[0], content=content).split(":")[1])
-    assert len(reached) > 1 or len(tree) < 5  # the claims are refused for their proof, not for their first line
+    assert len(reached) > 1 or len(document(name)["tree"]) < 5  # they are refused for their proof, not their first line
 
 
-@pytest.mark.parametrize("name", ADDITIVE)
-def test_a_changed_proof_that_is_accepted_proves_the_least_loss(path: Path, name: str) -> None:
-    nbest, found = base(name)[0], document(name)
-    refused = 0
-    for seed in range(TRIED):
-        rng = random.Random(f"{name} {seed} true")
-        path.write_text(layout({**found, "tree": changed(rng, found["tree"])}))
-        try:
-            assert verify(path, nbest).bound == Fraction(found["bound"])
-        except CertificateError:
-            refused += 1
-    assert refused > TRIED / 2
+def altered(nbest: NBest, rng: np.random.Generator) -> NBest:
+    """Lists with one to three losses or features changed, those of equal features alike."""
+    features, losses = nbest.dense_features().copy(), nbest.statistics.copy()
+    for _ in range(int(rng.integers(1, 4))):
+        row = int(rng.integers(len(losses)))
+        if rng.random() < 0.5:
+            losses[row, 0] += float(rng.choice([-0.25, 0.25, 1.0]))
+        else:
+            same = (features == features[row]).all(axis=1)
+            features[same, int(rng.integers(features.shape[1]))] += float(rng.normal())
+    return NBest(features, nbest.offsets, losses, nbest.names)
 
 
 @pytest.mark.parametrize("name", ADDITIVE)
@@ -328,33 +285,3 @@ def test_what_a_proof_shows_of_other_lists_is_true_of_these(path: Path, name: st
         for tried in (best, *rng.normal(size=(30, nbest.n_features)).tolist()):
             assert exact_losses(other, tried) >= proved.bound
     assert accepted >= 1
-
-
-def altered(nbest: NBest, rng: np.random.Generator) -> NBest:
-    """Lists with one to three losses or features changed, those of equal features alike."""
-    features, losses = nbest.dense_features().copy(), nbest.statistics.copy()
-    for _ in range(int(rng.integers(1, 4))):
-        row = int(rng.integers(len(losses)))
-        if rng.random() < 0.5:
-            losses[row, 0] += float(rng.choice([-0.25, 0.25, 1.0]))
-        else:
-            same = (features == features[row]).all(axis=1)
-            features[same, int(rng.integers(features.shape[1]))] += float(rng.normal())
-    return NBest(features, nbest.offsets, losses, nbest.names)
-
-
-def test_a_leaf_of_another_box_is_no_leaf_here(path: Path) -> None:
-    """The cores of every leaf are put into the one before: what closes a box closes no other one by accident."""
-    nbest, found = base("boxes")[0], document("boxes")
-    leaves = [k for k, record in enumerate(found["tree"]) if "cores" in record]
-    lines = []
-    for at, other in zip(leaves, [*leaves[1:], leaves[0]], strict=True):
-        tree = deepcopy(found["tree"])
-        tree[at] = {"cores": found["tree"][other]["cores"]}
-        path.write_text(layout({**found, "tree": tree}))
-        try:
-            assert verify(path, nbest).proved
-        except CertificateError as error:
-            lines.append(int(str(error).split(":")[1]) - at - 2)
-    assert set(lines) == {0}
-    assert len(lines) > len(leaves) / 2

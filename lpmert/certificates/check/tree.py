@@ -185,7 +185,8 @@ def check_node(lists: ProofLists, node: Node, record: Record) -> tuple[float, It
     Raises `CertificateError` if the record neither closes the node nor branches.
     """
     expected = None if node.take is None else list(lists.places[node.take[1]])
-    if ("take" in record) != (node.take is not None) or record.get("take") != expected or not set(record) <= _KEYS:
+    taken = integers(record["take"], 2) if "take" in record else None
+    if taken != expected or not set(record) <= _KEYS:
         raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
     met = list(node.cores)
     left = _without(lists, node, met, typed(record["out"], list)) if "out" in record else node
