@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shared import ROOT
+from written_lists import frame
 
 from lpmert import DataError, read_judged
 from lpmert.ranking import Judged, evaluate
@@ -20,31 +21,20 @@ QRELS = {"q1": {"b": 1.0, "x": 2.0, "lost": 1.0, "c": 0.0}, "q2": {"d": 1.0, "a"
 RUNS = {"keyword": KEYWORD, "dense": DENSE}
 
 
-def written(folder: Path, form: str) -> tuple[list[Path], Path]:
-    """Write both runs and the grades in one of the formats."""
-    paths = []
+def lines_of(scores: dict[str, dict[str, float]], line: str, head: str = "") -> bytes:
+    rows = (line.format(query, document, value) for query, own in scores.items() for document, value in own.items())
+    return gzip.compress((head + "\n".join(rows) + "\n").encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "head"), [("{} 0 {} {:g}", ""), ("{}\t{}\t{:.0f}", "query-id\tcorpus-id\tscore\n"), ("", "")]
+)
+def test_runs_and_grades_are_the_same_in_every_format(tmp_path: Path, line: str, head: str) -> None:
     for name, scores in [*RUNS.items(), ("qrels", QRELS)]:
-        triples = [(q, d, value) for q, own in scores.items() for d, value in own.items()]
-        if form == "json":
-            paths.append(folder / f"{name}.json")
-            paths[-1].write_text(json.dumps(scores))
-            continue
-        if name != "qrels":
-            lines = [f"{q} Q0 {d} 1 {value} tag" for q, d, value in triples]
-        elif form == "beir":
-            lines = ["query-id\tcorpus-id\tscore", *(f"{q}\t{d}\t{value:.0f}" for q, d, value in triples)]
-        else:
-            lines = [f"{q} 0 {d} {value:g}" for q, d, value in triples]
-        text = "\n".join(lines) + "\n"
-        paths.append(folder / f"{name}.txt.gz")
-        paths[-1].write_bytes(gzip.compress(text.encode()))
-    return paths[:-1], paths[-1]
-
-
-@pytest.mark.parametrize("form", ["trec", "beir", "json"])
-def test_runs_and_grades_are_the_same_in_every_format(tmp_path: Path, form: str) -> None:
-    runs, qrels = written(tmp_path, form)
-    lists = read_judged(runs, qrels=qrels)
+        own = line if name == "qrels" else "{} Q0 {} 1 {} tag"
+        content = lines_of(scores, own, head if name == "qrels" else "") if line else json.dumps(scores).encode()
+        (tmp_path / f"{name}.txt.gz").write_bytes(content)
+    lists = read_judged([tmp_path / f"{name}.txt.gz" for name in RUNS], qrels=tmp_path / "qrels.txt.gz")
     expected = read_judged(RUNS, qrels=QRELS)
     assert lists.names == expected.names == ("keyword", "dense")
     assert lists.queries == expected.queries == ("q1", "q2")
@@ -119,20 +109,11 @@ def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "columns"])
 def test_tables_have_a_document_a_row_in_any_order(tmp_path: Path, form: str) -> None:
-    import pandas as pd
-
-    frame = pd.DataFrame(
-        {"query": ["u", "v", "u"], "relevance": [1, 0, 2], "bm25": [0.5, 2.0, 1.5], "dense": [1, 2, 3]}
-    )
-    source: Any = frame
-    if form == "csv":
-        source = tmp_path / "judged.csv"
-        frame.to_csv(source, index=False)
-    elif form == "parquet":
-        source = tmp_path / "judged.parquet"
-        frame.to_parquet(source)
-    elif form == "columns":
-        source = frame.to_dict("list")
+    columns = {"query": ["u", "v", "u"], "relevance": [1, 0, 2], "bm25": [0.5, 2.0, 1.5], "dense": [1, 2, 3]}
+    source: Any = frame("pandas", columns) if form != "columns" else columns
+    if form in ("csv", "parquet"):
+        table, source = source, tmp_path / f"judged.{form}"
+        getattr(table, f"to_{form}")(source, index=False)
     lists = read_judged(source)
     assert (lists.queries, lists.names, lists.offsets.tolist()) == (("u", "v"), ("bm25", "dense"), [0, 2, 3])
     assert lists.features.tolist() == [[0.5, 1], [1.5, 3], [2, 2]]

@@ -106,16 +106,16 @@ def test_python_takes_texts_files_mappings_and_sequences(tmp_path: Path, form: s
     assert compared["mine"].best.loss == expected.loss
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> list[str]:
-    path = tmp_path / "dev.tsv"
-    rows = ["u1 1 0 2 0 0", "u1 0 1 0 1 1", "u2 2 1 1 1 1", "u2 1 3 0 0 0"]
-    path.write_text("\n".join(["utt " + " ".join(NAMES) + " errors", *rows, ""]).replace(" ", "\t"))
-    return [str(path), "--segment", "utt", "--features", ",".join(NAMES), "--loss", "errors"]
+def table_of(folder: Path, names: str, *rows: str) -> list[str]:
+    """The arguments of a command for a table with these features and `errors`."""
+    path = folder / "dev.tsv"
+    path.write_text("\n".join([f"utt {names} errors", *rows, ""]).replace(" ", "\t"))
+    return [str(path), "--segment", "utt", "--features", names.replace(" ", ","), "--loss", "errors"]
 
 
 @pytest.mark.parametrize("form", ["result", "moses.ini", "words", "pairs", "JSON"])
-def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: str) -> None:
+def test_commands_take_files_and_texts(tmp_path: Path, form: str) -> None:
+    table = table_of(tmp_path, " ".join(NAMES), "u1 1 0 2 0 0", "u1 0 1 0 1 1", "u2 2 1 1 1 1", "u2 1 3 0 0 0")
     (tmp_path / "w").write_text(FORMS.get(form, ""))
     texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
     texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
@@ -238,51 +238,40 @@ def test_a_toolkit_with_these_settings_chooses_what_the_weights_choose(toolkit: 
     assert direction / np.abs(direction).sum() == pytest.approx(weights / np.abs(weights).sum(), abs=1e-4)
 
 
-def test_kaldi_takes_scores_as_well_as_costs() -> None:
-    cost = settings_text("kaldi", ("acoustic", "lm", "words"), np.array([-0.1, -1, -0.5]), lambda _: True, {})
-    score = settings_text("kaldi", ("acoustic", "lm", "words"), np.array([0.1, 1, -0.5]), lambda _: True, {})
-    assert cost == score == "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+COSTS = "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+COST_ROLES = {"acoustic": "ac_cost", "lm": "lm_cost"}
 
 
-def test_features_have_the_roles_they_are_given() -> None:
-    names, roles = ("words", "ac_cost", "lm_cost"), {"acoustic": "ac_cost", "lm": "lm_cost"}
-    text = settings_text("kaldi", names, np.array([-0.5, -0.1, -1]), lambda _: True, roles)
-    assert text == "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+def close(weights: FloatArray) -> bool:
+    return bool(abs(weights[1] / weights[0] - 1.123456789) < 1e-9)
 
 
-def test_settings_get_as_many_digits_as_it_takes() -> None:
-    def keeps(weights: FloatArray) -> bool:
-        return bool(abs(weights[1] / weights[0] - 1.123456789) < 1e-9)
-
-    text = settings_text("icefall", ("acoustic", "lm"), np.array([2.0, 2.246913578]), keeps, {})
-    assert text == "ngram_lm_scale=1.123456789\n"
-
-
-@pytest.fixture
-def speech(tmp_path: Path) -> list[str]:
-    rows = ["u1 1 0 2 0", "u1 0 1 0 1", "u2 2 1 1 1", "u2 1 3 1 0", "u3 5 1 2 3", "u3 4 2 1 1"]
-    lines = ["utt acoustic lm words errors", *rows, ""]
-    (tmp_path / "dev.tsv").write_text("\n".join(lines).replace(" ", "\t"))
-    given = ["--segment", "utt", "--features", "acoustic,lm,words", "--loss", "errors"]
-    return [str(tmp_path / "dev.tsv"), *given, "--bounds", "acoustic:0..,lm:0.."]
+@pytest.mark.parametrize(
+    ("toolkit", "names", "weights", "keeps", "roles", "text"),
+    [
+        ("kaldi", "acoustic lm words", [-0.1, -1, -0.5], lambda _: True, {}, COSTS),
+        ("kaldi", "acoustic lm words", [0.1, 1, -0.5], lambda _: True, {}, COSTS),  # scores as well as costs
+        ("kaldi", "words ac_cost lm_cost", [-0.5, -0.1, -1], lambda _: True, COST_ROLES, COSTS),
+        ("icefall", "acoustic lm", [2.0, 2.246913578], close, {}, "ngram_lm_scale=1.123456789\n"),
+    ],
+)
+def test_settings_have_roles_and_as_many_digits_as_it_takes(
+    toolkit: str, names: str, weights: list[float], keeps: Any, roles: dict[str, str], text: str
+) -> None:
+    assert settings_text(toolkit, names.split(), np.array(weights), keeps, roles) == text
 
 
-def test_settings_are_written_to_stdout(speech: list[str]) -> None:
-    outcome = succeeded("solve", *speech, "--write", "kaldi")
-    found = {name.lstrip("-"): value for name, value in parsed(outcome.stdout).items()}
-    weights = TOOLKITS["kaldi"].weights(found, 1.0)
-    assert loss_of("check", *speech, "--weights", json.dumps(weights)) == loss_of("solve", *speech)
-
-
-@pytest.mark.parametrize(("name", "write"), [("weights.txt", None), ("w", "numbers"), ("w", None), ("w.json", None)])
-def test_files_of_weights_are_read_back(speech: list[str], tmp_path: Path, name: str, write: str | None) -> None:
-    path = tmp_path / name
-    succeeded("solve", *speech, "--weights-out", path, *([] if write is None else ["--write", write]))
-    assert loss_of("check", *speech, "--weights", str(path)) == loss_of("solve", *speech)
-    words = path.read_text().split()
-    if name == "weights.txt":
-        assert len(words) == 3
-        assert all(len(word.partition(".")[2]) == 6 for word in words)
-    if name == "w.json":
-        full = json_of("solve", *speech)["weights"]
-        assert json.loads(path.read_text()) == full, "named, and with all digits"
+def test_settings_and_files_of_weights_are_written_and_read_back(tmp_path: Path) -> None:
+    rows = "u1 1 0 2 0", "u1 0 1 0 1", "u2 2 1 1 1", "u2 1 3 1 0", "u3 5 1 2 3", "u3 4 2 1 1"
+    speech = [*table_of(tmp_path, "acoustic lm words", *rows), "--bounds", "acoustic:0..,lm:0.."]
+    best = loss_of("solve", *speech)
+    found = parsed(succeeded("solve", *speech, "--write", "kaldi").stdout)
+    weights = TOOLKITS["kaldi"].weights({name.lstrip("-"): value for name, value in found.items()}, 1.0)
+    assert loss_of("check", *speech, "--weights", json.dumps(weights)) == best
+    for name, options in (("weights.txt", []), ("n", ["--write", "numbers"]), ("w", []), ("w.json", [])):
+        succeeded("solve", *speech, "--weights-out", tmp_path / name, *options)
+        assert loss_of("check", *speech, "--weights", tmp_path / name) == best
+    words = (tmp_path / "weights.txt").read_text().split()
+    assert [len(word.partition(".")[2]) for word in words] == [6, 6, 6]
+    full = json_of("solve", *speech)["weights"]
+    assert json.loads((tmp_path / "w.json").read_text()) == full, "named, and with all digits"
