@@ -18,7 +18,7 @@ import numpy as np
 from lpmert.api import list_problem
 from lpmert.core import decode
 from lpmert.errors import IntArray
-from lpmert.model.presolve import TIMES
+from lpmert.model.problem import TIMES
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.numeric.rounding import whole_row
 from lpmert.system.deadline import checkpoint

@@ -204,11 +204,6 @@ class Canonical:
         middle = None
         if len(self.limits):
             middle = _middle(self)
-            if middle is None:  # weights of very different sizes need units of their own in doubles
-                scales = _even_scales(self.limits)
-                exact = None if self.rounding is None else self.rounding.scaled(scales)
-                middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
-                middle = None if middle is None else middle * scales
             if middle is None:
                 raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
         if self.cap is not None:
@@ -373,9 +368,6 @@ class Canonical:
         return form.take(*informative_rows(form.costs, form.offsets))
 
 
-_STEPS = 60
-
-
 def _middle(form: Canonical) -> FloatArray | None:
     """Return weights in the middle of the limits, `None` if doubles hold none."""
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
@@ -396,20 +388,6 @@ def _middle(form: Canonical) -> FloatArray | None:
     return weights
 
 
-def _even_scales(rows: FloatArray) -> FloatArray:
-    """Return powers of two [d] for the columns of rows [k, d] that bring the numbers of each row to about one size.
-
-    Rows and columns are divided in turn by the geometric mean of their nonzero numbers.
-    """
-    nonzero = rows != 0.0
-    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=nonzero)
-    scales = np.zeros(rows.shape[1])
-    for _ in range(_STEPS):
-        of_rows = ((logs + scales) * nonzero).sum(axis=1) / np.maximum(nonzero.sum(axis=1), 1)
-        scales = -((logs - of_rows[:, None]) * nonzero).sum(axis=0) / np.maximum(nonzero.sum(axis=0), 1)
-    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
-
-
 def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
     """Return weights [d] inside the cap and the limits [k, d]; inside [d]: weights inside the limits.
 
@@ -424,7 +402,7 @@ def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatAr
             f"ask for less than {cap.cosine:g} or drop a limit"
         )
     inward = inside / np.linalg.norm(inside)
-    for k in range(_STEPS):
+    for k in range(60):
         weights = nearest / reached + 2.0**-k * inward
         if cap.contains(weights) and (limits @ weights > 0).all():
             return weights

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.core import possible_winners as possible_winners_anywhere
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
-from lpmert.model.nbest import NBest
 from lpmert.model.reduction import Reduction
-from lpmert.numeric.lists import (
-    blocks_of_lists,
-    columns_of,
-    joined,
-    least_costs,
-    list_numbers,
-    take_rows,
-)
+from lpmert.numeric.lists import blocks_of_lists, columns_of, least_costs, list_numbers, take_rows
 from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
+from lpmert.numeric.rounding import exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
-from lpmert.system.memory import room_for
 
 _COST_BITS = 60
 """The costs of all selections, even outside the limits, stay below 2**60: searches add them in 64 bits, and
@@ -46,64 +36,31 @@ _SAMPLED_ROWS = 40
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 """For mixing bits: products with the odd number move them up, shifts by half the width down."""
 
-_MOST_PLACE_BITS = 32
-"""Most of the 64 bits of a key that may name the row; the others are a hash of its features."""
-
-MANY = 1 << 20
-"""Hypotheses from which on only those that may win are kept."""
-
-_MOST_WINNERS = 0.75
-"""If a larger share of the hypotheses may win, as with five features, looking for the others does not pay."""
-
 _COSINE_ROUNDING = 1e-12
 """Searches leave open weights this close to the rim of a cap; near cosine 1 that is much of its angle."""
 
 
 def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return for every row [M] the first row of its list with the same feature vector."""
-    leader = _leaders_by_key(features, offsets)
-    return _leaders_in_order(features + 0.0, offsets) if leader is None else leader  # -0.0 equals 0.0
-
-
-def _leaders_by_key(features: FloatArray, offsets: IntArray) -> IntArray | None:
-    """Return `group_identical`, or `None` if unequal rows have the same key.
-
-    The key of a row is one number: its list, a hash of its features, and its place in the list. Sorting keys is faster
-    than sorting rows.
-    """
-    sizes = np.diff(offsets)
-    place_bits = int(sizes.max(initial=1) - 1).bit_length()
-    list_bits = len(sizes).bit_length()
-    if list_bits + place_bits > _MOST_PLACE_BITS:
-        return None
-    mixed = np.zeros(len(features), dtype=np.uint64)
+    lists = list_numbers(offsets)
+    hashes = lists.astype(np.uint64)
     for column in columns_of(features):
-        mixed ^= np.ascontiguousarray(column + 0.0).view(np.uint64)
-        mixed *= _ODD
-        mixed ^= mixed >> _HALF
-    first_of_list, low = np.repeat(offsets[:-1], sizes), np.uint64(place_bits)
-    mixed >>= np.uint64(list_bits + place_bits)
-    mixed |= np.repeat(np.arange(len(sizes), dtype=np.uint64) << np.uint64(64 - list_bits - place_bits), sizes)
-    rows = np.arange(len(features))
-    keys = (mixed << low) | (rows - first_of_list).astype(np.uint64)
-    keys.sort()
-    groups = keys >> low
-    repeated = 1 + np.flatnonzero(groups[1:] == groups[:-1])
-    if not len(repeated):
-        return rows
-    places = (keys & ((np.uint64(1) << low) - np.uint64(1))).astype(np.int64)
-    order = first_of_list + places  # sorting keeps the lists in order
-    new = np.ones(len(order), dtype=bool)
-    new[repeated] = False
-    leaders = order[np.flatnonzero(new)[np.cumsum(new)[repeated] - 1]]  # the first of a sorted run is the first row
-    if (features[order[repeated]] != features[leaders]).any():
-        return None
-    rows[order[repeated]] = leaders
-    return rows
+        hashes ^= np.ascontiguousarray(column + 0.0).view(np.uint64)  # -0.0 equals 0.0
+        hashes *= _ODD
+        hashes ^= hashes >> _HALF
+    ordered = np.sort(hashes)
+    if (ordered[1:] != ordered[:-1]).all():  # which is faster to find
+        return np.arange(len(hashes))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    leader = first[group]
+    others = np.flatnonzero(leader != np.arange(len(leader)))
+    same = (lists[others] == lists[leader[others]]).all() and (features[others] == features[leader[others]]).all()
+    return leader if same else _leaders_in_order(features + 0.0, lists)
 
 
-def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
-    rows = np.ascontiguousarray(np.column_stack([list_numbers(offsets), plain]))  # for `view`
+def _leaders_in_order(plain: FloatArray, lists: IntArray) -> IntArray:
+    """Return the same where unequal rows have equal hashes, which takes longer."""
+    rows = np.ascontiguousarray(np.column_stack([lists, plain]))  # for `view`
     keys = rows.view(np.dtype((np.void, rows.strides[0]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]
@@ -113,16 +70,11 @@ def representatives(leader: IntArray, losses: FloatArray | None, ties: str) -> I
     """Return one row for every group of identical vectors, in order: its first, best or worst by loss."""
     if losses is None or ties == "first":
         return np.flatnonzero(leader == np.arange(len(leader)))
-    key = losses if ties == "best" else -losses
-    order = np.lexsort((np.arange(len(leader)), key, leader))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = leader[order[1:]] != leader[order[:-1]]
-    rows = order[first]
-    return rows[np.argsort(leader[rows], kind="stable")]
+    order = np.lexsort((losses if ties == "best" else -losses, leader))
+    return order[np.diff(leader[order], prepend=-1) > 0]
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(NamedTuple):
     """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
 
     costs [M] int64, the least of every list 0. If losses are no multiples of `unit`, the sum over S lists is off by at
@@ -161,18 +113,6 @@ def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Cos
     return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
 
 
-class Fractions(NamedTuple):
-    """Fractions (more_above + sum of above) / (more_below + sum of below) of whole numbers without a common divisor.
-
-    above, below [M] int64, the least of every list 0.
-    """
-
-    above: IntArray
-    below: IntArray
-    more_above: int
-    more_below: int
-
-
 def whole_fractions(
     statistics: FloatArray,
     constant: FloatArray,
@@ -180,11 +120,13 @@ def whole_fractions(
     denominator: Sequence[int],
     offsets: IntArray,
     n_limits: int,
-) -> Fractions:
+) -> tuple[IntArray, IntArray, int, int]:
     """Return fractions of sums of whole numbers, statistics [M, K] and constant [K], times these factors [K].
 
-    For every fraction p / q that a selection may have, the costs q above - p below fit into 64 bits beside those of so
-    many limits. Raises `MethodError` otherwise.
+    The fractions are (more_above + sum of above) / (more_below + sum of below), without a common divisor: returns
+    above, below [M] int64, the least of every list 0, more_above and more_below. For every fraction p / q that a
+    selection may have, the costs q above - p below fit into 64 bits beside those of so many limits. Raises
+    `MethodError` otherwise.
     """
     terms: list[IntArray] = []
     more: list[int] = []
@@ -201,12 +143,9 @@ def whole_fractions(
     # p and q are at most the greatest numerator and denominator; a denominator of 0 counts as the loss 1 / 1.
     p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
     if max(p, q, q * spreads[0] + p * spreads[1]) > greatest_total(n_limits):
-        limits = f" with {n_limits} limits" if n_limits else ""
-        raise MethodError(
-            f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"
-            + (", or set fewer limits" if limits else "")
-        )
-    return Fractions(above.astype(np.int64), below.astype(np.int64), more_above, more_below)
+        remedy = "divide and round them" + (", or set fewer limits" if n_limits else "")
+        raise MethodError(f"the counts are so large that fractions of them are not exact in 64 bits; {remedy}")
+    return above.astype(np.int64), below.astype(np.int64), more_above, more_below
 
 
 def possible_winners(
@@ -242,10 +181,16 @@ def possible_winners(
 
 
 def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) -> FloatArray:
-    """Return powers of two [D] that bring the spread of each column within lists, times `unit`, to about 1."""
-    sizes = np.diff(offsets)
-    spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in columns_of(features)]
-    exponents = np.frexp([unit * spread if spread > 0.0 else 1.0 for spread in spreads])[1]
+    """Return powers of two [D] that bring the root mean square of each column's differences to the first hypothesis of
+    their lists, times `unit`, to about 1.
+    """
+    sizes, spreads = np.diff(offsets), []
+    for column in columns_of(features):
+        # Halves, so that a difference of huge values does not overflow.
+        deviation = np.abs(0.5 * column - np.repeat(0.5 * column[offsets[:-1]], sizes))
+        largest = float(deviation.max(initial=0.0)) or 1.0
+        spreads.append(2.0 * largest * float(np.sqrt(np.square(deviation / largest).sum() / max(1, len(column)))))
+    exponents = np.frexp([unit * spread or 1.0 for spread in spreads])[1]
     with np.errstate(over="ignore"):  # `times` refuses infinite factors
         return np.ldexp(1.0, -exponents)
 
@@ -261,14 +206,6 @@ def scaled_limits(limits: FloatArray, scales: FloatArray) -> tuple[FloatArray, F
     return np.ascontiguousarray(times(limits.T, factors).T), factors
 
 
-def _spread(column: FloatArray, first: FloatArray) -> float:
-    """Return the root mean square of a column [M] minus other values [M]."""
-    # Half of each first, so that a difference of huge values does not overflow.
-    deviation = np.abs(0.5 * column - 0.5 * first)
-    largest = float(deviation.max(initial=0.0))
-    return 2.0 * largest * float(np.sqrt(np.square(deviation / largest).sum() / len(column))) if largest else 0.0
-
-
 def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return columns that span all columns within lists; only exact linear combinations of others are dropped.
 
@@ -277,14 +214,20 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     """
     n_columns = features.shape[1]
     first = np.repeat(offsets[:-1], np.diff(offsets))
-    rows = np.arange(len(features))
-    sample = rows[:: max(1, len(rows) // (_SAMPLED_ROWS * n_columns + 1))]
+    step = max(1, len(features) // (_SAMPLED_ROWS * n_columns + 1))
     # Columns that are independent on a sample of rows are so on all.
-    if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, tried) for tried in (sample, rows)):
-        return np.arange(n_columns)
+    for rows in (slice(None, None, step), slice(None)):
+        if n_columns < 2 or out_of_time():
+            return np.arange(n_columns)
+        differences = features[rows] - features[first[rows]]
+        largest = np.abs(differences).max(axis=0)
+        largest = np.where(largest > 0, largest, 1.0)
+        differences /= largest
+        eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
+        if eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1]:  # rounding does not matter
+            return np.arange(n_columns)
     from scipy.linalg import qr, solve_triangular
 
-    differences, largest = _scaled_differences(features, first, rows)
     # Pivoting is slow on many rows; the columns of R have the same dependences.
     triangle, pivots = qr(np.linalg.qr(differences, mode="r"), mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
@@ -293,12 +236,11 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     sizes, exponents = np.frexp(largest)
     factors = factors * (sizes[pivots[rank:]] / sizes[pivots[:rank], None])
     clear, suspects = np.split(pivots, [rank])
+    guesses = [dict(zip(clear.tolist(), factors[:, k].tolist(), strict=True)) for k in range(len(suspects))]
     dropped = [
         suspect
-        for k, suspect in enumerate(suspects.tolist())
-        if _is_combination(
-            features, offsets, suspect, dict(zip(clear.tolist(), factors[:, k].tolist(), strict=True)), exponents
-        )
+        for suspect, guess in zip(suspects.tolist(), guesses, strict=True)
+        if _is_combination(features, offsets, suspect, guess, exponents)
     ]
     return np.setdiff1d(np.arange(n_columns), dropped)
 
@@ -324,23 +266,6 @@ def _is_combination(
         if (codes != np.repeat(codes[block_offsets[:-1]], np.diff(block_offsets))).any():
             return False
     return True
-
-
-def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return rows of features [M, D] minus the rows `first` [M] of their lists, in columns of largest entry 1, and the
-    entries [D] by which columns were divided.
-    """
-    differences = features[rows] - features[first[rows]]
-    largest = np.abs(differences).max(axis=0)
-    largest = np.where(largest > 0, largest, 1.0)
-    return differences / largest, largest
-
-
-def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
-    """Whether the columns on these rows are so far from dependent that rounding does not matter."""
-    differences, _ = _scaled_differences(features, first, rows)
-    eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
-    return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
 def merge_parallel_pairs(form: Canonical) -> IntArray:
@@ -374,90 +299,6 @@ def merge_parallel_pairs(form: Canonical) -> IntArray:
         leader, leader_positive = seen.setdefault(key, (start, positive))
         target[start : start + 2] = (leader, leader + 1) if positive == leader_positive else (leader + 1, leader)
     return target
-
-
-_MOST_SCALED = 1e250
-"""Largest scaled feature: sums of products stay finite."""
-
-_BLOCK = 1 << 10
-"""Rows compared at a time, so that they fit into the processor's cache."""
-
-
-TIMES = 7
-"""Least memory for finding possible winners, relative to that of the features."""
-
-
-Kept = tuple[FloatArray, FloatArray, FloatArray, IntArray, Rounding | None]
-"""Hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], rows [m] of the lists as
-given, and the rounding of the features of the region.
-"""
-
-
-class Hypotheses:
-    """The hypotheses that presolve keeps.
-
-    Of hypotheses with identical features it keeps one, which `ties` names; if there are very many, only those that may
-    win for some weights. losses [M]: `None` for a metric that is not additive.
-    """
-
-    def __init__(
-        self, nbest: NBest, decimals: Decimals, reduction: Reduction, losses: FloatArray | None, ties: str
-    ) -> None:
-        self._nbest, self._decimals, self._reduction = nbest, decimals, reduction
-        self._losses, self._ties = losses, ties
-
-    def distinct(self) -> Kept:
-        """Return one hypothesis for each group with identical features."""
-        dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
-        features, rounding = self._reduction.features(dense, offsets)
-        rows = self.representatives(features if rounding is None else rounding.codes, offsets)
-        if len(rows) < len(dense):
-            dense, features = dense[rows], features[rows]
-            rounding = None if rounding is None else rounding.take(rows)
-        return dense, features, self._nbest.statistics[rows], rows, rounding
-
-    def winners(self) -> Kept:
-        """Return those of `distinct` that may win for some weights, found one block of lists at a time.
-
-        If nearly all may win in the first blocks, all are kept in the others.
-        """
-        features_of_blocks, statistics_of_blocks, rows_of_blocks = [], [], []
-        examined = kept = 0
-        for begin, offsets, dense, rows in self.distinct_blocks():
-            if kept <= _MOST_WINNERS * examined:
-                room_for(TIMES * dense.nbytes, "finding what may win")
-                block_offsets = take_rows(offsets, rows)
-                block, _ = self._reduction.features(dense[rows], block_offsets)
-                examined += len(rows)
-                rows = rows[possible_winners_anywhere(block * column_scales(block, block_offsets), block_offsets)]
-                kept += len(rows)
-            features_of_blocks.append(dense[rows])
-            statistics_of_blocks.append(self._nbest.statistics[begin + rows])
-            rows_of_blocks.append(begin + rows)
-        dense, rows = joined(features_of_blocks), joined(rows_of_blocks)
-        features, _ = self._reduction.features(dense, take_rows(self._nbest.offsets, rows))
-        return dense, features, joined(statistics_of_blocks), rows, None
-
-    def distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
-        """Yield `blocks`, each with the rows that represent groups with identical features."""
-        for begin, offsets, dense in self.blocks():
-            features, _ = self._reduction.features(dense, offsets)
-            yield begin, offsets, dense, self.representatives(features, offsets, begin)
-
-    def blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """Yield blocks of lists: the row of the first hypothesis, offsets from 0, and features [m, D] in decimals."""
-        begin = 0
-        for features, offsets in self._nbest.blocks():
-            yield begin, offsets, self._decimals.of(features)
-            begin += len(features)
-
-    def representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
-        """Return the rows that represent groups with identical features [m, d]; begin: the first of these rows."""
-        found, losses = [], None if self._losses is None else self._losses[begin:]
-        for _, rows, block_offsets in blocks_of_lists(offsets):
-            leader = group_identical(features[rows], block_offsets)
-            found.append(rows.start + representatives(leader, None if losses is None else losses[rows], self._ties))
-        return joined(found)
 
 
 class Unmerged(NamedTuple):
@@ -520,6 +361,13 @@ def canonicalise(
         varying = form.varying  # merging can drop a feature's last list
         form, columns, scales = form.of_columns(varying), columns[varying], scales[varying]
     return form, Coordinates(columns, scales, reduction), unmerged
+
+
+_MOST_SCALED = 1e250
+"""Largest scaled feature: sums of products stay finite."""
+
+_BLOCK = 1 << 10
+"""Rows compared at a time, so that they fit into the processor's cache."""
 
 
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:

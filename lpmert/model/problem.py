@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Diagnostic, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
@@ -22,10 +23,10 @@ from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
-from lpmert.model.presolve import MANY, Hypotheses, canonicalise, fixed_point
+from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
-from lpmert.numeric.lists import blocks_of_lists, take_rows
+from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
 from lpmert.numeric.rounding import decimals_of
 from lpmert.quoting import quoted
 from lpmert.system.memory import give_back, room_for
@@ -37,6 +38,15 @@ _TIMES = 4
 """Memory of everything but the search, relative to that of features, statistics and a number for each hypothesis.
 2.4 to 3.7 were measured, with 1 to 30 features, lists of 2 to 1,000 hypotheses, sums and ratios.
 """
+
+MANY = 1 << 20
+"""Hypotheses from which on only those that may win are kept."""
+
+_MOST_WINNERS = 0.75
+"""If a larger share of the hypotheses may win, as with five features, looking for the others does not pay."""
+
+TIMES = 7
+"""Least memory for finding possible winners, relative to that of the features."""
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two, relative to the largest weight, by which weights are moved off ties of lists that cancel out."""
@@ -140,31 +150,84 @@ class Problem(BaseProblem):
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
-        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, self.losses, ties)
-        hypotheses = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
-        dense, features, statistics, self._rows, rounding = hypotheses
+        rounding = None
+        if self.reduced:
+            self._rows = self._winners()
+            chosen = features[self._rows]
+            dense = self._decimals.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
+            offsets = take_rows(nbest.offsets, self._rows)
+            reduced, _ = self._reduction.features(dense, offsets)
+        else:
+            dense = self._decimals.of(nbest.dense_features())
+            reduced, rounding = self._reduction.features(dense, nbest.offsets)
+            self._rows = self._representatives(reduced if rounding is None else rounding.codes, nbest.offsets)
+            offsets = take_rows(nbest.offsets, self._rows)
+            if len(self._rows) < len(dense):
+                dense, reduced = dense[self._rows], reduced[self._rows]
+                rounding = None if rounding is None else rounding.take(self._rows)
+        statistics = nbest.statistics[self._rows]
         size = dense.nbytes + statistics.nbytes + self._rows.nbytes
         room_for(_TIMES * size, "the canonical form, first weights and a report")
-        offsets = take_rows(nbest.offsets, self._rows)
         losses, self._costs = None, None
         limits = self._reduction.rows, self._reduction.given.labels, self._reduction.cap
         if self.losses is None:
             totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
-            form = Canonical(features, offsets, totals, *limits, totals.unit, rounded=True, rounding=rounding)
+            form = Canonical(reduced, offsets, totals, *limits, totals.unit, rounded=True, rounding=rounding)
         else:
             losses = self.losses[self._rows]
             costs = self._costs = fixed_point(losses, offsets, len(self._reduction.rows))
             scale = costs.unit, costs.constant, costs.rounded
-            form = Canonical(features, offsets, costs.costs, *limits, *scale, rounding=rounding)
+            form = Canonical(reduced, offsets, costs.costs, *limits, *scale, rounding=rounding)
         # Losses, not costs: a tie matters even between losses that are equal in fixed point.
         self._evaluator = Evaluator(dense, offsets, statistics, losses)
         # Weights in doubles may miss equations on several weights; the nearest that fulfil them must do as well.
         self._on_equations = None
         if self._reduction.columns is None and not self.inexact:
-            self._on_equations = Evaluator(features, offsets, statistics, losses, rounding)
+            self._on_equations = Evaluator(reduced, offsets, statistics, losses, rounding)
         self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._decimals.unit)
         if self.reduced:
             give_back()
+
+    def _winners(self) -> IntArray:
+        """Return the rows that may win for some weights, found one block of lists at a time.
+
+        If nearly all may win in the first blocks, all are kept in the others.
+        """
+        found = []
+        examined = kept = 0
+        for begin, offsets, dense, rows in self._distinct_blocks():
+            if kept <= _MOST_WINNERS * examined:
+                room_for(TIMES * dense.nbytes, "finding what may win")
+                offsets = take_rows(offsets, rows)
+                features, _ = self._reduction.features(dense[rows], offsets)
+                examined += len(rows)
+                rows = rows[possible_winners(features * column_scales(features, offsets), offsets)]
+                kept += len(rows)
+            found.append(begin + rows)
+        return joined(found)
+
+    def _distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
+        """Yield blocks of lists: the first row, offsets from 0, features [m, D] in decimals, and what represents groups
+        with identical features.
+        """
+        begin = 0
+        for features, offsets in self.nbest.blocks():
+            dense = self._decimals.of(features)
+            yield (
+                begin,
+                offsets,
+                dense,
+                self._representatives(self._reduction.features(dense, offsets)[0], offsets, begin),
+            )
+            begin += len(features)
+
+    def _representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
+        """Return the rows that represent groups with identical features [m, d]; begin: the first of these rows."""
+        found, losses = [], None if self.losses is None else self.losses[begin:]
+        for _, rows, block_offsets in blocks_of_lists(offsets):
+            leader = group_identical(features[rows], block_offsets)
+            found.append(rows.start + representatives(leader, None if losses is None else losses[rows], self.ties))
+        return joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -182,7 +245,7 @@ class Problem(BaseProblem):
         Blocks depend only on the sizes of the lists as given. No lists are merged, and no hypotheses dropped.
         """
         if self.reduced:
-            for begin, offsets, dense, rows in self._hypotheses.distinct_blocks():
+            for begin, offsets, dense, rows in self._distinct_blocks():
                 yield Distinct(dense[rows], take_rows(offsets, rows), self.nbest.statistics[begin + rows])
             return
         features, offsets, statistics = self.as_given()
@@ -267,7 +330,7 @@ class Problem(BaseProblem):
         Such weights can distinguish hypotheses that have the same features within the region.
         """
         dense = self._decimals.of(self.nbest.dense_features())
-        rows = self._hypotheses.representatives(dense, self.nbest.offsets)
+        rows = self._representatives(dense, self.nbest.offsets)
         losses = None if self.losses is None else self.losses[rows]
         return Evaluator(dense[rows], take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows], losses), rows
 

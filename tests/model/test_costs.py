@@ -100,16 +100,15 @@ def test_whole_fractions_are_those_of_statistics(counts: list[tuple[int, int]], 
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
     numerator, denominator = (factor, 1), (1, factor)
     try:
-        found = whole_fractions(statistics, constant, numerator, denominator, offsets, 0)
+        above, below, more_above, more_below = whole_fractions(statistics, constant, numerator, denominator, offsets, 0)
     except MethodError:
         spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
         assert max(1, spread * factor) * sum(sum(row) for row in counts) * factor > 2**56
         return
     for i, j in ((0, 2), (0, 3), (1, 2), (1, 3)):
         a, b = (3 + counts[i][0] + counts[j][0]), (5 + counts[i][1] + counts[j][1])
-        above = found.more_above + int(found.above[i]) + int(found.above[j])
-        below = found.more_below + int(found.below[i]) + int(found.below[j])
-        assert Fraction(above, below) == Fraction(factor * a + b, a + factor * b)
+        total = Fraction(more_above + int(above[i] + above[j]), more_below + int(below[i] + below[j]))
+        assert total == Fraction(factor * a + b, a + factor * b)
 
 
 def test_factors_that_take_counts_beyond_64_bits_are_refused_or_exact() -> None:
