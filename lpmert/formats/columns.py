@@ -7,10 +7,8 @@ proposes; they never decide how lists are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +23,9 @@ from lpmert.registry import LOSSES, named_like_statistics
 
 Names = Sequence[str] | str | None
 """Names of columns, as a sequence or joined by commas."""
+
+Cells = Mapping[str, Any]
+"""The cells of each column, a sequence or an array."""
 
 SEGMENT = "list"
 TEXT = "text"
@@ -43,8 +44,7 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """The columns to read, by role; segment is `None` where each record is a list of its own."""
 
     segment: str | None
@@ -62,10 +62,6 @@ class Columns:
         return self.features + self.statistics
 
     @property
-    def by_role(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str | None]]:
-        return self.features, self.statistics, (self.text,)
-
-    @property
     def all(self) -> list[str]:
         """All columns, that of the list first and that of the text last."""
         return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
@@ -75,28 +71,31 @@ class Columns:
         return [name.removeprefix(_MARK) for name in self.statistics]
 
 
-Cells = Mapping[str, Any]
-"""The cells of each column, a sequence or an array."""
+class Block(NamedTuple):
+    """Some rows: the line that each begins on (in Parquet its number, from 1), and the cells of each wanted column.
+
+    A hypothesis of a record with several has a pair for its line: the line, and its number. Numbers known to be finite
+    may be arrays.
+    """
+
+    lines: Sequence[Any]
+    columns: list[Any]
 
 
-class ColumnError(DataError):
-    """A column is missing, or a cell of it cannot be used."""
-
-
-class Head(NamedTuple):
-    """What is known of a table before its rows: the names of its columns, and their place.
+class Table(NamedTuple):
+    """An open table: the names of its columns, their place, and a function that yields blocks of the wanted ones.
 
     spread: the columns of arrays, if a record may hold all hypotheses of a list.
     """
 
     names: Sequence[str]
     place: Place
+    blocks: Callable[[Columns], Iterator[Block]]
     spread: Sequence[str] = ()
 
-    def refuse_absent(self, wanted: Iterable[str]) -> None:
-        for name in wanted:
-            if name not in self.names:
-                raise self.place.error(f"no column {quoted(name)}; the columns are {listed(self.names)}", ColumnError)
+
+class ColumnError(DataError):
+    """A column is missing, or a cell of it cannot be used."""
 
 
 class ColumnsNeeded(DataError):
@@ -126,93 +125,84 @@ class ColumnsNeeded(DataError):
         self.add_note(f"For example: lpmert.read(..., {', '.join(likely)}){trouble}")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The columns as the caller of `lpmert.read` names them; those that are `None` must be recognised in the file.
+class Wanted(NamedTuple):
+    """Names and patterns of the features, and the columns of loss, gain or statistics; `None` if they are not named."""
 
-    features: names, patterns such as `LM*`, or `all`. counted: whether statistics are counted from the texts; `None`:
-    there are none. Raises `DataError`, which names the path, where arguments contradict one another.
-    """
+    features: list[str] | None
+    sums: list[str] | None
 
-    path: str | Path | None = None
-    segment: str | None = None
-    features: Names = None
-    loss: str | None = None
-    statistics: Names = None
-    gain: str | None = None
-    text: str | None = None
-    counted: bool | None = False
+    @staticmethod
+    def of(
+        features: Names = None,
+        loss: str | None = None,
+        statistics: Names = None,
+        gain: str | None = None,
+        counted: bool | None = False,
+        path: str | Path | None = None,
+    ) -> Wanted:
+        """Return what the arguments of `lpmert.read` name; raises `DataError` where they contradict one another."""
+        if gain is not None and (loss is not None or statistics is not None or counted is not False):
+            raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
+        if loss is not None and statistics is not None:
+            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
+        single = loss if gain is None else gain
+        sums = _split(statistics, "statistics", path) if single is None else [single]
+        return Wanted(_split(features, "features", path), sums)
 
-    def __post_init__(self) -> None:
-        if self.gain is not None and (
-            self.loss is not None or self.statistics is not None or self.counted is not False
-        ):
-            raise DataError("gain takes the place of loss and statistics; give one of them", path=self.path)
-        if self.loss is not None and self.statistics is not None:
-            raise DataError("give either loss (one column) or statistics (several columns)", path=self.path)
-        for what, names in (("features", self.patterns), ("statistics", self.sums)):
-            if names == ():
-                raise DataError(f"{what} names no column; give at least one", path=self.path)
-            twice = repeated(names or ())
-            if twice is not None:
-                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=self.path)
-
-    @cached_property
-    def patterns(self) -> tuple[str, ...] | None:
-        """Names and patterns of the features."""
-        return _split(self.features, "features")
-
-    @cached_property
-    def sums(self) -> tuple[str, ...] | None:
-        """The columns of the loss, the gain or the statistics."""
-        single = self.loss if self.gain is None else self.gain
-        return _split(self.statistics, "statistics") if single is None else (single,)
-
-    def choose(self, head: Head) -> Columns:
+    def choose(self, table: Table, segment: str | None, text: str | None, counted: bool | None) -> Columns:
         """Return the columns to read.
 
         Raises `ColumnsNeeded`, with all missing options, where the roles are not known, and `ColumnError` for a column
         that the caller names and the table lacks.
         """
-        if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-            trouble = f"there is one column only, {quoted(head.names[0])}"
-            raise head.place.error(f"{trouble}: give the format of all files (--from, format), tsv or csv")
-        if (twice := repeated(head.names)) is not None:
-            raise head.place.error(f"two columns are called {quoted(twice)}; rename one")
-        known, read = recognised(head.names), self.counted is False
-        segment = self.segment or known.segment
+        names, place = table.names, table.place
+        if len(names) == 1 and not {*names[0]}.isdisjoint(",;\t"):
+            trouble = f"there is one column only, {quoted(names[0])}"
+            raise place.error(f"{trouble}: give the format of all files (--from, format), tsv or csv")
+        if (twice := repeated(names)) is not None:
+            raise place.error(f"two columns are called {quoted(twice)}; rename one")
+        known, read = recognised(names), counted is False
         statistics = known.statistics
         if self.sums is not None:
-            present = head.names
             statistics = tuple(
-                _MARK + name if name not in present and _MARK + name in present else name for name in self.sums
+                _MARK + name if name not in names and _MARK + name in names else name for name in self.sums
             )
-        text = self.text or (known.text if self.features is None or not read else None)
-        named = [self.segment, *([] if self.sums is None else statistics), self.text]
-        head.refuse_absent(name for name in named if name is not None)
-        missing = [] if segment or head.spread else ["segment"]
-        as_known = segment == known.segment and (not read or statistics == known.statistics != ())
+        found = segment or known.segment
+        _refuse_absent(table, [segment, *([] if self.sums is None else statistics), text])
+        text = text or (known.text if self.features is None or not read else None)
+        missing = [] if found or table.spread else ["segment"]
+        as_known = found == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
             missing.append("features")
         missing += ["loss"] if read and not statistics else []
-        missing += ["text"] if self.counted and text is None else []
+        missing += ["text"] if counted and text is None else []
         if missing:
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
-            message = f"say which columns to use: {what}. The columns are {listed(head.names)}"
-            raise ColumnsNeeded(message, missing, Columns(segment, (), statistics, text), head.place)
-        others = {segment, text, known.text, *statistics}
-        free = [name for name in head.names if name not in others]
-        features = known.features if self.patterns is None else matched(self.patterns, free, head.names, self.path)
-        if not head.spread:  # objects in arrays may have more keys than the first
-            head.refuse_absent(features)
-        return Columns(segment, features, statistics if read else (), text)
+            message = f"say which columns to use: {what}. The columns are {listed(names)}"
+            raise ColumnsNeeded(message, missing, Columns(found, (), statistics, text), place)
+        free = [name for name in names if name not in {found, text, known.text, *statistics}]
+        features = known.features if self.features is None else matched(self.features, free, names, place.path)
+        if not table.spread:  # objects in arrays may have more keys than the first
+            _refuse_absent(table, features)
+        return Columns(found, features, statistics if read else (), text)
 
 
-def _split(names: Names, what: str) -> tuple[str, ...] | None:
+def _refuse_absent(table: Table, wanted: Iterable[str | None]) -> None:
+    for name in wanted:
+        if name is not None and name not in table.names:
+            trouble = f"no column {quoted(name)}; the columns are {listed(table.names)}"
+            raise table.place.error(trouble, ColumnError)
+
+
+def _split(names: Names, what: str, path: str | Path | None) -> list[str] | None:
     if names is None:
         return None
-    parts = map(str.strip, names.split(",")) if isinstance(names, str) else checked_sequence(names, what)
-    return tuple(parts)
+    parts = [*map(str.strip, names.split(","))] if isinstance(names, str) else checked_sequence(names, what)
+    if not parts:
+        raise DataError(f"{what} names no column; give at least one", path=path)
+    if (twice := repeated(parts)) is not None:
+        raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
+    return parts
 
 
 def recognised(names: Sequence[str]) -> Columns:
@@ -308,6 +298,7 @@ _NAMED_PARTS = 4
 """Most parts of a sum that a message names."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 """Most columns and rows for the search for sums, to keep it fast."""
+_SAME = "the same within each list"
 
 
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
@@ -317,26 +308,30 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     whether hypotheses need losses.
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
-    segment = known.segment or _segment(cells, numbers)
+    words = {name: cells[name] for name in cells if {*map(type, cells[name])} == {str}}
+    whole = {name for name, found in numbers.items() if (found % 1 == 0).all()}
+    segment = known.segment or _segment({name: cells[name] for name in cells if name in whole or name in words})
     lists = _numbered(cells[segment]) if segment in cells else np.zeros(len(next(iter(cells.values()), ())), np.int64)
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
     numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
     first = np.searchsorted(lists[order], lists[order])  # for each row, the first row of its list
     options = _loss(cells, known, numbers, textual, first)
-    text = known.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
-    taken = {segment, text, *_names_in(options.get("loss") or options.get("gain") or options["statistics"])}
+    texts = {name: own for name, own in words.items() if name not in {*numbers, segment}}
+    longest = max(texts, key=lambda name: sum(map(len, texts[name])), default=COLUMN)
+    text = known.text or _named(_TEXTS, texts) or longest
+    loss = options.get("loss", "")
+    sums = next(value for option, value in options.items() if option in ("loss", "gain", "statistics"))
+    taken = {segment, text, *map(str.strip, sums.split(","))}
     features = {name: found for name, found in numbers.items() if name and name not in taken}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
-    lengths = [
-        name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _are_counts(numbers[name])
-    ]
     if costs:
         left = {name: found for name, found in features.items() if name not in reasons}
-        reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
-    loss = options.get("loss", "")
-    if lengths and not known.statistics and _counts_errors(loss) and _are_counts(numbers[loss]):
-        options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
+        reasons |= _sums(left, numbers.get(loss), loss, first)
+    counts = {name for name in whole if (numbers[name] >= 0).all()}
+    lengths = [name for name, why in reasons.items() if why == _SAME and "ref" in name.lower() and name in counts]
+    if lengths and not known.statistics and _counts_errors(loss) and loss in counts:
+        options = {"statistics": f"{loss},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features])
     likely = ",".join(_BETWEEN_COMMAS.sub(lambda match: "?" * len(match[0]), name) for name in named) or "A,B,C"
@@ -351,16 +346,14 @@ def _loss(
     if known.statistics:
         return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
-    for option, found in (
+    likely = (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
         ("gain", next(iter(truths), None) or _choice(numbers, first)),
         ("gain", _named(("reward",), numbers)),
         ("loss", _named(("cost",), numbers)),
-    ):
-        if found is not None:
-            return {option: found}
-    return {"loss": COLUMN}
+    )
+    return next(({option: found} for option, found in likely if found is not None), {"loss": COLUMN})
 
 
 def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
@@ -391,10 +384,6 @@ def _counts_errors(name: str) -> bool:
     return _last_key(name).rpartition("_")[2] in _ERRORS
 
 
-def _names_in(names: str | None) -> list[str]:
-    return [] if not names else [name.strip() for name in names.split(",")]
-
-
 def _numbers(cells: Any, textual: bool) -> FloatArray | None:
     """Return the cells of a column if all are finite numbers, otherwise `None`."""
     if not textual and not isinstance(cells, np.ndarray) and not {*map(type, cells)} <= {int, float}:
@@ -411,17 +400,9 @@ def _some_numbers(cells: Any, textual: bool) -> bool:
     return any(_numbers(cells[row : row + 1], textual) is not None for row in rows)
 
 
-def _are_counts(numbers: FloatArray) -> bool:
-    return bool((numbers >= 0).all() and (numbers % 1 == 0).all())
-
-
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
     found = [str(cell).strip().lower() in TRUTH if textual else isinstance(cell, bool) for cell in cells]
     return bool(found) and all(found)
-
-
-def _is_text(cells: Sequence[Any]) -> bool:
-    return {*map(type, cells)} == {str}
 
 
 def _numbered(cells: Iterable[Any]) -> IntArray:
@@ -430,10 +411,9 @@ def _numbered(cells: Iterable[Any]) -> IntArray:
     return np.array([places.setdefault(str(cell), len(places)) for cell in cells], dtype=np.int64)
 
 
-def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
+def _segment(ids: Cells) -> str:
     """Return the column of list ids: by its name, or because its cells repeat in consecutive rows only."""
-    ids = [name for name in cells if (name in numbers and (numbers[name] % 1 == 0).all()) or _is_text(cells[name])]
-    places = {name: _numbered(cells[name]) for name in ids if name}
+    places = {name: _numbered(found) for name, found in ids.items() if name}
     runs = {name: 1 + int(np.count_nonzero(np.diff(numbered))) for name, numbered in places.items()}
     distinct = {name: len({*numbered.tolist()}) for name, numbered in places.items()}
     repeating = [name for name, numbered in places.items() if runs[name] < len(numbered)]
@@ -441,32 +421,22 @@ def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
     if found is not None:
         return found
     for likely in (
-        {name: runs[name] for name in repeating if runs[name] == distinct[name]},
-        {name: count for name, count in distinct.items() if _last_key(name).endswith("id")},
+        [name for name in repeating if runs[name] == distinct[name]],
+        [name for name in distinct if _last_key(name).endswith("id")],
     ):
-        counts = {name: count for name, count in likely.items() if 1 < count <= len(places[name]) / 2}
-        if counts:
-            return max(counts, key=counts.__getitem__)  # the column with the most lists, the first of several
+        several = [name for name in likely if 1 < distinct[name] <= len(places[name]) / 2]
+        if several:
+            return max(several, key=distinct.__getitem__)  # the column with the most lists, the first of several
     return COLUMN
-
-
-def _text(cells: Cells) -> str:
-    """Return the column of the hypotheses: by its name, or the one with the longest cells."""
-    texts = {name: cells[name] for name in cells if _is_text(cells[name])}
-    return _named(_TEXTS, texts) or max(texts, key=lambda name: sum(map(len, texts[name])), default=COLUMN)
-
-
-_SAME = "the same within each list"
 
 
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
     """Return by column the reason why it is no feature, for reasons within one column."""
     found: dict[str, str] = {}
-    size = len(first)
-    place = np.arange(size) - first
+    place = np.arange(len(first)) - first
     longest = int(place.max(initial=0)) + 1
     for name, values in features.items():
-        if name in _INDICES or (size >= _FEW_ROWS and (np.diff(values) == 1).all()):
+        if name in _INDICES or (len(first) >= _FEW_ROWS and (np.diff(values) == 1).all()):
             found[name] = "numbers the rows"
         elif longest > 2 and any(np.array_equal(values, place + begin) for begin in (0, 1)):
             found[name] = "counts the rows of a list"
@@ -481,18 +451,12 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
 
 def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: str, first: IntArray) -> dict[str, str]:
     """Return by column the reason why it is no feature: it is a weighted sum of others, or a part of the loss."""
-    found: dict[str, str] = {}
     if not 1 < len(features) <= _SUMMED_COLUMNS:
-        return found
+        return {}
     rows = np.flatnonzero(np.arange(len(first)) > first)[:_SUMMED_ROWS]
-
-    def differences(values: FloatArray) -> FloatArray:
-        return np.asarray(values[rows] - values[first[rows]])
-
-    left = {name: differences(values) for name, values in features.items()}
-    if loss is not None:
-        parts = _parts(differences(loss), left)
-        found |= dict.fromkeys(parts, f"part of {called}")
+    left = {name: values[rows] - values[first[rows]] for name, values in features.items()}
+    parts = [] if loss is None else _parts(loss[rows] - loss[first[rows]], left)
+    found = dict.fromkeys(parts, f"part of {called}")
     left = {name: values for name, values in left.items() if name not in found}
     candidates = [*reversed(left)]
     candidates.sort(key=lambda name: not any(total in name.lower() for total in _TOTALS))

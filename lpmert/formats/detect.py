@@ -134,9 +134,9 @@ def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
 def _selected(
     nbest: NBest, features: Names = None, loss: str | None = None, gain: str | None = None, statistics: Names = None
 ) -> NBest:
-    wanted = Wanted(features=features, loss=loss, statistics=statistics, gain=gain)
-    if wanted.patterns is not None:
-        nbest = nbest.select_features(matched(wanted.patterns, nbest.names, nbest.names))
+    wanted = Wanted.of(features, loss, statistics, gain)
+    if wanted.features is not None:
+        nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
     if gain is not None and gain not in nbest.statistic_names == ("loss",):
         remedy = "in best-of-n 1 - correct: leave gain (--gain) out"
         raise DataError(f"no statistic {quoted(gain)}; the lists have a loss already, {remedy}")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray
+from lpmert.errors import DataError, FloatArray
 from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import from_sizes
+from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -144,12 +145,28 @@ class Pool:
         self.numbers: dict[str, int] = {}
         """The number of each list, from 0, by id."""
         self._owners = array("i")  # the list of each hypothesis
+        self.begin_file()
 
     def __len__(self) -> int:
         return len(self._owners)
 
-    def add(self, list_id: str, size: int = 1) -> None:
-        """Note that the next `size` hypotheses belong to this list."""
+    def begin_file(self) -> None:
+        """Note that another file follows, which may have the same lists."""
+        self._begun, self._last = set[str](), ""
+
+    def add(self, list_id: str, size: int = 1, refuse: Callable[[str], DataError] | None = None) -> None:
+        """Note that the next `size` hypotheses belong to this list.
+
+        refuse: makes the error that is raised if the list returns after another one of the file.
+        """
+        if list_id != self._last:
+            if refuse is not None and list_id in self._begun:
+                raise refuse(
+                    f"list {quoted(list_id)} comes back here, after list {quoted(self._last)}; sort the lines, or "
+                    "gather them with group=True (--group)"
+                )
+            self._begun.add(list_id)
+            self._last = list_id
         self._owners += array("i", [self.numbers.setdefault(list_id, len(self.numbers))]) * size
 
     def add_row(
@@ -159,9 +176,10 @@ class Pool:
         numbers: Sequence[float] | FloatArray,
         statistics: Sequence[float] = (0.0,),
         text: str | None = None,
+        refuse: Callable[[str], DataError] | None = None,
     ) -> None:
         """Append a hypothesis of a list; the default statistics are for those that are counted later."""
-        self.add(list_id)
+        self.add(list_id, 1, refuse)
         self.features.add(names, numbers)
         self.statistics.add(statistics)
         if text is not None:

@@ -237,7 +237,7 @@ def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
         if missing and len(graph.sources) > 1:
             trouble = f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately"
             raise DataError(trouble, path=path)
-    patterns = Wanted(features=features).patterns
+    patterns = Wanted.of(features).features
     if patterns is None:
         return names
     chosen = list(matched(patterns, names, names))

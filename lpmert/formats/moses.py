@@ -132,12 +132,10 @@ class _Reader:
         self._required: set[str] = set()
         self._names: tuple[str, ...] | None = None
         self._width = 0
-        self._begun: set[str] = set()
-        self._last = ""
 
     def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
         """Add the lists of a file; beside: its statistics are in a second file, line by line."""
-        self._begun, self._last = set(), ""
+        self._pool.begin_file()
         layout: _Layout | None = None
         for block in _whole_blocks(path):
             (text,) = lines_of(first_of(block), path)
@@ -146,9 +144,9 @@ class _Reader:
                 continue
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
-                self._begin(line.list_id, line.place)
-                names, values, numbers = self._parts(line, statistics_of)
-                self._pool.add_row(line.list_id, names, values, numbers, line.text if self._keep_texts else None)
+                text_of_row = line.text if self._keep_texts else None
+                refuse = None if self._group else line.place.error
+                self._pool.add_row(line.list_id, *self._parts(line, statistics_of), text_of_row, refuse)
 
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
         """Return names and numbers of the features of a line, and its statistics."""
@@ -199,24 +197,13 @@ class _Reader:
             return False
         line = block.first
         for list_id, size in runs_of(found._replace(words=ids).ids(0)):
-            self._begin(list_id, Place(first.place.path, line))
-            self._pool.add(list_id, size)
+            self._pool.add(list_id, size, None if self._group else Place(place.path, line).error)
             line += size
         split, rows = 1 + len(names), len(found.numbers)
         self._pool.texts += [text.strip(WHITE) for text in found.texts]
         self._pool.features.add(names, found.numbers[:, 1:split], rows)
         self._pool.statistics.add(found.numbers[:, split:] if of_last else np.zeros(rows), rows)
         return True
-
-    def _begin(self, list_id: str, place: Place) -> None:
-        """Note that hypotheses of a list follow; raises `DataError` if it returns after another list."""
-        if list_id != self._last and list_id in self._begun and not self._group:
-            raise place.error(
-                f"list {quoted(list_id)} comes back here, after list {quoted(self._last)}; sort the lines, "
-                "or gather them with group=True (--group)"
-            )
-        self._last = list_id
-        self._begun.add(list_id)
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         names = self._names if statistic_names is None else statistic_names

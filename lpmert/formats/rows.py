@@ -12,7 +12,7 @@ import json
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import chain, groupby, islice
@@ -23,7 +23,7 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.columns import Columns, Head
+from lpmert.formats.columns import Block, Columns, Table
 from lpmert.formats.text import Place, unique_keys, unpacked
 from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
@@ -122,38 +122,6 @@ _PYARROW = 96 << 20
 """Bytes that loading pyarrow takes."""
 
 
-class Block(NamedTuple):
-    """Some rows: the line that each begins on (in Parquet its number, from 1), and the cells of each wanted column.
-
-    A hypothesis of a record with several has a pair for its line: the line, and its number. Numbers known to be finite
-    may be arrays.
-    """
-
-    lines: Sequence[Any]
-    columns: list[Any]
-
-
-def kinds_of(columns: Columns) -> dict[str, Cell]:
-    """Return the kind of cell by wanted column; nothing where a column has two roles."""
-    text = {} if columns.text is None else {columns.text: Cell.TEXT}
-    found = {columns.all[0]: Cell.WORD, **dict.fromkeys(columns.numbers, Cell.NUMBER), **text}
-    return found if len(found) == len(columns.all) else {}
-
-
-def alike_block(first: int, found: Alike, columns: Columns) -> Block:
-    """Return the rows of lines from number `first` on, whose cells are named like their columns."""
-    ids, *numbers = columns.all[: len(columns.numbers) + 1]
-    texts = [] if columns.text is None else [found.texts]
-    return Block(range(first, first + len(found.numbers)), [found.ids(ids), *map(found.column, numbers), *texts])
-
-
-class Table(NamedTuple):
-    """An open table: its head, and a function that yields blocks of the wanted columns."""
-
-    head: Head
-    blocks: Callable[[Columns], Iterator[Block]]
-
-
 def format_of_name(path: str | Path) -> str | None:
     """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
     return _ENDINGS.get(unpacked(path).suffix)
@@ -178,18 +146,22 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
         if in_quotes:
             yield from _careful_blocks(records, header, columns, path, decimal_commas=separator == ";")
             return
-        kinds = kinds_of(columns)
+        names = columns.all
+        kinds = {names[0]: Cell.WORD, **dict.fromkeys(columns.numbers, Cell.NUMBER)}
+        kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
         pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
         inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
         for block in chain([inner] if inner.data else [], blocks):
-            plain = kinds and (separator == "\t" or _unquoted(block.data))
+            plain = len(kinds) == len(names) and (separator == "\t" or _unquoted(block.data))  # one role a column
             found = read_block(block, pieces, separator) if plain else None
-            if found is not None:
-                yield alike_block(block.first, found, columns)
-            else:
+            if found is None:
                 yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
+                continue
+            cells = [found.ids(names[0]), *map(found.column, columns.numbers)]
+            lines = range(block.first, block.first + len(found.numbers))
+            yield Block(lines, cells if columns.text is None else [*cells, found.texts])
 
-    return Table(Head(header, Place(path, line)), rows)
+    return Table(header, Place(path, line), rows)
 
 
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
@@ -212,7 +184,7 @@ def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
                 done += batch.num_rows
         pyarrow.default_memory_pool().release_unused()
 
-    return Table(Head(names, Place(path)), rows)
+    return Table(names, Place(path), rows)
 
 
 @contextmanager
@@ -276,6 +248,9 @@ def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Itera
         yield start, cells or [""]
 
 
+_DECIMAL = re.compile(r"[-+]?\d*[.,]?\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
+
+
 def _careful_blocks(
     records: Iterator[tuple[int, list[str]]],
     header: Sequence[str],
@@ -298,27 +273,15 @@ def _careful_blocks(
         by_column = list(zip(*(cells for _, cells in rows), strict=True))
         lines, found = [line for line, _ in rows], list[Sequence[str]](by_column[place] for place in places)
         for number in range(1, 1 + len(columns.numbers)) if decimal_commas else ():
-            found[number] = _with_points(found[number], lines, marks, path)
+            if not all(map(_DECIMAL.fullmatch, found[number])):
+                continue
+            for line, cell in zip(lines, found[number], strict=True):
+                marks |= {*cell} & {",", "."}
+                if len(marks) > 1:  # a comma may then separate thousands
+                    trouble = "decimal commas and points in one file; write all numbers with the same one"
+                    raise Place(path, line).error(f"{quoted(cell)}: {trouble}, and no other marks")
+            found[number] = [cell.replace(",", ".") for cell in found[number]]
         yield Block(lines, found)
-
-
-_DECIMAL = re.compile(r"[-+]?\d*([.,]?)\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
-
-
-def _with_points(cells: Sequence[str], lines: Sequence[int], marks: set[str], path: str | Path) -> Sequence[str]:
-    """Return the cells of a column of numbers with points for decimal commas; marks: the decimal marks so far.
-
-    Raises `DataError` where both occur, because a comma may then separate thousands.
-    """
-    found = [_DECIMAL.fullmatch(cell) for cell in cells]
-    if not all(found):
-        return cells
-    for line, match in zip(lines, found, strict=True):
-        marks.update((match and match[1]) or "")
-        if match and len(marks) > 1:
-            trouble = f"{quoted(match[0])}: decimal commas and points in one file"
-            raise Place(path, line).error(f"{trouble}; write all numbers with the same one, and no other marks")
-    return [cell.replace(",", ".") for cell in cells]
 
 
 def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
@@ -359,7 +322,7 @@ def frame_table(frame: Any, path: str) -> Table:
             raise DataError(f"columns of {shown} rows; give all the same number of rows", path=path)
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
-    return Table(Head(names, Place(path)), rows)
+    return Table(names, Place(path), rows)
 
 
 def to_columns(nbest: NBest) -> dict[str, Any]:
@@ -436,8 +399,12 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
     malformed data.
     """
     records = json_records(stream, path, format)
-    first = next(records)
-    return Table(_head(*first), lambda columns: in_blocks(_rows(chain([first], records), columns)))
+    place, record = first = next(records)
+    names, spread = leaves(record), list[str]()
+    for name in names:
+        with suppress(KeyError):  # objects in an array may differ
+            spread += [name] if isinstance(at_path(record, name), list) else []
+    return Table(names, place, lambda columns: in_blocks(_rows(chain([first], records), columns)), spread)
 
 
 def in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
@@ -446,23 +413,13 @@ def in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
 
-def _head(place: Place, record: Record) -> Head:
-    spread, names = [], leaves(record)
-    for name in names:
-        with suppress(KeyError):  # objects in an array may differ
-            spread += [name] if isinstance(at_path(record, name), list) else []
-    return Head(names, place, spread)
-
-
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
     """Yield the place and the content of each object in JSON lines ("jsonl") or in a document ("json").
 
     A document is an array of objects, or one object. Raises `DataError` for anything else, for an empty file, and for
     an object in which a key occurs twice.
     """
-    if format == "json":
-        return _of_document(stream, path)
-    return _of_lines(blocks_of(stream, path), path)
+    return _of_document(stream, path) if format == "json" else _of_lines(blocks_of(stream, path), path)
 
 
 def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, Sequence[Any]]]:
@@ -477,10 +434,7 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
                 where = " in one of its objects" if name in known else ""
                 raise place.error(f"no key {quoted(name)}{where}; the keys are {listed(known)}") from error
         if list in map(type, cells):
-            try:
-                yield from ((place.line, row) for row in list(_spread(cells)))
-            except ValueError as error:
-                raise place.error(str(error)) from error
+            yield from ((place.line, row) for row in _spread(cells, place))
         else:
             yield place.line, cells
     if columns.segment is None and number == 0:
@@ -569,11 +523,10 @@ def _after_white(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
-def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _spread(cells: Sequence[Any], place: Place) -> Iterator[Sequence[Any]]:
     """Yield the rows of a record, several if all its cells but the first, the list's, are arrays.
 
-    The first cell is an array, too, or belongs to all rows. Raises `ValueError` for arrays of different lengths, and
-    for empty ones.
+    The first cell is an array, too, or belongs to all rows.
     """
     key, *others = cells
     if not others or not all(isinstance(cell, list) for cell in others):
@@ -581,11 +534,11 @@ def _spread(cells: Sequence[Any]) -> Iterator[Sequence[Any]]:
         return
     sizes = {len(cell) for cell in cells if isinstance(cell, list)}
     if len(sizes) > 1:
-        raise ValueError(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
+        raise place.error(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
     if sizes == {0}:
-        raise ValueError("no hypotheses, only empty arrays; leave the list out, or give it some")
+        raise place.error("no hypotheses, only empty arrays; leave the list out, or give it some")
     for row in zip(key if isinstance(key, list) else [key] * len(others[0]), *others, strict=True):
-        yield from _spread(row)
+        yield from _spread(row, place)
 
 
 def _refuse_constant(name: str) -> None:

@@ -9,7 +9,7 @@ import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,10 +19,13 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import (
     TEXT,
+    TRUTH,
+    Block,
     ColumnError,
     Columns,
     ColumnsNeeded,
     Names,
+    Table,
     Wanted,
     header_of,
     losses_of_gains,
@@ -30,8 +33,6 @@ from lpmert.formats.columns import (
 )
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.rows import (
-    Block,
-    Table,
     cells_by_column,
     delimited_table,
     frame_table,
@@ -80,15 +81,14 @@ def read_table(
     row) and column.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
-    wanted = Wanted(name, segment, features, loss, statistics, gain, text, counted)
+    wanted = Wanted.of(features, loss, statistics, gain, counted, name)
     with _opened(path, name, format) as table:
         try:
-            columns = wanted.choose(table.head)
+            columns = wanted.choose(table, segment, text, counted)
         except ColumnsNeeded as error:
             _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
             raise
-        rows = _Rows(name, format or "frame", columns, gain, group)
-        nbest = rows.collected(table.blocks(columns))
+        nbest = _Rows(name, format or "frame", columns, gain, group).collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
 
@@ -107,38 +107,31 @@ def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table
 
 def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
     """Add likely columns to an error, judged by the first rows, or by the names alone if these cannot be read."""
-    names = list(table.head.names)
-    if table.head.spread:
-        once = [name for name in names if name not in table.head.spread]  # of the record, such as the id
-        names = [*([error.known.segment] if error.known.segment in once else once[:1]), *table.head.spread]
+    names = list(table.names)
+    if table.spread:
+        once = [name for name in names if name not in table.spread]  # of the record, such as the id
+        names = [*([error.known.segment] if error.known.segment in once else once[:1]), *table.spread]
     cells: dict[str, Any] = {name: [] for name in names}
-    if names:
-        wanted = Columns(names[0], tuple(names[1:]), (), None)
+    try:
+        block = next(table.blocks(Columns(names[0], tuple(names[1:]), (), None)), None) if names else None
+    except DataError as trouble:
+        error.trouble, block = str(trouble), None
+    if block is not None:
         most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-        try:
-            block = next(table.blocks(wanted), None)
-        except DataError as trouble:
-            error.trouble, block = str(trouble), None
-        if block is not None:
-            cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
+        cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
     error.suggest(cells, textual=textual, group=group, costs=costs)
 
 
-@dataclass
 class _Rows:
     """Checks the rows of a table and collects them into lists."""
 
-    path: str | Path
-    kind: str
-    columns: Columns
-    gain: str | None = None
-    group: bool = False
-
-    def __post_init__(self) -> None:
-        self.textual, self.unit = self.kind in _TEXTUAL, "row" if self.kind in ("parquet", "frame") else "line"
+    def __init__(
+        self, path: str | Path, kind: str, columns: Columns, gain: str | None = None, group: bool = False
+    ) -> None:
+        self.path, self.kind, self.columns, self.gain, self.group = path, kind, columns, gain, group
+        self.textual = kind in _TEXTUAL
         self.pool = Pool()
-        self.begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
-        self.last: Any = None
+        self.types: dict[str, type] = {}  # of the first id of each list
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
         columns = self.columns
@@ -161,7 +154,7 @@ class _Rows:
     def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
         if isinstance(line, tuple):
             line, message = line[0], f"candidate {line[1]}: {message}"
-        if self.unit == "row":
+        if self.kind in ("parquet", "frame"):
             line, message = None, f"row {line}: {message}"
         return kind(message, path=self.path, line=line)
 
@@ -171,33 +164,16 @@ class _Rows:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         first = 0
         for key, size in runs_of(keys):
-            if not (self.begun and type(key) is type(self.last) and key == self.last):
-                self._check_list(lines[first], key)
-            self.last = key
-            self.pool.add(str(key), size)
+            line, name = lines[first], self.columns.segment
+            if key is None or (isinstance(key, str) and not key):
+                raise self._column_error(line, name, "is empty; it must say which list the row belongs to")
+            if type(key) not in (str, int):
+                raise self._column_error(line, name, f"is {reprlib.repr(key)}, not a string or an integer")
+            if self.types.setdefault(str(key), type(key)) is not type(key):
+                trouble = f"list {quoted(key)} is {quoted(self.types[str(key)](key))} before"
+                raise self._error(line, f"{trouble}; write all ids of lists as strings, or all as numbers")
+            self.pool.add(str(key), size, None if self.group else partial(self._error, line))
             first += size
-
-    def _check_list(self, line: int, key: Any) -> None:
-        """Raise `DataError` for an unusable id, one that is string and number, or one that returns after another."""
-        if type(key) not in (str, int) or key == "":
-            trouble = f"is {reprlib.repr(key)}, not a string or an integer"
-            if key is None or isinstance(key, str):
-                trouble = "is empty; it must say which list the row belongs to"
-            raise self._column_error(line, self.columns.segment, trouble)
-        first, kind = self.begun.setdefault(str(key), (line, type(key)))
-        if kind is not type(key):
-            raise self._error(
-                line,
-                f"list {quoted(key)} is {quoted(kind(key))} on {self.unit} {first}; write all ids of lists as "
-                "strings, or all as numbers",
-            )
-        if first != line and str(key) != str(self.last) and not self.group:
-            other = list(self.begun.values())[self.pool.numbers[str(key)] + 1][0]
-            raise self._error(
-                line,
-                f"list {quoted(str(key))} comes back here; it began on {self.unit} {first} and another list on "
-                f"{self.unit} {other}; sort the rows, or gather them with group=True (--group)",
-            )
 
     def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
         if name == self.gain:
@@ -218,7 +194,7 @@ class _Rows:
     def _trouble(self, cell: Any, name: str) -> str | None:
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in ("true", "false"):
+        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in TRUTH:
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
         return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 
@@ -244,7 +220,7 @@ def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
         raise DataError(f"two columns would be called {quoted(twice)}; rename a feature", path=path)
     characters, what = _REFUSED.get(format, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
-        if any(character in cell for character in characters):
+        if {*characters} & {*cell}:
             shown = f"{reprlib.repr(cell)} holds {what}, which {format.upper()} cannot"
             raise DataError(f"{shown}; replace it, or choose another format", path=path)
     with atomic_writer(path) as stream:
@@ -308,18 +284,12 @@ def _candidates(
     begun: dict[str, int | None] = {}
     columns: Columns | None = None
     for place, record in records:
-        for key in ("id", "candidates"):
-            if key not in record:
-                raise place.error(f"no key {quoted(key)}; the keys are {listed(record)}")
-        list_id, candidates = record["id"], record["candidates"]
-        if type(list_id) not in (str, int) or list_id == "":
-            raise place.error(f'"id" is {reprlib.repr(list_id)}, not a string or an integer')
-        _check_unicode('"id"', str(list_id), place)
+        list_id, candidates = (record.get(key) for key in ("id", "candidates"))
+        if "id" not in record or not isinstance(candidates, list) or not candidates:
+            raise place.error('a record needs "id", and "candidates", an array of at least one candidate')
         first = begun.setdefault(str(list_id), place.line)
         if first != place.line:
             raise place.error(f"id {quoted(str(list_id))} comes twice, first on line {first}")
-        if not isinstance(candidates, list) or not candidates:
-            raise place.error('"candidates" must be an array of at least one candidate')
         for number, candidate in enumerate(candidates, start=1):
             what = f"candidate {number}"
             if not isinstance(candidate, dict):
@@ -327,13 +297,11 @@ def _candidates(
             scores = _named(what, "scores", candidate.get("scores"), place)
             outcome = _outcome(what, candidate, place) if with_outcomes else {}
             found = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
-            if columns is None:
-                columns = found
-                for name in found.numbers:
-                    _check_unicode(f"{what}: the name", name, place)
-            if any({*own} != {*first} for own, first in zip(found.by_role, columns.by_role, strict=True)):
-                keys = listed(found.all[1:]), listed(columns.all[1:])
-                raise place.error(f"{what} has {keys[0]}; the candidates before have {keys[1]}; give all the same")
+            columns = columns or found
+            keys = [(sorted(own.features), sorted(own.statistics), own.text) for own in (found, columns)]
+            if keys[0] != keys[1]:
+                shown = f"has {listed(found.all[1:])}; the candidates before have {listed(columns.all[1:])}"
+                raise place.error(f"{what} {shown}; give all the same")
             numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
             yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
 
@@ -358,17 +326,7 @@ def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, An
 def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
     if not isinstance(value, dict) or not value or "" in value:
         raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
-    flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
-    if flag is not None:
-        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
-        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
     return value
-
-
-def _check_unicode(what: str, text: str, place: Place) -> None:
-    """Refuse lone surrogates, which JSON can hold but which cannot be printed."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
 
 
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:
