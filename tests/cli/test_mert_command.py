@@ -1,9 +1,9 @@
 """`lpmert mert` takes the place of Moses' `mert` in scripts."""
 
 import re
+import shlex
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import commands
 import numpy as np
 import pytest
 from oracle import decoded
+from problems import bleu_loss, chrf_loss, random_nbest, sums
 
 import lpmert
-from lpmert.formats.moses import SCORE_TYPES, write_mert_data
+from lpmert.formats.moses import SCORE_TYPES, load_mert_data, write_mert_data
+from lpmert.metrics import Chrf
 from lpmert.model.nbest import NBest
 
 NAMES = ("d_0", "lm_0", "lm_1")
@@ -48,20 +50,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-FLAGS = ["-d", "3", "--ffile", "features", "--scfile", "scores", "--sctype", "WER", "-v", "0"]
+FLAGS = "-d 3 --ffile features --scfile scores --sctype WER -v 0"
 
 
-run = partial(commands.run, "mert")
-refusal = partial(commands.refusal, "mert")
-succeeded = partial(commands.succeeded, "mert")
+def run(more: str = "", flags: str = FLAGS) -> str:
+    """Run the command, and return what it tells on stderr."""
+    outcome = commands.succeeded("mert", *shlex.split(f"{flags} {more}"))
+    assert outcome.stdout == ""
+    return outcome.stderr
 
 
 def errors_only(nbest: NBest) -> NBest:
     return NBest(nbest.features, nbest.offsets, nbest.statistics[:, 0], nbest.names)
 
 
-def written(folder: Path) -> np.ndarray:
-    line = (folder / "weights.txt").read_text()
+def written() -> np.ndarray:
+    line = Path("weights.txt").read_text()
     assert line.endswith(" \n")
     return np.array(line.split(), dtype=np.float64)
 
@@ -72,77 +76,49 @@ def least_errors(nbest: NBest) -> float:
     return result.loss
 
 
-def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Path) -> None:
+def errors_of(nbest: NBest, weights: Any) -> float:
+    return lpmert.evaluate(errors_only(nbest), weights).loss
+
+
+def test_the_proved_least_errors_are_reached_and_written_as_moses_does() -> None:
     nbest = lists()
-    outcome = succeeded(*FLAGS)
-    weights = written(here)
+    told = run()
+    weights = written()
     best = least_errors(nbest)
-    assert lpmert.Problem(errors_only(nbest)).evaluate(weights).loss == best
+    assert errors_of(nbest, weights) == best
     assert np.abs(weights).sum() == pytest.approx(1, abs=1e-5)
     total = nbest.statistics[nbest.offsets[:-1], 1].sum()
-    found = BEST_POINT.search(outcome.stderr)
+    found = BEST_POINT.search(told)
     assert list(map(float, found[1].split())) == weights.tolist()
     assert float(found[2]) == pytest.approx(1 - best / total, abs=1e-6)
-    assert "proved optimal" in outcome.stderr
-    assert f"no weights score above {1 - best / total:.6f}; gap 0.000000" in outcome.stderr
-    assert outcome.stdout == ""
+    assert "proved optimal" in told
+    assert f"no weights score above {1 - best / total:.6f}; gap 0.000000" in told
 
 
-def bleu(total: np.ndarray) -> float:
-    """As sacreBLEU does."""
-    precision = np.log(total[0:8:2] / total[1:8:2]).mean()
-    return float(np.exp(precision + min(0, 1 - total[8] / total[1])))
-
-
-def chrf(total: np.ndarray, beta: float = 3.0) -> float:
-    """As CHRFScorer.cpp does."""
-    precision, recall = np.mean(total[0:18:3] / total[1:18:3]), np.mean(total[0:18:3] / total[2:18:3])
-    return float((1 + beta**2) * precision * recall / (beta**2 * precision + recall))
-
-
-def counts(kind: str, rng: np.random.Generator) -> np.ndarray:
-    """Statistics of 8 lists of 5 hypotheses."""
-    if kind == "BLEU":
-        totals = rng.integers(8, 15, 40)[:, None] - np.arange(4)
-        matches = np.minimum(totals, rng.integers(1, 8, (40, 4)))
-        return np.column_stack([np.dstack([matches, totals]).reshape(40, 8), rng.integers(8, 15, 8).repeat(5)])
-    guesses, references = rng.integers(5, 30, (2, 40, 6))
-    matches = np.minimum(rng.integers(1, guesses), references)
-    parts = np.dstack([matches, guesses, references]).reshape(40, 18)
-    return np.column_stack([parts, guesses[:, 0], guesses[:, 0]])
-
-
-@pytest.mark.parametrize(
-    ("kind", "score", "flags"),
-    [
-        ("BLEU", bleu, []),
-        ("CHRF", chrf, []),
-        ("CHRF", partial(chrf, beta=1.0), ["-c", "beta:1.0"]),
-    ],
-)
-def test_scores_are_those_of_moses_and_no_random_weights_beat_them(
-    here: Path, kind: str, score: Callable[[np.ndarray], float], flags: list[str]
-) -> None:
+@pytest.mark.parametrize(("kind", "beta"), [("BLEU", 0.0), ("CHRF", 3.0), ("CHRF", 1.0)])
+def test_scores_are_those_of_moses_and_no_random_weights_beat_them(here: Path, kind: str, beta: float) -> None:
     rng = np.random.default_rng(0)
-    nbest = NBest(
-        rng.normal(size=(40, 3)).round(2), np.arange(0, 41, 5), counts(kind, rng), NAMES,
-        statistic_names=SCORE_TYPES[kind],
-    )  # fmt: skip
-    put(here, nbest)
+    nbest = random_nbest(lists=8, size=5, kind="bleu")
+    statistics = nbest.statistics
+    if kind == "CHRF":
+        own = np.roll(sums(rng, Chrf(6, 0), 30, 40).reshape(40, 6, 3), 1, axis=2)
+        statistics = np.column_stack([own.reshape(40, 18), own[:, 0, 1:]])
+    put(here, NBest(nbest.features, nbest.offsets, statistics, NAMES, statistic_names=SCORE_TYPES[kind]))
     assert (here / "scores").read_text().split()[4] == kind
-    named = [] if kind == "BLEU" else ["-s", kind]  # mert-moses.pl leaves it out
-    outcome = succeeded(*FLAGS[:6], *named, "-v", "0", *flags)
+    named = "" if kind == "BLEU" else f"-s {kind} -c beta:{beta}" if beta != 3.0 else "-s CHRF"
+    told = run(f"--ffile features --scfile scores {named}", "-d 3")  # mert-moses.pl does not name BLEU
 
     def score_of(weights: np.ndarray) -> float:
-        chosen = decoded(nbest.dense_features(), nbest.offsets, weights)
-        with np.errstate(divide="ignore"):
-            return score(nbest.statistics[chosen].sum(axis=0))
+        total = statistics[decoded(nbest.dense_features(), nbest.offsets, weights)].sum(axis=0)
+        return 1.0 - (
+            chrf_loss(np.roll(total[:18].reshape(6, 3), -1, axis=1).ravel(), beta) if beta else bleu_loss(total)
+        )
 
-    found = float(BEST_POINT.search(outcome.stderr)[2])
-    assert score_of(written(here)) == pytest.approx(found, abs=1e-6)
-    assert found >= float(re.search(r"Line searches from 20 random points: (-?\d\.\d+)", outcome.stderr)[1])
+    found = float(BEST_POINT.search(told)[2])
+    assert score_of(written()) == pytest.approx(found, abs=1e-6)
+    assert found >= float(re.search(r"Line searches from 20 random points: (-?\d\.\d+)", told)[1])
     assert max(score_of(weights) for weights in rng.normal(size=(3000, 3))) <= found + 1e-6
-    assert "proved optimal" in outcome.stderr
+    assert "proved optimal" in told
 
 
 def test_runs_are_merged(here: Path) -> None:
@@ -150,35 +126,35 @@ def test_runs_are_merged(here: Path) -> None:
     put(here, first, "run1.")
     put(here, second, "run2.")
     # the words of mert-moses.pl
-    files = ["--ffile", "run1.features,run2.features", "--scfile", "run1.scores,run2.scores", "--ifile", "init.opt"]
-    call = ["-d", "3", "--scconfig", "case:true", *files, "-n", "20", "--sctype", "WER"]
-    outcome = succeeded(*call)
+    files = "--ffile run1.features,run2.features --scfile run1.scores,run2.scores --ifile init.opt"
+    call = f"-d 3 --scconfig case:true {files} -n 20 --sctype WER"
+    told = run(call, "")
     merged = first.merge(second)
-    assert f"{merged.n_hypotheses} different hypotheses" in outcome.stderr
-    best = written(here).tolist()
-    assert lpmert.Problem(errors_only(merged)).evaluate(best).loss == least_errors(merged)
+    assert f"{merged.n_hypotheses} different hypotheses" in told
+    best = written().tolist()
+    assert errors_of(merged, best) == least_errors(merged)
     # the script ends where a run that starts from the last weights leaves all of them as they are
     (here / "weights.txt").rename(here / "init.opt")
-    succeeded(*call)
-    assert written(here).tolist() == best
+    run(call, "")
+    assert written().tolist() == best
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--pdim", "3", "-F", "features", "-S", "scores", "-i", "init.opt", "-s", "WER"],
-        ["--d", "3", "--ffile=features", "--scfile=scores", "--ifile=init.opt", "--sctype=WER", "--r", "7", "--n", "5"],
-        ["-d3", "-Ffeatures", "-Sscores", "-sWER", "-r", "1000", "-n", "20", "-m", "50", "-t", "random-direction"],
-        [*FLAGS, "--rseed", "5", "--ntry", "1", "--nrandom", "2", "--nr", "2", "--type", "powell", "--threads", "1"],
-        [*FLAGS, "--random-restarts", "3", "--verbose", "0", "--scconfig", "case:true,regtype:none,regwin:3"],
-        [*FLAGS, "-T", "1", "-c", "reflen:closest", "--time-limit", "5"],
-        [*FLAGS, "-n", "20", "-r", "1000", "-m", "50", "-t", "random-direction", "--threads", "2"],
-        [*FLAGS, "--shard-count", "3", "--shard-size", "0.5", "-r", "-1", "-o", "d_0,lm_0", "-c", "case:false"],
+        "--pdim 3 -F features -S scores -i init.opt -s WER",
+        "--d 3 --ffile=features --scfile=scores --ifile=init.opt --sctype=WER --r 7 --n 5",
+        "-d3 -Ffeatures -Sscores -sWER -r 1000 -n 20 -m 50 -t random-direction",
+        f"{FLAGS} --rseed 5 --ntry 1 --nrandom 2 --nr 2 --type powell --threads 1",
+        f"{FLAGS} --random-restarts 3 --verbose 0 --scconfig case:true,regtype:none,regwin:3",
+        f"{FLAGS} -T 1 -c reflen:closest --time-limit 5",
+        f"{FLAGS} -n 20 -r 1000 -m 50 -t random-direction --threads 2",
+        f"{FLAGS} --shard-count 3 --shard-size 0.5 -r -1 -o d_0,lm_0 -c case:false",
     ],
 )
-def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> None:
-    succeeded(*flags)
-    assert written(here).shape == (3,)
+def test_the_flags_that_scripts_have_are_taken(flags: str) -> None:
+    run(flags, "")
+    assert written().shape == (3,)
 
 
 @pytest.mark.parametrize(
@@ -203,17 +179,15 @@ def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> 
         ("-i short", 1, "short: 2 numbers for 3 features"),
         ("-i word", 1, "word:1: a weight"),
         ("-i huge", 1, "huge:1: a weight is '1e999', not a finite number"),
+        ("-i weights.txt", 1, "weights.txt: would overwrite 'weights.txt', which is read; give another name to one"),
     ],
 )
 def test_wrong_flags_and_files_are_told_and_nothing_is_written(here: Path, flags: str, code: int, message: str) -> None:
-    for name, last in (("short", ""), ("word", "x"), ("huge", "1e999")):
+    for name, last in (("short", ""), ("word", "x"), ("huge", "1e999"), ("weights.txt", "0.5")):
         (here / name).write_text(f"0.1 0.2 {last}\n")
-    assert message in refusal(*FLAGS, *flags.split(), code=code)
-    assert not (here / "weights.txt").exists()
-
-
-def test_the_number_of_features_must_be_given() -> None:
-    assert run(*FLAGS[2:]).exit_code == 2
+    assert message in commands.refusal("mert", *f"{FLAGS} {flags}".split(), code=code)
+    assert commands.run("mert", *FLAGS.split()[2:]).exit_code == 2, "the number of features must be given"
+    assert (here / "weights.txt").read_text() == "0.1 0.2 0.5\n"
 
 
 @pytest.mark.parametrize(
@@ -232,76 +206,68 @@ def test_counts_that_cannot_be_are_refused_with_their_file(here: Path, kind: str
     begin = f"SCORES_TXT_BEGIN_0 0 2 {len(row.split())} {kind}"
     (here / "scores").write_text(f"{begin}\n{row}\n{row}\nSCORES_TXT_END_0\n")
     (here / "init.opt").write_text("1 1\n")
-    said = refusal("-d", "2", "-F", "features", "-S", "scores", "-i", "init.opt", "-s", kind)
+    said = commands.refusal("mert", *f"{FLAGS} -d 2 -s {kind}".split())
     assert re.search(f"lpmert: error: scores: {message}", said)
-
-
-def test_weights_to_start_from_are_not_overwritten(here: Path) -> None:
-    (here / "weights.txt").write_text("0.2 0.3 0.5\n")
-    assert "weights.txt: would overwrite 'weights.txt', which is read; give another name to one of them" in refusal(
-        *FLAGS, "-i", "weights.txt"
-    )
-    assert (here / "weights.txt").read_text() == "0.2 0.3 0.5\n"
 
 
 def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
     nbest = lists()
     put(here, nbest, start="0.2 0.12345678901234567 0.5\n")
-    succeeded(*FLAGS, "-o", "d_0")
-    assert written(here)[1:].tolist() == [0.12345678901234567, 0.5]
+    run("-o d_0")
+    assert written()[1:].tolist() == [0.12345678901234567, 0.5]
     put(here, nbest, start="0.2 0.3 0.5\n")
-    succeeded(*FLAGS, "-o", "d_0,lm_1")
-    weights = written(here)
+    run("-o d_0,lm_1")
+    weights = written()
     assert weights[1] == 0.3
     grid = np.linspace(-30, 30, 121)
     problem = lpmert.Problem(errors_only(nbest))
     best = problem.evaluate(weights).loss
     assert min(problem.evaluate([a, 0.3, b]).loss for a in grid for b in grid[::6]) >= best
     for names in ("d_0 lm_1", " d_0 , lm_1"):  # as mert-moses.pl may pass them on
-        succeeded(*FLAGS, "-o", names)
-        assert written(here).tolist() == weights.tolist()
+        run(f"-o '{names}'")
+        assert written().tolist() == weights.tolist()
 
 
-def test_weights_that_must_not_be_negative_are_not(here: Path) -> None:
-    succeeded(*FLAGS)
-    negative = [name for name, weight in zip(NAMES, written(here), strict=True) if weight < 0]
+def test_weights_that_must_not_be_negative_are_not() -> None:
+    run()
+    negative = [name for name, weight in zip(NAMES, written(), strict=True) if weight < 0]
     assert negative
-    succeeded(*FLAGS, "-P", ",".join(negative))
-    assert all(weight >= 0 for name, weight in zip(NAMES, written(here), strict=True) if name in negative)
+    run(f"-P {','.join(negative)}")
+    assert all(weight >= 0 for name, weight in zip(NAMES, written(), strict=True) if name in negative)
 
 
 def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
     text = (here / "features").read_text()
     rows = [line if line.startswith("F") else f"{line} a_b={n % 3}" for n, line in enumerate(text.splitlines())]
     (here / "features").write_text("\n".join(rows) + "\n")
-    outcome = succeeded(*FLAGS)
-    assert "1 sparse features are left out" in outcome.stderr
-    assert len(written(here)) == 3
+    told = run()
+    assert "1 sparse features are left out" in told
+    assert len(written()) == 3
     (here / "sparse").write_text("# weights\na_b 2\nunseen 1\n")
-    succeeded(*FLAGS, "--sparse-weights", "sparse")
-    assert len(written(here)) == 4
+    run("--sparse-weights sparse")
+    assert len(written()) == 4
     (here / "init.opt").write_text("0.1 0.2 0.3 0.4\n")
-    succeeded(*FLAGS, "-p", "sparse")
+    run("-p sparse")
 
 
 def test_no_sparse_feature_has_a_weight_and_the_starts_have_one(here: Path) -> None:
     """mert-moses.pl --pro-starting-point without sparse features."""
-    succeeded(*FLAGS)
-    errors = lpmert.Problem(errors_only(lists())).evaluate(written(here)).loss
+    run()
+    errors = errors_of(lists(), written())
     (here / "sparse").write_text("")
     (here / "init.pro").write_text("0.1 0.2 0.3 1\n0 0 0 0\n1 1 1 1\n")
-    succeeded(*FLAGS, "--sparse-weights", "sparse", "--ifile", "init.pro,init.pro")
-    weights = written(here)
+    run("--sparse-weights sparse --ifile init.pro,init.pro")
+    weights = written()
     assert len(weights) == 4  # the script takes the last away
-    assert lpmert.Problem(errors_only(lists())).evaluate(weights[:3]).loss == errors
+    assert errors_of(lists(), weights[:3]) == errors
 
 
 def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Path) -> None:
     put(here, lists(n_lists=60))
-    outcome = succeeded(*FLAGS, "--time-limit", "0")
-    assert "stopped at the time limit" in outcome.stderr
-    assert len(written(here)) == 3
-    assert BEST_POINT.search(outcome.stderr)
+    told = run("--time-limit 0")
+    assert "stopped at the time limit" in told
+    assert len(written()) == 3
+    assert BEST_POINT.search(told)
 
 
 def narrow() -> NBest:
@@ -314,39 +280,32 @@ def narrow() -> NBest:
 
 def test_weights_have_as_many_digits_as_it_takes(here: Path) -> None:
     put(here, narrow(), start="1 0\n")
-    outcome = succeeded("-d", "2", *FLAGS[2:])
-    assert "=> 1.000000" in outcome.stderr
-    assert lpmert.Problem(errors_only(narrow())).evaluate(written(here)).loss == 0
-    assert re.search("need more than 6 decimals.* then the score is 0.500000", outcome.stderr)
+    told = run("-d 2")
+    assert "=> 1.000000" in told
+    assert errors_of(narrow(), written()) == 0
+    assert re.search("need more than 6 decimals.* then the score is 0.500000", told)
 
 
 def test_settings_that_change_nothing_here_are_said() -> None:
-    outcome = succeeded(*FLAGS, "--scconfig", "regtype:average,regwin:5,weights:0.5")
-    assert "regtype:average smooths Moses' line searches" in outcome.stderr
-    assert "'weights:0.5' in --scconfig is unknown and ignored" in outcome.stderr
+    told = run("--scconfig regtype:average,regwin:5,weights:0.5")
+    assert "regtype:average smooths Moses' line searches" in told
+    assert "'weights:0.5' in --scconfig is unknown and ignored" in told
 
 
-def test_time_counts_from_the_start_and_proofs_get_what_line_searches_leave(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import lpmert.formats.moses as module
+def test_time_counts_from_the_start_and_proofs_get_what_line_searches_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
 
-    original, limits = module.load_mert_data, []
+    def delayed(name: str, function: Callable[..., Any], seconds: float) -> None:
+        def later(*arguments: Any, **settings: Any) -> Any:
+            limits.append(settings.get("time_limit"))
+            time.sleep(seconds)
+            return function(*arguments, **settings)
 
-    def slow(*arguments: Any) -> Any:
-        time.sleep(1.5)
-        return original(*arguments)
+        monkeypatch.setattr(name, later)
 
-    def minimize(*arguments: Any, time_limit: float, **settings: Any) -> lpmert.Result:
-        limits.append(time_limit)
-        if len(limits) == 1:
-            time.sleep(0.5)
-        return original_minimize(*arguments, time_limit=time_limit, **settings)
-
-    original_minimize = lpmert.minimize
-    monkeypatch.setattr(module, "load_mert_data", slow)
-    monkeypatch.setattr(lpmert, "minimize", minimize)
-    succeeded(*FLAGS, "--time-limit", "100")
-    assert len(limits) == 2
-    assert 0 < limits[0] <= (100 - 1.5) / 2  # what reading leaves, halved
-    assert limits[0] < limits[1] <= 2 * limits[0] - 0.5  # what line searches leave
+    delayed("lpmert.formats.moses.load_mert_data", load_mert_data, 1.5)
+    delayed("lpmert.minimize", lpmert.minimize, 0.5)
+    run("--time-limit 100")
+    _, first, second = limits
+    assert 0 < first <= (100 - 1.5) / 2  # what reading leaves, halved
+    assert first < second <= 2 * first - 0.5  # what line searches leave

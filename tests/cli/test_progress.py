@@ -59,16 +59,17 @@ def printed(
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("report", "source"),
     [
-        progress_line(progress(0.1), ""),
-        progress_line(progress(12.3, source="w"), "w"),
-        progress_line(progress(1e5, bound=None, nodes=123_456_789_012), ""),
-        progress_line(progress(999.94, loss=9.7142051, bound=1e-9), "r"),
-        progress_line(progress(86_399, loss=0.0, bound=-1.0), ""),
+        (progress(0.1), ""),
+        (progress(12.3), "w"),
+        (progress(1e5, bound=None, nodes=123_456_789_012), ""),
+        (progress(999.94, loss=9.7142051, bound=1e-9), "r"),
+        (progress(86_399, loss=0.0, bound=-1.0), ""),
     ],
 )
-def test_progress_lines_have_their_separators_below_those_of_the_header(line: str) -> None:
+def test_progress_lines_have_their_separators_below_those_of_the_header(report: Progress, source: str) -> None:
+    line = progress_line(report, source)
     assert [m.start() for m in re.finditer(r"\|", line)] == [m.start() for m in re.finditer(r"\|", HEADER)]
     assert len(line) == len(HEADER) <= 79
 
@@ -89,22 +90,17 @@ def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: p
     assert printed([progress(t / 10) for t in range(10)], capsys) == []
     sources = {3: "r", 15: "r", 17: "w"}
     lines = printed([progress(t / 10, source=sources.get(t, "")) for t in range(41)], capsys)
-    assert lines[0] == HEADER
-    assert lines[1:] == [
-        progress_line(progress(t), source) for t, source in ((1.0, "r"), (2.0, "w"), (3.0, ""), (4.0, ""))
-    ]
+    assert lines == [HEADER, *(progress_line(progress(1.0 + t), source) for t, source in enumerate(("r", "w", "", "")))]
 
 
-def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed([progress(float(t)) for t in range(1, 46)], capsys)
-    assert [place for place, line in enumerate(lines) if line == HEADER] == [0, 21, 42]
-
-
-def test_a_search_without_a_time_limit_first_says_how_to_stop_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_header_returns_and_a_search_without_a_limit_first_says_how_to_stop_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     reports = [progress(float(t)) for t in range(1, 46)]
     first, *lines = printed(reports, capsys, None)
     assert HOW_TO_STOP in first
     assert lines == printed(reports, capsys)
+    assert [place for place, line in enumerate(lines) if line == HEADER] == [0, 21, 42]
 
 
 def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table(
@@ -163,30 +159,16 @@ def test_the_bar_closes_from_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("show", "value", "shown"),
+    ("show", "shown"),
     [
-        (number, 1767.0, "1767"),
-        (number, -0.0, "0"),
-        (number, 12_345_678_901.0, "12345678901"),
-        (number, 4.948169, "4.948169"),
-        (number, None, "-"),
-        (number, math.inf, "inf"),
-        (number, 1e300, "1e+300"),
-        (percent, None, "-"),
-        (percent, 0.0, "0%"),
-        (percent, 1e-12, "<0.01%"),
-        (percent, 0.0123, "1.23%"),
-        (percent, 1.0, "100.00%"),
-        (percent, math.inf, ">999%"),
-        (duration, 0.04, "0.0s"),
-        (duration, 999.94, "999.9s"),
-        (duration, 1000.0, "16m40s"),
-        (duration, 7200.0, "2h00m"),
-        (duration, 86_400.0, "24h00m"),
+        (number, {1767.0: "1767", -0.0: "0", 12_345_678_901.0: "12345678901", 4.948169: "4.948169", None: "-"}),
+        (number, {math.inf: "inf", 1e300: "1e+300"}),
+        (percent, {None: "-", 0.0: "0%", 1e-12: "<0.01%", 0.0123: "1.23%", 1.0: "100.00%", math.inf: ">999%"}),
+        (duration, {0.04: "0.0s", 999.94: "999.9s", 1000.0: "16m40s", 7200.0: "2h00m", 86_400.0: "24h00m"}),
     ],
 )
-def test_only_an_exact_zero_reads_as_zero(show: Callable[[float | None], str], value: float | None, shown: str) -> None:
-    assert show(value) == shown
+def test_only_an_exact_zero_reads_as_zero(show: Callable[[float | None], str], shown: dict[float | None, str]) -> None:
+    assert {value: show(value) for value in shown} == shown
 
 
 def report(**changes: object) -> list[str]:
@@ -206,9 +188,6 @@ def test_a_report_has_weights_loss_bound_and_last_the_verdict_in_fifteen_lines()
     assert lines[-1] == Status.OPTIMAL.value
     assert len(lines) <= 15
     assert "nodes" not in "".join(lines)
-
-
-def test_the_decimal_points_of_weights_are_below_each_other() -> None:
     assert len({line.index(".") for line in report(weights=np.array([0.5, -0.25, 0.0]))[1:4]}) == 1
 
 
@@ -256,29 +235,20 @@ def test_rounding_makes_no_bound_better(loss: float, factor: float, more: bool, 
     assert shown >= unit.of(loss) - slack if more else shown <= unit.of(loss) + slack
 
 
-def test_a_score_that_the_unit_does_not_tell_is_shown_beside_the_loss() -> None:
-    assert ["score", "30.556538"] in map(str.split, report(loss=69.443462, score=30.556538))
-
-
 def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_counters() -> None:
-    more: dict[str, object] = {
-        "cell": CELL,
-        "free": ("length",),
-        "limiting": ("am >= 0",),
-        "tied_lists": 1,
-        "loss_best_ties": 1766.0,
-        "loss_worst_ties": 1769.0,
-        "seconds": {"read": 0.25, "search": 1.5},
-        "counters": {"nodes": 12345, "lps_cold": 6},
+    found = result(
+        loss=69.443462, score=30.556538, cell=CELL, free=("length",), limiting=("am >= 0",),
+        tied_lists=1, loss_best_ties=1766.0, loss_worst_ties=1769.0,
+        seconds={"read": 0.25, "search": 1.5}, counters={"nodes": 12345, "lps_cold": 6},
+    )  # fmt: skip
+    short, long = (click.unstyle(result_report(found, verbose=verbose)).splitlines() for verbose in (False, True))
+    told = {
+        *("am 0.5000 0.4000 inf", "lm -0.2500 -inf -0.2000", "length (free) 0.2500 0.2000 0.3000", "score 30.556538"),
+        *("ties 1 list: 1766 at best, 1769 at worst", "limited by am >= 0: the best choices go on beyond"),
     }
-    rows = [line.split() for line in click.unstyle(result_report(result(**more), verbose=True)).splitlines()]
-    assert ["am", "0.5000", "0.4000", "inf"] in rows
-    assert ["lm", "-0.2500", "-inf", "-0.2000"] in rows
-    assert ["length", "(free)", "0.2500", "0.2000", "0.3000"] in rows
-    assert "ties          1 list: 1766 at best, 1769 at worst" in report(**more)
-    assert "limited by    am >= 0: the best choices go on beyond" in report(**more)
-    assert ["seconds", "read", "0.250,", "search", "1.500"] in rows
-    assert ["work", "nodes", "12,345,", "lps", "cold", "6"] in rows
+    assert told <= {" ".join(line.split()) for line in short}
+    more = {"seconds read 0.250, search 1.500", "work nodes 12,345, lps cold 6"}
+    assert told | more <= {" ".join(line.split()) for line in long}
 
 
 @pytest.mark.parametrize(("columns", "tables"), [(30, 2), (50, 1), (200, 1)])
@@ -298,4 +268,4 @@ def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, m
 
 
 def test_names_in_reports_are_no_markup() -> None:
-    assert "[bold] :smile:" in click.unstyle(result_report(result(names=("am", "[bold] :smile:", "length"))))
+    assert report(names=("am", "[bold] :smile:", "length"))[2].startswith("[bold] :smile: ")

@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from graph_problems import Drawn
 from pages import assert_decoded, brute
 from problems import random_nbest
+from shared import ROOT
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -91,7 +91,7 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
 
 
 def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
-    example = Path(__file__).resolve().parents[2] / "examples" / "asr" / "nbest.tsv.gz"
+    example = ROOT / "examples" / "asr" / "nbest.tsv.gz"
     nbest = lpmert.read(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
     lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
     for window, pair in itertools.product(windows(lines, weights).values(), itertools.combinations(range(3), 2)):
