@@ -1,8 +1,7 @@
 """Statistics from texts: what sacrebleu, jiwer's definitions and recorded runs say of the same texts."""
 
-import lzma
 import sys
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import Late
 from refusals import refused
-from shared import SHARED_DATA, needs_shared
+from shared import needs_shared, shared
 
 from lpmert import DataError, MetricError, NBest
 from lpmert.errors import FloatArray
@@ -28,6 +27,7 @@ from lpmert.metrics.text import (
     TerTexts,
     reference_length,
 )
+from lpmert.system.files import read_text
 
 sacrebleu = Late("sacrebleu.metrics")
 
@@ -196,32 +196,23 @@ def test_columns_are_those_of_the_statistics(name: str) -> None:
     assert "|nrefs:1|" in metric.signature
 
 
+# fmt: off
 SETTINGS: list[TextMetric] = [
     *(BleuTexts(tokenize=name) for name in ("13a", "none", "intl", "char", "zh")),
-    BleuTexts(lowercase=True),
-    BleuTexts(reference_length="shortest"),
-    SentenceBleuTexts(),
-    SentenceBleuTexts(smooth_value=0.5),
-    SentenceBleuTexts(smooth_value=0.5000001),
+    BleuTexts(lowercase=True), BleuTexts(reference_length="shortest"),
+    SentenceBleuTexts(), SentenceBleuTexts(smooth_value=0.5), SentenceBleuTexts(smooth_value=0.5000001),
     *(SentenceBleuTexts(smoothing=name) for name in ("exp", "floor", "none")),
-    SentenceBleuTexts(smoothing="floor", smooth_value=0.5),
-    SentenceBleuTexts(effective_order=True),
-    SentenceBleuTexts(tokenize="none"),
-    SentenceBleuTexts(lowercase=True),
-    *(ChrfTexts(per_sentence=flag) for flag in (False, True)),
-    *(ChrfTexts(char_order=5, per_sentence=flag) for flag in (False, True)),
-    *(ChrfTexts(word_order=2, per_sentence=flag) for flag in (False, True)),
-    *(ChrfTexts(beta=1, per_sentence=flag) for flag in (False, True)),
-    *(ChrfTexts(lowercase=True, per_sentence=flag) for flag in (False, True)),
-    *(ChrfTexts(whitespace=True, per_sentence=flag) for flag in (False, True)),
-    *(TerTexts(per_sentence=flag) for flag in (False, True)),
-    TerTexts(normalized=True),
-    TerTexts(no_punct=True),
-    TerTexts(asian_support=True),
-    TerTexts(case_sensitive=True),
+    SentenceBleuTexts(smoothing="floor", smooth_value=0.5), SentenceBleuTexts(effective_order=True),
+    SentenceBleuTexts(tokenize="none"), SentenceBleuTexts(lowercase=True),
+    *(ChrfTexts(char_order=order, per_sentence=flag) for flag in (False, True) for order in (6, 5)),
+    *(ChrfTexts(**{name: value}, per_sentence=flag) for flag in (False, True) for name, value in
+      [("word_order", 2), ("beta", 1), ("lowercase", True), ("whitespace", True)]),
+    TerTexts(), *(TerTexts(**{name: True}) for name in
+                  ("per_sentence", "normalized", "no_punct", "asian_support", "case_sensitive")),
     *(EditTexts(unit=unit, per_sentence=flag) for unit in ("word", "character") for flag in (False, True)),
     EditTexts(lowercase=True),
 ]
+# fmt: on
 
 
 def test_every_setting_is_in_the_signature() -> None:
@@ -283,36 +274,27 @@ def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monk
 # Recorded runs
 
 
-def lines_of(path: Path) -> list[str]:
-    with lzma.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        return file.read().split("\n")[:-1]
-
-
-@cache
-def first_hypotheses(data: str) -> tuple[list[str], list[str]]:
-    folder = SHARED_DATA / data
-    first: dict[str, str] = {}
-    if data.startswith("swahili"):
-        for line in lines_of(folder / "run7.nbest.txt.xz"):
-            key, text, *_ = line.split("|||")
-            first.setdefault(key.strip(), text.strip())
-        references = dict(line.split("\t") for line in lines_of(folder / "reference.txt.xz"))
-        return list(first.values()), [references[key] for key in first]
-    for line in lines_of(folder / "dev2.nbest.tsv.xz")[1:]:
-        key, *_, text = line.split("\t")
-        if text:
-            first.setdefault(key, text)
-    return list(first.values()), [lines_of(folder / "dev2.ref.xz")[int(key)] for key in first]
-
-
 @needs_shared
 @pytest.mark.parametrize(("data", "score"), [("swahili-mert-100best", 32.72), ("portage-hansard-100best", 18.66)])
 def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(data: str, score: float) -> None:
-    texts, references = first_hypotheses(data)
-    measured, metric = measure_texts(one_each(texts), references, BleuTexts(tokenize="none"))
+    def lines(name: str) -> list[str]:
+        return read_text(shared(f"{data}/{name}")).split("\n")[:-1]
+
+    if data.startswith("swahili"):
+        rows = [line.split("|||")[:2] for line in lines("run7.nbest.txt.xz")]
+        references = dict(line.split("\t") for line in lines("reference.txt.xz"))
+    else:
+        rows = [line.split("\t")[:: line.count("\t")] for line in lines("dev2.nbest.tsv.xz")[1:]]  # first and last
+        references = {str(number): line for number, line in enumerate(lines("dev2.ref.xz"))}
+    first: dict[str, str] = {}
+    for key, text in rows:
+        if text.strip():
+            first.setdefault(key.strip(), text.strip())
+    texts, own = list(first.values()), [references[key] for key in first]
+    measured, metric = measure_texts(one_each(texts), own, BleuTexts(tokenize="none"))
     found = metric.score(measured.statistics.sum(axis=0))
     assert found == pytest.approx(score, abs=5e-3)
-    theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [references])
+    theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [own])
     assert found == pytest.approx(theirs.score, abs=1e-9)
 
 

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import floor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import exact_decode
+from oracle import exact_decode, meaning
 from problems import Case, problem, random_lists
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
@@ -88,29 +88,6 @@ def test_counts_with_a_common_divisor_need_no_more_room() -> None:
         assert (result.status, result.loss) == (Status.OPTIMAL, float(small.least or 0))
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2**49), st.integers(1, 2**49)), min_size=4, max_size=4),
-    st.integers(1, 10**6),
-    st.integers(0, 40),
-)
-@settings(max_examples=200, deadline=None)
-def test_whole_fractions_are_those_of_statistics(counts: list[tuple[int, int]], factor: int, common_bits: int) -> None:
-    """Also where counts times factors do not fit into 64 bits, as long as their differences within lists are small."""
-    counts = [(a >> common_bits, (b >> common_bits) + 1) for a, b in counts]
-    statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
-    numerator, denominator = (factor, 1), (1, factor)
-    try:
-        above, below, more_above, more_below = whole_fractions(statistics, constant, numerator, denominator, offsets, 0)
-    except MethodError:
-        spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
-        assert max(1, spread * factor) * sum(sum(row) for row in counts) * factor > 2**56
-        return
-    for i, j in ((0, 2), (0, 3), (1, 2), (1, 3)):
-        a, b = (3 + counts[i][0] + counts[j][0]), (5 + counts[i][1] + counts[j][1])
-        total = Fraction(more_above + int(above[i] + above[j]), more_below + int(below[i] + below[j]))
-        assert total == Fraction(factor * a + b, a + factor * b)
-
-
 def test_factors_that_take_counts_beyond_64_bits_are_refused_or_exact() -> None:
     rate = LinearFraction("rate", ("a", "b"), (10**6, 0), (0, 10**6))
     features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
@@ -148,23 +125,10 @@ def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float
         assert form.cost_of_loss(given_loss) == floor(Fraction(given_loss) / Fraction(unit)) - constant
 
 
-@pytest.mark.parametrize("decimals", [1, 2, 4, 7, 9])
-def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
-    rng = np.random.default_rng(decimals)
-    whole = rng.integers(-(10 ** min(decimals + 3, 14)), 10 ** min(decimals + 3, 14), (3000, 3))
-    features = np.array([[float(f"{value}e-{decimals}") for value in row] for row in whole.tolist()])
-    found = decimals_of(features)
-    scaled = found.of(features)
-    pairs = zip(scaled.ravel().tolist(), features.ravel().tolist(), strict=True)
-    factors = {Fraction(a) / Fraction(repr(b)) for a, b in pairs if b}
-    assert len(factors) == 1
-    assert 0.7 < factors.pop() < 1.42
-    np.testing.assert_allclose(scaled * found.unit, features, rtol=1e-15)
-
-
 @pytest.mark.parametrize(
     "features",
     [
+        *(np.random.default_rng(k).integers(-(10**k), 10**k, (500, 3)) / 10.0**k for k in (1, 2, 4, 7, 9)),
         np.array([[3.0, -2.0], [0.0, 7.0]]),
         np.array([[0.5, -2.25], [1e6, 7.0]]),  # doubles hold these decimals exactly
         np.random.default_rng(0).normal(size=(100, 2)),
@@ -172,19 +136,15 @@ def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
         np.array([[1e-12, 1e4], [2e-12, 3.0]]),  # too many digits from the first to the last place
         np.array([[1e-30], [0.1]]),
         np.array([[0.1], [1e150]]),
+        np.append(np.arange(50_000) / 10, np.nextafter(0.7, 1))[:, None],  # one number that is no decimal
     ],
 )
-def test_other_numbers_are_taken_as_they_are(features: FloatArray) -> None:
+def test_features_are_taken_as_what_they_mean_times_one_factor(features: FloatArray) -> None:
     found = decimals_of(features)
-    assert found.of(features) is features
-    assert found.unit == 1.0
-
-
-def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
-    features = np.round(np.random.default_rng(0).normal(size=(50_000, 3)), 4)
-    assert decimals_of(features).unit != 1.0
-    features[40_000, 1] = np.nextafter(features[40_000, 1], np.inf)
-    assert decimals_of(features).of(features) is features
+    pairs = zip(found.of(features).ravel().tolist(), chain(*meaning(features.tolist())), strict=True)
+    (factor,) = {Fraction(a) / b for a, b in pairs if b}
+    assert 0.7 < factor < 1.42
+    assert float(1 / factor) == pytest.approx(found.unit, rel=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["integers", "lattice", "collinear", "multiples"])

@@ -130,13 +130,6 @@ def test_nearly_collinear_columns_are_kept(relative: float) -> None:
     assert problem.canonical.n_features == 3
 
 
-def test_lists_that_cost_the_same_whatever_the_weights_are_folded() -> None:
-    features = np.array([[1.0], [2.0], [3.0], [9.0], [4.0], [4.0], [5.0]])
-    problem = Problem(NBest(features, [0, 2, 4, 6, 7], [2.0, 2.0, 0.0, 1.0, 5.0, 6.0, 4.0]))
-    assert problem.canonical.n_lists == 1
-    assert problem.canonical.loss_of(0) == 2 + 0 + 5 + 4
-
-
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=2, max_size=12), st.integers(-1000, 400))
 def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: list[int], exponent: int) -> None:
     losses = np.ldexp(np.array(numbers, dtype=float), exponent)
@@ -177,16 +170,6 @@ def test_parallel_lists_of_two_become_one() -> None:
     features = np.array([row for pair in pairs for row in pair], dtype=float)
     problem = Problem(NBest(features, np.arange(0, 9, 2), [1.0, 0.0, 2.0, 0.0, 5.0, 0.0, 1.0, 0.0]))
     assert problem.canonical.n_lists == 2
-
-
-def test_columns_are_scaled_by_powers_of_two_and_back() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(30, 4)) * [1e-12, 3.0, 1e5, 1e12]
-    problem = Problem(NBest(features, np.arange(0, 31, 3), rng.normal(size=30)))
-    assert np.all(np.frexp(problem.coordinates.scales)[0] == 0.5)
-    assert np.all(problem.canonical.features == features * problem.coordinates.scales)
-    w = rng.normal(size=4)
-    assert problem.to_canonical(problem.to_caller(w)) == pytest.approx(w / np.abs(w).max(), rel=1e-15)
 
 
 def test_weights_that_win_only_by_ties_are_no_better_than_the_optimum() -> None:

@@ -2,18 +2,19 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from commands import json_of, refusal, run
+from refusals import refused
 from shared import SETS, load, needs_shared
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Problem, Region, RegionError, Result
+from lpmert import DataError, Linear, MethodError, NBest, Problem, Region, RegionError, Result
 from lpmert.formats.columns import losses_of_gains
-from lpmert.model.data_warnings import gain_in, loss_in
 
 LISTS = NBest(
     features=[[1, 0], [0, 1], [2, 1], [1, 3], [0, 0], [1, -1]],
@@ -36,7 +37,7 @@ NUMPY = {
 
 
 @pytest.mark.parametrize("name", NUMPY)
-def test_a_number_of_numpy_is_that_of_python(name: str) -> None:
+def test_a_number_of_numpy_is_that_of_python_and_none_is_no_limit(name: str) -> None:
     given = NUMPY[name]
     result = lpmert.minimize(LISTS, **{name: given})
     same = lpmert.minimize(LISTS, **{name: given.item()})
@@ -44,35 +45,31 @@ def test_a_number_of_numpy_is_that_of_python(name: str) -> None:
     assert type(result.seed) is int
     assert lpmert.check(LISTS, IN_ORDER, **{name: given}).optimum.loss == result.loss
     assert result.to_json()
+    assert name in ("seed", "jobs") or lpmert.minimize(LISTS, **{name: None}).status.proved
 
 
-@pytest.mark.parametrize("name", [name for name in NUMPY if name not in ("seed", "jobs")])
-def test_none_is_no_limit(name: str) -> None:
-    assert lpmert.minimize(LISTS, **{name: None}).status.proved
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("target", [float("nan")]),
-        ("gap", [1j, -0.1]),
-        ("time_limit", ["1", -1, float("nan")]),
-        ("node_limit", [1.5, -1]),
-        ("memory_limit", [0]),
-        ("jobs", [0]),
-        ("seed", [1.0, -1]),
-    ],
+WRONG: dict[str, list[Any]] = {
+    "target": [float("nan")],
+    "gap": [1j, -0.1],
+    "time_limit": ["1", -1, float("nan")],
+    "node_limit": [1.5, -1],
+    "memory_limit": [0],
+    "jobs": [0],
+    "seed": [1.0, -1],
+}
+test_what_is_no_such_number_is_named = refused(
+    (MethodError, f"{name} must be a", partial(lpmert.minimize, LISTS, **{name: value}))
+    for name, values in WRONG.items()
+    for value in (*values, True, np.True_)
 )
-def test_what_is_no_such_number_is_named(name: str, values: list[object]) -> None:
-    for value in (*values, True, np.True_):
-        with pytest.raises(MethodError, match=f"{name} must be a"):
-            lpmert.minimize(LISTS, **{name: value})
 
 
 def test_a_comparison_takes_numbers_of_numpy() -> None:
     numbers = {"seeds": np.int64(2), "seed": np.int8(1), "jobs": np.int64(1)}
-    found = lpmert.compare(LISTS, ["random"], **numbers)
-    same = lpmert.compare(LISTS, ["random"], **{name: int(value) for name, value in numbers.items()})
+    found, same = (
+        lpmert.compare(LISTS, ["random"], **{name: kind(value) for name, value in numbers.items()})
+        for kind in (np.int64, int)
+    )
     assert found.signature == same.signature
     assert [run.loss for run in found["random"].runs] == [run.loss for run in same["random"].runs]
     for name in numbers:
@@ -132,23 +129,16 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(name: str, subte
             assert words in str(error.value)
 
 
-def test_a_region_of_numpy_numbers_has_the_signature_of_pythons() -> None:
-    regions = [
-        Region(
-            bounds={"am": (kind(0), kind(4))}, fixed={"lm": kind(2)}, linear=[lpmert.Linear({"am": kind(1)}, kind(-8))]
-        )
+def test_signatures_of_regions_tell_numbers_apart_but_not_their_types() -> None:
+    def signature(**settings: Any) -> str:
+        return lpmert.Problem(LISTS, region=Region(**settings)).signature
+
+    (same,) = {
+        signature(bounds={"am": (kind(0), kind(4))}, fixed={"lm": kind(2)}, linear=[Linear({"am": kind(1)}, kind(-8))])
         for kind in (int, float, np.float64, np.int32)
-    ]
-    (signature,) = {lpmert.Problem(LISTS, region=region).signature for region in regions}
-    assert "numpy" not in signature
-    assert "np." not in signature
-
-
-def test_regions_around_weights_that_differ_in_their_last_digit_have_different_signatures() -> None:
-    first, second = (
-        lpmert.Problem(LISTS, region=Region(cosine=0.9, around=[one, 1.0])).signature
-        for one in (0.1, np.nextafter(0.1, 1))
-    )
+    }
+    assert "numpy" not in same and "np." not in same  # noqa: PT018
+    first, second = (signature(cosine=0.9, around=[one, 1.0]) for one in (0.1, np.nextafter(0.1, 1)))
     assert first != second
 
 
@@ -178,18 +168,17 @@ def test_no_real_data_set_gives_a_false_alarm(name: str) -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize("name", ["librispeech dev_other", "librispeech dev_clean", "pocketsphinx", "ime-kkc"])
-def test_lists_of_decoders_tell_that_a_gain_was_taken_for_a_loss(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        *((name, 30) for name in ("librispeech dev_other", "librispeech dev_clean", "pocketsphinx", "ime-kkc")),
+        *((name, 1) for name in ("travel modes", "heating", "heating and cooling")),  # columns of choices
+    ],
+)
+def test_lists_tell_that_a_gain_was_taken_for_a_loss(name: str, most: int) -> None:
     nbest = load(name)
-    turned = NBest(nbest.features, nbest.offsets, 30 - nbest.statistics, statistic_names=["y"])
+    turned = NBest(nbest.features, nbest.offsets, most - nbest.statistics, statistic_names=["y"])
     assert codes(turned) == ["orientation"]
-
-
-@needs_shared
-@pytest.mark.parametrize("name", ["travel modes", "heating", "heating and cooling"])
-def test_a_column_of_choices_is_no_loss(name: str) -> None:
-    nbest = load(name)
-    assert codes(NBest(nbest.features, nbest.offsets, 1 - nbest.statistics, statistic_names=["y"])) == ["orientation"]
 
 
 def test_a_best_of_n_solved_for_the_wrong_answers_warns_and_is_solved_as_a_gain() -> None:
@@ -225,30 +214,23 @@ def test_classes_that_can_be_told_apart_are_not_too_good() -> None:
     assert result.warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("features", "offsets", "losses", "words"),
-    [
-        ([[1, 2], [3, 4], [5, 6]], [0, 1, 2, 3], [1, 2, 3], "every list has one hypothesis only"),
-        ([[1, 2], [3, 4], [5, 6], [7, 9]], [0, 2, 4], [1, 1, 2, 2], "all hypotheses have the same loss"),
-        ([[1, 2], [1, 2], [5, 6], [5, 6]], [0, 2, 4], [1, 2, 3, 4], "all hypotheses have the same features"),
-        ([[1, 2], [1, 2], [5, 6], [7, 9]], [0, 2, 4], [1, 2, 3, 3], "either the same loss or the same features"),
-    ],
-    ids=["single", "losses", "features", "mixed"],
-)
-def test_having_no_choice_is_said(features: list[list[int]], offsets: list[int], losses: list[int], words: str) -> None:
-    result = lpmert.minimize(NBest(features, offsets, losses))
-    assert [one.code for one in result.warnings] == ["nothing-to-choose"]
-    assert words in result.warnings[0].message
+ONE, PAIRS, SAME = [[1, 2], [3, 4], [5, 6]], [[1, 2], [3, 4], [5, 6], [7, 9]], [[1, 2], [1, 2], [5, 6], [5, 6]]
+CHOICES: list[tuple[list[list[int]], list[int], Any, str]] = [
+    (ONE, [0, 1, 2, 3], [1, 2, 3], "every list has one hypothesis only"),
+    (PAIRS, [0, 2, 4], [1, 1, 2, 2], "all hypotheses have the same loss"),
+    (SAME, [0, 2, 4], [1, 2, 3, 4], "all hypotheses have the same features"),
+    ([*SAME[:2], *PAIRS[2:]], [0, 2, 4], [1, 2, 3, 3], "either the same loss or the same features"),
+    (PAIRS[:2], [0, 2], [[1, 2, 3], [1, 2, 3]], "all hypotheses have the same loss"),
+    (PAIRS, [0, 1, 2, 4], [1, 2, 3, 4], ""),
+]
 
 
-def test_one_list_with_a_choice_is_enough() -> None:
-    nbest = NBest([[1, 2], [3, 4], [5, 6], [5, 7]], [0, 1, 2, 4], [1, 2, 3, 4])
-    assert lpmert.minimize(nbest).warnings == ()
-
-
-def test_equal_counts_of_a_ratio_leave_nothing_to_choose_either() -> None:
-    nbest = NBest([[1, 2], [3, 4]], [0, 2], [[1, 2, 3], [1, 2, 3]])
-    assert [one.code for one in lpmert.minimize(nbest, metric="f1").warnings] == ["nothing-to-choose"]
+@pytest.mark.parametrize(("features", "offsets", "losses", "words"), CHOICES)
+def test_having_no_choice_is_said(features: Any, offsets: list[int], losses: Any, words: str) -> None:
+    metric = "loss" if np.ndim(losses) == 1 else "f1"
+    warnings_given = lpmert.minimize(NBest(features, offsets, losses), metric=metric).warnings
+    assert [one.code for one in warnings_given] == (["nothing-to-choose"] if words else [])
+    assert all(words in one.message for one in warnings_given)
 
 
 @pytest.mark.parametrize("leak", ["loss", "minus", "rate", "rounded", "alike"])
@@ -271,24 +253,17 @@ def test_a_feature_made_of_the_loss_is_a_leak(leak: str) -> None:
 
 
 def test_few_lists_of_two_are_no_evidence_of_a_leak() -> None:
-    nbest = NBest([[1, 5], [0, 3], [2, 1], [1, 1]], [0, 2, 4], [0, 1, 0, 1])
-    assert Problem(nbest).data_warnings == ()
+    assert codes(NBest([[1, 5], [0, 3], [2, 1], [1, 1]], [0, 2, 4], [0, 1, 0, 1])) == []
 
 
-GAINS = ["correct", "isCorrect", "is_correct", "BLEU", "sentence-bleu", "reward", "acc@1", "score"]
-LOSSES = ["errors", "1 - correct", "1-bleu", "-reward", "minus_acc", "neg_reward", "bleu_loss", "loss", "ter_score"]
+GAINS = ["correct", "isCorrect", "is_correct", "BLEU", "sentence-bleu", "reward", "acc@1", "score", "1 - wer", "-wer"]
+LOSSES = ["errors", "1 - correct", "1-bleu", "-reward", "minus_acc", "neg_reward", "bleu_loss", "loss", "wer"]
 
 
-def test_names_of_gains_are_known_and_those_of_losses_are_none() -> None:
-    assert [name for name in GAINS if gain_in(name) is None] == []
-    assert [name for name in LOSSES if gain_in(name) is not None] == []
-
-
-def test_a_loss_given_as_gain_is_noticed_by_its_name() -> None:
-    assert loss_in("1 - wer") == loss_in("-wer") == "wer"
-    assert loss_in("wer") is None
-    nbest = NBest([[1, 2], [3, 4]], [0, 2], [0.5, 0.25], statistic_names=["wer"])
-    assert codes(losses_of_gains(nbest)) == ["orientation"]
+@pytest.mark.parametrize("name", [*GAINS, *LOSSES])
+def test_a_gain_is_noticed_by_its_name(name: str) -> None:
+    nbest = NBest([[1, 2], [3, 4]], [0, 2], [0.5, 0.25], statistic_names=[name])
+    assert codes(nbest) == (["orientation"] if name in GAINS else [])
 
 
 class TestCommand:
