@@ -1,7 +1,8 @@
 """MSR, perceptron and boosting: exact lines along sparse features, and what their papers' algorithms do."""
 
 import gzip
-from itertools import groupby, pairwise
+from collections import Counter
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 import pytest
@@ -12,12 +13,12 @@ from problems import random_lists
 from scipy.sparse import csr_array
 from shared import SHARED_DATA, needs_shared
 
-from lpmert import MethodError, NBest, Problem
+import lpmert
+from lpmert import MethodError, NBest
 from lpmert.errors import FloatArray
 from lpmert.methods import Boosting, Comparator, MinimumSampleRisk, Perceptron
 from lpmert.methods.heuristic import sparse
 from lpmert.methods.heuristic.sparse import (
-    Candidates,
     Line,
     SparseLineSearch,
     SparseLists,
@@ -27,7 +28,6 @@ from lpmert.methods.heuristic.sparse import (
     try_each,
 )
 from lpmert.metrics import Metric, f_beta
-from lpmert.search.driver import solve
 
 
 def sparse_nbest(seed: int, *, counts: int = 2) -> NBest:
@@ -56,52 +56,36 @@ def loss_at(lists: SparseLists, weights: FloatArray) -> float:
     return lists.metric.loss(lists.statistics[decoded(rows, lists.offsets, [1.0, *weights])].sum(axis=0))
 
 
-CASES: list[tuple[str | Metric, NBest]] = [("loss", sparse_nbest(0)), ("loss", sparse_nbest(1)), (f_beta(), f_nbest(2))]
+CASES = {"additive": ("loss", sparse_nbest(0)), "again": ("loss", sparse_nbest(1)), "ratio": (f_beta(), f_nbest(2))}
 
 
-@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
-def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str | Metric, nbest: NBest) -> None:
-    lists, _ = sparse_lists(nbest, metric, None)
-    search = SparseLineSearch(lists)
-    rng = np.random.default_rng(0)
-    for feature in range(1, lists.n_features):
-        search.move(feature, float(rng.normal()))
-    for feature in range(1, lists.n_features):
-        line = search.line(feature)
-        ends = np.concatenate([[line.thresholds[0] - 1], line.thresholds, [line.thresholds[-1] + 1]])
-        assert (np.diff(line.thresholds) >= 0).all()
-        middles = (ends[1:] + ends[:-1]) / 2
-        wide = np.diff(ends) > 1e-9
-        decoded = []
-        for middle in middles[wide]:
-            weights = search.weights.copy()
-            weights[feature] = middle
-            decoded.append(loss_at(lists, weights))
-        assert line.losses[wide] == pytest.approx(decoded, abs=1e-12)
-
-
-@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
-def test_loss_and_choices_are_kept_up_to_date_by_moves(metric: str | Metric, nbest: NBest) -> None:
+@pytest.mark.parametrize(("metric", "nbest"), CASES.values(), ids=CASES)
+def test_loss_and_choices_are_those_of_decoding_on_lines_and_after_moves(metric: str | Metric, nbest: NBest) -> None:
+    """On a line between any two thresholds."""
     lists, _ = sparse_lists(nbest, metric, None)
     search = SparseLineSearch(lists)
     rng = np.random.default_rng(1)
-    for feature in rng.integers(1, lists.n_features, 60).tolist():
+    for feature in [*range(1, lists.n_features), *rng.integers(1, lists.n_features, 60).tolist()]:
         weight = float(rng.normal())
-        visited, rows = search.choices_at(feature, weight)
-        told = search.loss_with(visited, rows)
+        told = search.loss_with(*search.choices_at(feature, weight))
         search.move(feature, weight)
         assert told == pytest.approx(search.loss, abs=1e-12)
         assert search.loss == pytest.approx(loss_at(lists, search.weights), abs=1e-12)
     assert search.loss == pytest.approx(lists.decoded_loss(search.weights), abs=1e-12)
+    for feature in range(1, lists.n_features):
+        line = search.line(feature)
+        ends = np.concatenate([[line.thresholds[0] - 1], line.thresholds, [line.thresholds[-1] + 1]])
+        assert (np.diff(line.thresholds) >= 0).all()
+        for middle, width, loss in zip((ends[1:] + ends[:-1]) / 2, np.diff(ends), line.losses, strict=True):
+            weights = search.weights.copy()
+            weights[feature] = middle
+            assert width <= 1e-9 or loss == pytest.approx(loss_at(lists, weights), abs=1e-12)
 
 
 def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> None:
     # travatar's test: envelopes (-inf,-1] -> .2, then .1; and (-inf,1) -> .1, (1,3) -> .3, then .2
-    values = [-1.0, 1.0, 1.0, -1.0, 1.0, 0.0]
-    base = [1.0, 3.0, 1.0, 7.0, 3.0, 6.0]
-    features = csr_array(np.column_stack([base, values]))
-    nbest = NBest(features, np.array([0, 3, 6]), np.array([0.2, 0.1, 0.3, 0.1, 0.2, 0.3]))
-    lists, _ = sparse_lists(nbest, "loss", None)
+    features = csr_array([[1.0, -1.0], [3.0, 1.0], [1.0, 1.0], [7.0, -1.0], [3.0, 1.0], [6.0, 0.0]])
+    lists, _ = sparse_lists(NBest(features, [0, 3, 6], [0.2, 0.1, 0.3, 0.1, 0.2, 0.3]), "loss", None)
     line = SparseLineSearch(lists).line(1)
     assert line.thresholds == pytest.approx([-1.0, 1.0, 3.0])
     assert line.losses == pytest.approx([0.3, 0.2, 0.4, 0.3])
@@ -114,10 +98,10 @@ def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> N
     st.floats(0.01, 2),
 )
 def test_smoothing_is_a_window_mean(thresholds: list[float], losses: list[float], point: float, width: float) -> None:
-    ends = sorted(thresholds)
-    line = Line(np.array(ends), np.array(losses[: len(ends) + 1]))
-    inside = sorted({point - width, point + width, *(t for t in ends if point - width < t < point + width)})
-    mean = sum(float(line.at(np.array([(a + b) / 2]))[0]) * (b - a) for a, b in pairwise(inside)) / (2 * width)
+    ends = np.array(sorted(thresholds))
+    line = Line(ends, np.array(losses[: len(ends) + 1]))
+    inside = sorted({point - width, point + width, *ends[np.abs(ends - point) < width].tolist()})
+    mean = sum(losses[np.searchsorted(ends, (a + b) / 2)] * (b - a) for a, b in pairwise(inside)) / (2 * width)
     assert line.smoothed(np.array([point]), width)[0] == pytest.approx(mean, abs=1e-9)
 
 
@@ -139,21 +123,18 @@ def test_features_next_to_nothing_are_trained_without_overflow() -> None:
 
 
 def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> None:
-    # weights between 1 and 1.01 cost nothing, those above 2 cost 1, all others 3
-    features = csr_array(np.array([[0, 0], [-1, 1], [-1.01, 1], [0, 0], [-1, 1], [0, 0], [-2, 1]], dtype=float))
-    losses = np.array([2, 0, 2, 0, 1, 1, 0], dtype=float)
-    nbest = NBest(features[[0, 1, 3, 4, 5, 6]], np.array([0, 2, 4, 6]), losses[[0, 1, 3, 4, 5, 6]])
-    search = SparseLineSearch(sparse_lists(nbest, "loss", None)[0])
-    line = search.line(1)
-    assert line.at(np.array([0.0, 1.5, 2.5])).tolist() == [3.0, 2.0, 1.0]
-    assert search.best_weight(1, 0.06) == pytest.approx(2.06)
+    """Weights between 1 and 1.01 cost nothing, those above 2 cost 1, all others 3."""
+    features = csr_array([[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0], [-1.0, 1.0], [0.0, 0.0], [-2.0, 1.0]])
+    lists, _ = sparse_lists(NBest(features, [0, 2, 4, 6], [2, 0, 0, 1, 1, 0]), "loss", None)
+    assert [loss_at(lists, np.array([0.0, weight])) for weight in (0.0, 1.5, 2.5)] == [3.0, 2.0, 1.0]
+    assert SparseLineSearch(lists).best_weight(1, 0.06) == pytest.approx(2.06)
 
 
 def test_a_feature_that_changes_nothing_keeps_its_weight() -> None:
-    features = csr_array(np.array([[0.0, 1.0, 5.0], [9.0, 1.0, 5.0], [1.0, 3.0, 0.0]]))
-    nbest = NBest(features, np.array([0, 2, 3]), np.array([0.0, 1.0, 2.0]))
-    lists, _ = sparse_lists(nbest, "loss", None)
-    assert lists.by_feature.nnz == 0  # both features are constant in the first list, and the second has one row
+    """Both are constant in the first list, and the second has one row."""
+    features = csr_array([[0.0, 1.0, 5.0], [9.0, 1.0, 5.0], [1.0, 3.0, 0.0]])
+    lists, _ = sparse_lists(NBest(features, [0, 2, 3], [0.0, 1.0, 2.0]), "loss", None)
+    assert lists.by_feature.nnz == 0
     search = SparseLineSearch(lists)
     assert search.line(1) is None
     assert search.best_weight(2, 0.06) == 0.0
@@ -174,65 +155,50 @@ def test_leaving_out_constant_entries_changes_no_choice(seed: int) -> None:
     assert lists.decoded_loss(weights) == decoded_loss(nbest, full)
 
 
-def candidates(gains: list[float], benefits: list[list[int]]) -> Candidates:
-    return Candidates(np.arange(len(gains)), np.array(gains), csr_array(np.array(benefits, dtype=float)))
-
-
-def by_the_formula(given: Candidates, count: int, alpha: float) -> list[int]:
+def by_the_formula(gains: FloatArray, benefits: FloatArray, count: int, alpha: float) -> list[int]:
     """The selection with every cosine computed from its definition."""
-    benefits = given.benefits.toarray()
-    effect = given.gains / given.gains.max()
-    left = [j for j in range(len(effect)) if given.gains[j] > 0]
-    chosen: list[int] = []
+    norms = np.linalg.norm(benefits, axis=1)
+    norms[norms == 0.0] = 1.0
+    cosines = benefits @ benefits.T / np.outer(norms, norms)
+    left, chosen = np.flatnonzero(gains > 0).tolist(), list[int]()
     while left and len(chosen) < count:
-        k = len(chosen) + 1
-
-        def value(j: int, k: int = k) -> float:
-            cosines = []
-            for i in chosen:
-                norms = np.linalg.norm(benefits[i]) * np.linalg.norm(benefits[j])
-                cosines.append(benefits[i] @ benefits[j] / norms if norms else 0.0)
-            return alpha * effect[j] - ((1 - alpha ** (k - 1)) / (k - 1) * sum(cosines) if k > 1 else 0.0)
-
-        best = max(left, key=value)
-        chosen.append(best)
-        left.remove(best)
+        share = (1 - alpha ** len(chosen)) / max(1, len(chosen))
+        values = [alpha * gains[j] / gains.max() - share * cosines[j, chosen].sum() for j in left]
+        chosen.append(left.pop(int(np.argmax(values))))
     return chosen
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_selection_follows_the_formula(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    given_ones = candidates(rng.normal(0.5, 1, 30).tolist(), rng.integers(0, 2, (30, 8)).tolist())
-    assert select(given_ones, 12, alpha=0.8).tolist() == by_the_formula(given_ones, 12, 0.8)
+    gains, benefits = rng.normal(0.5, 1, 30), rng.integers(0, 2, (30, 8)).astype(float)
+    assert select(gains, csr_array(benefits), 12, alpha=0.8).tolist() == by_the_formula(gains, benefits, 12, 0.8)
 
 
 def test_the_second_feature_is_not_a_copy_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    twins = candidates([1.0, 0.99, 0.9], [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
-    assert select(twins, 2).tolist() == [0, 2]
+    twins = np.array([1.0, 0.99, 0.9]), csr_array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    assert select(*twins, 2).tolist() == [0, 2]
     monkeypatch.setattr(sparse, "_WINDOW", 1)
-    assert select(twins, 2).tolist() == [0, 1]  # the better one is not looked at
+    assert select(*twins, 2).tolist() == [0, 1]  # the better one is not looked at
 
 
-def test_features_without_a_gain_are_never_selected() -> None:
-    assert select(candidates([0.0, 2.0, -1.0], [[0], [1], [0]]), 3).tolist() == [1]
-    assert select(candidates([0.0, -1.0], [[0], [0]]), 3).tolist() == []
+@pytest.mark.parametrize(("gains", "selected"), [([0.0, 2.0, -1.0], [1]), ([0.0, -1.0], [])])
+def test_features_without_a_gain_are_never_selected(gains: list[float], selected: list[int]) -> None:
+    assert select(np.array(gains), csr_array(np.ones((len(gains), 1))), 3).tolist() == selected
 
 
 def test_the_gain_of_a_feature_is_the_fall_of_the_loss_with_it_alone() -> None:
     lists, _ = sparse_lists(sparse_nbest(3), "loss", None)
     search = SparseLineSearch(lists)
-    tried = try_each(search, np.arange(1, lists.n_features), 0.06)
+    gains, benefits = try_each(search, np.arange(1, lists.n_features), 0.06)
     assert not search.weights.any()
-    before = loss_at(lists, search.weights)
-    for place, feature in enumerate(tried.features.tolist()):
-        weights = np.zeros(lists.n_features)
-        weights[feature] = search.best_weight(feature, 0.06)
-        assert tried.gains[place] == pytest.approx(before - loss_at(lists, weights))
-        scores = [lists.base + lists.by_feature.toarray() @ w for w in (np.zeros(lists.n_features), weights)]
-        losses = [[float(lists.losses[a + np.argmax(one[a:b])]) for a, b in pairwise(lists.offsets)] for one in scores]
-        helped = [s for s, (old, new) in enumerate(zip(*losses, strict=True)) if new < old]
-        assert np.flatnonzero(tried.benefits[[place]].toarray()[0]).tolist() == helped
+    rows = np.column_stack([lists.base, lists.by_feature.toarray()])
+    for place in range(len(gains)):
+        weights = np.zeros((2, lists.n_features))
+        weights[1, place + 1] = search.best_weight(place + 1, 0.06)
+        before, after = (lists.losses[decoded(rows, lists.offsets, [1.0, *one])] for one in weights)
+        assert gains[place] == pytest.approx(before.sum() - after.sum())
+        assert benefits[[place]].toarray()[0].tolist() == (after < before).tolist()
 
 
 def test_training_does_not_make_features_dense() -> None:
@@ -251,7 +217,7 @@ def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_p
         nbest = random_lists("floats", seed, most_features=2, most_lists=12, most_selections=10**9).nbest
         if nbest.n_features < 2:
             continue
-        result = solve(MinimumSampleRisk(smoothing=1e-9), Problem(nbest))
+        result = lpmert.minimize(nbest, method=MinimumSampleRisk(smoothing=1e-9))
         ways = directions_of_the_plane(nbest.dense_features(), nbest.offsets)
         half = [w for w in ways if w[0] * result.weights[0] > 0]
         assert result.loss == pytest.approx(min(decoded_loss(nbest, w) for w in half))
@@ -259,31 +225,29 @@ def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_p
 
 def test_the_base_feature_is_named_or_the_first_one() -> None:
     nbest = sparse_nbest(4)
-    with pytest.raises(MethodError, match="no base feature 'acoustic'"):
-        MinimumSampleRisk(base="acoustic").train(nbest)
-    with pytest.raises(MethodError, match="no base feature 'acoustic'"):
-        solve(MinimumSampleRisk(base="acoustic"), Problem(nbest))
+    acoustic = MinimumSampleRisk(base="acoustic")
+    for train in (acoustic.train, lambda lists: lpmert.minimize(lists, method=acoustic)):
+        with pytest.raises(MethodError, match="no base feature 'acoustic'"):
+            train(nbest)
     assert MinimumSampleRisk(base="feature3").train(nbest).weights[2] == 1.0
 
 
 def kana_kanji() -> NBest:
     """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
-    names: dict[str, int] = {"trigram": 0}
-    keys, edits, columns, values, starts = [], [], [], [], [0]
+    keys, edits, counts = [], [], []
     with gzip.open(SHARED_DATA / "ime-kkc" / "nbest.txt.gz", "rt", encoding="utf-8") as file:
         for line in file:
             key, text, scores, loss = line.split(" ||| ")
             words = text.split()
+            pairs = map(" ".join, pairwise(["<s>", *words, "</s>"]))
             keys.append(key)
             edits.append(float(loss))
-            columns.append(0)
-            values.append(float(scores.split()[0]) * np.log(10.0))
-            for name in words + [f"{a} {b}" for a, b in pairwise(["<s>", *words, "</s>"])]:
-                columns.append(names.setdefault(name, len(names)))
-                values.append(1.0)
-            starts.append(len(columns))
+            counts.append({"trigram": float(scores.split()[0]) * np.log(10.0), **Counter([*words, *pairs])})
     offsets = np.cumsum([0, *(len(list(group)) for _, group in groupby(keys))])
-    features = csr_array((values, columns, starts), shape=(len(keys), len(names)))
+    names = {name: place for place, name in enumerate(dict.fromkeys(chain.from_iterable(counts)))}
+    values = [value for row in counts for value in row.values()]
+    columns = [names[name] for row in counts for name in row]
+    features = csr_array((values, columns, np.cumsum([0, *map(len, counts)])), shape=(len(keys), len(names)))
     return NBest(features, offsets, np.array(edits), names=list(names))
 
 
@@ -293,9 +257,6 @@ def test_on_kana_kanji_lists_words_and_pairs_lower_the_character_errors() -> Non
     trained = MinimumSampleRisk(kept=300, considered=5000).train(nbest)
     oracle = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum()
     assert oracle < trained.loss < 0.8 * trained.loss_before
-
-
-METHODS = [Perceptron(), Boosting(rounds=300)]
 
 
 def plain_perceptron(nbest: NBest, passes: int, seed: int) -> FloatArray:
@@ -330,11 +291,9 @@ def test_the_perceptron_averages_the_weights_after_every_list(seed: int) -> None
 
 
 def test_the_perceptron_ends_where_no_list_is_wrong() -> None:
-    features = csr_array(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 2.0], [1.0, 0.0]]))
-    nbest = NBest(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 0.0, 1.0]))
-    trained = Perceptron().train(nbest)
-    assert trained.counters == {"passes": 2, "updates": 1}
-    assert trained.loss == 0.0
+    features = csr_array([[1.0, 0.0], [0.0, 2.0], [0.0, 2.0], [1.0, 0.0]])
+    trained = Perceptron().train(NBest(features, [0, 2, 4], [1.0, 0.0, 0.0, 1.0]))
+    assert (trained.counters, trained.loss) == ({"passes": 2, "updates": 1}, 0.0)
 
 
 def exponential_loss(nbest: NBest, weights: FloatArray) -> float:
@@ -355,16 +314,14 @@ def test_every_round_of_boosting_lowers_the_exponential_loss(seed: int, counts: 
     nbest = sparse_nbest(seed, counts=counts)
     losses = [exponential_loss(nbest, Boosting(rounds=rounds).train(nbest).weights) for rounds in range(1, 30)]
     start = exponential_loss(nbest, np.eye(nbest.n_features)[0])
-    for before, after in pairwise([start, *losses]):
-        assert after < before
+    assert all(after < before for before, after in pairwise([start, *losses]))
 
 
 def test_the_efficient_update_ends_where_the_plain_algorithm_does() -> None:
     nbest = sparse_nbest(5, counts=3)
     lists, _ = sparse_lists(nbest, "loss", None)
-    pairs = differences(lists)
-    gaps = pairs.by_pair.toarray()
-    importance = pairs.weights.copy()
+    pairs, importance = differences(lists)
+    gaps = pairs.toarray()
     weights = np.zeros(nbest.n_features)
     reach = np.abs(gaps).max(axis=0)
     reach[reach == 0] = np.inf
@@ -392,16 +349,15 @@ def test_base_scores_far_apart_do_not_overflow() -> None:
     assert trained.weights[1:].any()
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [Perceptron(), Boosting(rounds=300)], ids=lambda method: method.name)
 def test_the_base_keeps_the_sign_that_decodes_better_or_that_of_the_start(method: Comparator) -> None:
     nbest = sparse_nbest(8)
     turned = NBest(-nbest.dense_features(), nbest.offsets, nbest.statistics)
-    problem, other = Problem(nbest), Problem(turned)
-    first, second = solve(method, problem, seed=3), solve(method, other, seed=3)
+    first, second = (lpmert.minimize(lists, method=method, seed=3) for lists in (nbest, turned))
     assert first.weights[0] > 0 > second.weights[0]
     assert first.loss == second.loss
     start = -np.eye(nbest.n_features)[0]
-    assert solve(method, problem, initial_weights=start).weights[0] < 0
+    assert lpmert.minimize(nbest, method=method, initial_weights=start).weights[0] < 0
 
 
 @needs_shared

@@ -20,7 +20,6 @@ from lpmert.lines.local_search import Clock
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.search.method import Comparator, Found
@@ -70,17 +69,12 @@ class AllHypotheses:
         return AllHypotheses(self.features[rows], offsets, self.statistics[rows], self.scale)
 
 
-def basis_of(problem: AnyProblem) -> FloatArray:
-    """Return the matrix [D, d] that maps canonical weights [d] to the caller's weights [D]."""
-    axes = np.eye(problem.canonical.n_features)
-    return np.column_stack([problem.to_caller(CanonicalWeights(axis)) for axis in axes])
-
-
 def lists_of(problem: Problem) -> AllHypotheses:
     """Return all lists of a problem, including hypotheses and lists that its canonical form drops."""
-    basis = basis_of(problem)
-    features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
-    return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
+    nbest, axes = problem.nbest, np.eye(problem.canonical.n_features)
+    basis = np.column_stack([problem.to_caller(CanonicalWeights(axis)) for axis in axes])
+    features = np.ascontiguousarray(nbest.dense_features() @ basis)
+    return AllHypotheses(features, nbest.offsets, nbest.statistics, np.linalg.norm(basis, axis=0))
 
 
 def own_losses(metric: Metric, statistics: FloatArray) -> FloatArray:

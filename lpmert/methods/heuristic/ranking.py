@@ -6,7 +6,6 @@ Machine Translation, NAACL 2012 (updates between a hopeful and a fearful hypothe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -97,10 +96,6 @@ def logistic_loss(weights: FloatArray, differences: FloatArray, precision: Float
     return value, np.asarray(precision * weights - share @ differences)
 
 
-Costs = Callable[[FloatArray, FloatArray], FloatArray]
-"""Maps background statistics [K] and the statistics [n, K] of a list to the cost [n] of each hypothesis."""
-
-
 @dataclass(frozen=True)
 class Mira(Comparator):
     """Passes over the lists in random order; each list moves the weights so that hope scores above fear by a margin.
@@ -137,16 +132,11 @@ class Walk:
     """The state of MIRA: weights [d] in the caller's scaling, their sum over all lists, and background statistics."""
 
     def __init__(self, step: float, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
-        self._step = step
+        self._step, self._metric, self._lists = step, metric, lists
         self._features = lists.features / lists.scale
-        self._offsets = lists.offsets.tolist()
-        self._statistics = lists.statistics
-        self._costs = _costs(metric)
         self._background = lists.statistics.mean(axis=0)
-        self._weights = weights.copy()
-        self._sum = np.zeros(len(weights))
-        self._visits = 0
-        self.updates = 0
+        self._weights, self._sum = weights, np.zeros(len(weights))
+        self._visits = self.updates = 0
 
     @property
     def average(self) -> FloatArray:
@@ -156,14 +146,13 @@ class Walk:
     def pass_over(self, order: IntArray) -> None:
         """Visit each list once."""
         for number in order.tolist():
-            self._visit(self._offsets[number], self._offsets[number + 1])
+            self._visit(slice(*self._lists.offsets[number : number + 2].tolist()))
             self._sum += self._weights
             self._visits += 1
 
-    def _visit(self, begin: int, end: int) -> None:
-        features, statistics = self._features[begin:end], self._statistics[begin:end]
-        costs = self._costs(self._background, statistics)
-        scores = features @ self._weights
+    def _visit(self, rows: slice) -> None:
+        features, statistics = self._features[rows], self._lists.statistics[rows]
+        costs, scores = self._costs(statistics), features @ self._weights
         hope, fear = int(np.argmax(scores - costs)), int(np.argmax(scores + costs))
         margin = costs[fear] - costs[hope]
         difference = features[hope] - features[fear]
@@ -174,14 +163,9 @@ class Walk:
             self.updates += 1
         self._background = _DECAY * self._background + statistics[hope]
 
-
-def _costs(metric: Metric) -> Costs:
-    if isinstance(metric, AdditiveMetric):
-        return lambda _, statistics: np.asarray(metric.losses(statistics), dtype=np.float64)
-
-    def in_background(background: FloatArray, statistics: FloatArray) -> FloatArray:
-        totals = background + statistics
-        sizes = totals[:, 8] if isinstance(metric, Bleu) else totals.max(axis=1)
-        return np.asarray(losses_of_totals(metric, totals) * sizes)
-
-    return in_background
+    def _costs(self, statistics: FloatArray) -> FloatArray:
+        if isinstance(self._metric, AdditiveMetric):
+            return np.asarray(self._metric.losses(statistics), dtype=np.float64)
+        totals = self._background + statistics
+        sizes = totals[:, 8] if isinstance(self._metric, Bleu) else totals.max(axis=1)
+        return np.asarray(losses_of_totals(self._metric, totals) * sizes)

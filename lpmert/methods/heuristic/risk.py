@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,10 +32,7 @@ FLOOR = 0.1
 
 
 Risk = Callable[[FloatArray], tuple[float, FloatArray]]
-"""Maps probabilities [M] to an expectation and its slopes [M], the derivatives by each probability. Slopes may be off
-by
-a constant for each list.
-"""
+"""Maps probabilities [M] to an expectation and its derivatives [M], which may be off by a constant for each list."""
 
 
 def linear_risk(losses: FloatArray) -> Risk:
@@ -56,63 +54,43 @@ def sum_of_risks(terms: Sequence[tuple[float, Risk]]) -> Risk:
     return expected
 
 
-class Moments:
-    """Means and covariances of the sums of columns [M] over independent lists."""
-
-    def __init__(self, lists: AllHypotheses, probabilities: FloatArray, *columns: FloatArray) -> None:
-        self.columns = columns
-        self.means = []
-        self._centred = []
-        for column in columns:
-            mean = lists.sums(probabilities * column)
-            self.means.append(float(mean.sum()))
-            self._centred.append(column - mean[lists.numbers])
-        self._probabilities = probabilities
-
-    def covariance(self, a: int, b: int) -> tuple[float, FloatArray]:
-        """Return the covariance of the sums of columns a and b, and its slopes [M]."""
-        slopes = self._centred[a] * self._centred[b]
-        return float(self._probabilities @ slopes), slopes
+def _centred(lists: AllHypotheses, probabilities: FloatArray, column: FloatArray) -> tuple[float, FloatArray]:
+    """Return the mean of the sum of a column [M] over all lists, and the column less its mean in each list."""
+    means = lists.sums(probabilities * column)
+    return float(means.sum()), column - means[lists.numbers]
 
 
-@dataclass(frozen=True)
-class ExpectedLog:
-    """E[log X] of the sum X of a column [M]."""
+def expected_log(lists: AllHypotheses, column: FloatArray) -> Risk:
+    """Return E[log X] of the sum X of a column [M]."""
 
-    lists: AllHypotheses
-    column: FloatArray
-
-    def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        moments = Moments(self.lists, probabilities, self.column)
-        mean = max(moments.means[0], FLOOR)
-        variance, slopes = moments.covariance(0, 0)
+    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
+        mean, centred = _centred(lists, probabilities, column)
+        mean, squares = max(mean, FLOOR), centred * centred
+        variance = float(probabilities @ squares)
         value = np.log(mean) - variance / (2 * mean**2)
-        return float(value), (1 / mean + variance / mean**3) * self.column - slopes / (2 * mean**2)
+        return float(value), (1 / mean + variance / mean**3) * column - squares / (2 * mean**2)
+
+    return expected
 
 
-@dataclass(frozen=True)
-class ExpectedBrevity:
-    """E[max(R / A - 1, 0)], which is minus the expected logarithm of BLEU's brevity penalty.
+def expected_brevity(lists: AllHypotheses, lengths: FloatArray, references: FloatArray) -> Risk:
+    """Return E[max(R / A - 1, 0)] of the sums A, R of lengths [M]: minus the expected logarithm of BLEU's penalty."""
 
-    A, R: summed lengths [M] of the hypotheses and of the references.
-    """
-
-    lists: AllHypotheses
-    lengths: FloatArray
-    references: FloatArray
-
-    def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        moments = Moments(self.lists, probabilities, self.lengths, self.references)
-        length, reference = max(moments.means[0], FLOOR), moments.means[1]
+    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
+        length, centred = _centred(lists, probabilities, lengths)
+        reference, centred_reference = _centred(lists, probabilities, references)
+        length = max(length, FLOOR)
         if reference <= length:
-            return 0.0, np.zeros(len(self.lengths))
-        spread, by_spread = moments.covariance(0, 0)
-        joint, by_joint = moments.covariance(0, 1)
+            return 0.0, np.zeros(len(lengths))
+        by_spread, by_joint = centred * centred, centred * centred_reference
+        spread, joint = float(probabilities @ by_spread), float(probabilities @ by_joint)
         value = reference / length - 1 + reference * spread / length**3 - joint / length**2
-        slopes = self.references / length - reference / length**2 * self.lengths
-        slopes += (spread / length**3) * self.references + by_spread * reference / length**3
-        slopes += (2 * joint / length**3 - 3 * reference * spread / length**4) * self.lengths
+        slopes = references / length - reference / length**2 * lengths
+        slopes += (spread / length**3) * references + by_spread * reference / length**3
+        slopes += (2 * joint / length**3 - 3 * reference * spread / length**4) * lengths
         return value, slopes - by_joint / length**2
+
+    return expected
 
 
 def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
@@ -126,9 +104,9 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
     if isinstance(metric, AdditiveMetric):
         return linear_risk(np.asarray(metric.losses(statistics), dtype=np.float64))
     if isinstance(metric, Bleu):
-        matches = [(-0.25, ExpectedLog(lists, statistics[:, column])) for column in range(0, 8, 2)]
-        totals = [(0.25, ExpectedLog(lists, statistics[:, column])) for column in range(1, 8, 2)]
-        return sum_of_risks([*matches, *totals, (1.0, ExpectedBrevity(lists, statistics[:, 1], statistics[:, 8]))])
+        matches = [(-0.25, expected_log(lists, statistics[:, column])) for column in range(0, 8, 2)]
+        totals = [(0.25, expected_log(lists, statistics[:, column])) for column in range(1, 8, 2)]
+        return sum_of_risks([*matches, *totals, (1.0, expected_brevity(lists, statistics[:, 1], statistics[:, 8]))])
     if isinstance(metric, LinearFraction):
         above = statistics @ np.array(metric.numerator, dtype=np.float64)
         below = statistics @ np.array(metric.denominator, dtype=np.float64)
@@ -137,7 +115,7 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
             return linear_risk(above / max(float(first.sum()), FLOOR))
         good = below - above if metric.higher_is_better else above
         sign = -1.0 if metric.higher_is_better else 1.0
-        return sum_of_risks([(sign, ExpectedLog(lists, good)), (-sign, ExpectedLog(lists, below))])
+        return sum_of_risks([(sign, expected_log(lists, good)), (-sign, expected_log(lists, below))])
     raise MethodError(f"no expected loss is known for metric {quoted(metric.name)}")
 
 
@@ -154,13 +132,6 @@ _TOLERANCE = 1e-5
 
 _GRADIENT, _CHANGE = 1e-8, 1e-10
 """Tolerances of L-BFGS at one step of the schedule."""
-
-
-class Step(NamedTuple):
-    """One step of a schedule: the temperature that multiplies the entropy, and the sharpness gamma."""
-
-    temperature: float
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -208,59 +179,46 @@ class Annealing(Comparator):
         risk = sum_of_risks([(share, risk_of(problem.metric, lists))])
         usual = inf if self.schedule == "entropy" else 1.0
         precision = np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
-        best, least, last = weights, inf, inf
-        steps = 0
-        for step in self._steps():
-            objective = Objective(lists, risk, step, precision)
+        best, least, last, steps = weights, inf, inf, 0
+        for steps, (temperature, gamma) in enumerate(self._steps(), 1):
+            objective = partial(annealed, lists, risk, precision, temperature, gamma)
             weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
-            steps += 1
             clock.keep(weights)
             if clock.expired(0):
                 return Found(weights if clock.best is None else clock.best, {"schedule_steps": steps})
             loss = inf if aside is None else problem.metric.loss(aside.total(weights))
             if loss <= least:
                 best, least = weights, loss
-            if step.temperature == 0.0:
-                value = objective.expected_loss(weights)
+            if temperature == 0.0:
+                value, _ = risk(np.exp(lists.log_probabilities(gamma * (lists.features @ weights))))
                 if abs(last - value) <= _TOLERANCE * abs(value):
                     break
                 last = value
         return Found(best, {"schedule_steps": steps})
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[tuple[float, float]]:
+        """Yield the temperature that multiplies the entropy, and the sharpness gamma, of each step."""
         gamma = _FIRST_GAMMA
         if self.schedule == "entropy":
             gamma = 1.0
             temperature = self.first_temperature
             while temperature >= self.last_temperature:
-                yield Step(temperature, gamma)
+                yield temperature, gamma
                 temperature /= 2
         for _ in range(_MOST_DOUBLINGS):
-            yield Step(0.0, gamma)
+            yield 0.0, gamma
             gamma *= 2
 
 
-@dataclass(frozen=True)
-class Objective:
-    """The objective of one step: risk - T * entropy + precision . weights^2 / 2, with precision [d] of the prior."""
-
-    lists: AllHypotheses
-    risk: Risk
-    step: Step
-    precision: FloatArray
-
-    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Return the objective and its gradient [d] at canonical weights [d]."""
-        lists, (temperature, gamma) = self.lists, self.step
-        log_p = lists.log_probabilities(gamma * (lists.features @ weights))
-        p = np.exp(log_p)
-        value, slopes = self.risk(p)
-        if temperature > 0.0:
-            value, slopes = value + temperature * float(p @ log_p), slopes + temperature * log_p
-        by_score = p * (slopes - lists.sums(p * slopes)[lists.numbers])
-        prior = 0.5 * float(self.precision @ weights**2)
-        return value + prior, gamma * (by_score @ lists.features) + self.precision * weights
-
-    def expected_loss(self, weights: FloatArray) -> float:
-        scores = self.step.gamma * (self.lists.features @ weights)
-        return self.risk(np.exp(self.lists.log_probabilities(scores)))[0]
+def annealed(
+    lists: AllHypotheses, risk: Risk, precision: FloatArray, temperature: float, gamma: float, weights: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return the objective of a step at canonical weights [d], and its gradient [d]; precision [d]: of the prior."""
+    log_p = lists.log_probabilities(gamma * (lists.features @ weights))
+    p = np.exp(log_p)
+    value, slopes = risk(p)
+    if temperature > 0.0:
+        value, slopes = value + temperature * float(p @ log_p), slopes + temperature * log_p
+    by_score = p * (slopes - lists.sums(p * slopes)[lists.numbers])
+    prior = 0.5 * float(precision @ weights**2)
+    return value + prior, gamma * (by_score @ lists.features) + precision * weights

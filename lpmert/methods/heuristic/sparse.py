@@ -13,7 +13,7 @@ Minimum Sample Risk Methods for Language Modeling, HLT/EMNLP 2005.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -75,9 +75,6 @@ class SparseLists:
         """Number of features, D, with the base."""
         return int(self.by_feature.shape[1])
 
-    def by_row(self) -> csr_array:
-        return self.by_feature.tocsr()
-
     def least(self) -> FloatArray:
         """Return, for each hypothesis [M], the least loss in its list."""
         return np.asarray(np.minimum.reduceat(self.losses, self.offsets[:-1])[self.numbers])
@@ -94,11 +91,15 @@ class SparseLists:
 
     def visited(self) -> IntArray:
         """Return, for each feature [D], the number of lists in which it varies."""
-        lists = self.numbers[self.by_feature.indices]
-        features = np.repeat(np.arange(self.n_features), np.diff(self.by_feature.indptr))
-        new = np.ones(len(lists), dtype=bool)
-        new[1:] = (lists[1:] != lists[:-1]) | (features[1:] != features[:-1])
-        return np.bincount(features[new], minlength=self.n_features)
+        starts, _, features = _runs(self.by_feature, self.numbers)
+        return np.bincount(features[starts], minlength=self.n_features)
+
+
+def _runs(columns: csc_array, numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where the entries of a feature in a list begin, which are adjacent, and each entry's list and feature."""
+    lists = numbers[columns.indices]
+    features = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
+    return np.flatnonzero(np.diff(lists, prepend=-1) | np.diff(features, prepend=-1)), lists, features
 
 
 def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) -> tuple[SparseLists, int]:
@@ -106,9 +107,7 @@ def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) ->
 
     Raises `MethodError` if there is no such feature, `MetricError` if the metric does not fit.
     """
-    if base is not None and base not in nbest.names:
-        raise MethodError(f"no base feature {quoted(base)}; the first features are {listed(nbest.names[:10])}")
-    column = 0 if base is None else nbest.names.index(base)
+    column = _place_of(base, nbest.names)
     rows: Any = nbest.features
     alone = rows[:, [column]]
     score = np.asarray(alone.todense() if hasattr(alone, "todense") else alone, dtype=np.float64).ravel()
@@ -121,14 +120,10 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
     """Return the lists of a problem for training in canonical coordinates, and the fixed weights [d].
 
     The fixed weights are `start`, scaled so that the weight of the base feature is 1 or -1. Without a start, only the
-    base feature has a weight: 1 or -1, whichever decodes better. The base feature itself is not trained. Raises
-    `MethodError` if it does not exist.
+    base feature has a weight: 1 or -1, whichever decodes better. The base feature itself is not trained.
     """
-    names = problem.nbest.names
-    if base is not None and base not in names:
-        raise MethodError(f"no base feature {quoted(base)}; the features are {listed(names)}")
-    axis = np.zeros(len(names))
-    axis[0 if base is None else names.index(base)] = 1.0
+    axis = np.zeros(len(problem.nbest.names))
+    axis[_place_of(base, problem.nbest.names)] = 1.0
     base_weights = problem.to_canonical(problem.checked_weights(axis))
     lists = lists_of(problem)
     if start is not None:
@@ -141,6 +136,12 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
     return _build(lists.features, lists.offsets, lists.statistics, problem.metric, score, frozen), fixed
 
 
+def _place_of(base: str | None, names: Sequence[str]) -> int:
+    if base is not None and base not in names:
+        raise MethodError(f"no base feature {quoted(base)}; the first features are {listed(names[:10])}")
+    return 0 if base is None else names.index(base)
+
+
 def _build(
     features: Any, offsets: IntArray, statistics: FloatArray, metric: Metric, base: FloatArray, frozen: IntArray
 ) -> SparseLists:
@@ -149,9 +150,7 @@ def _build(
     columns = csc_array(features)
     columns.sort_indices()
     numbers = list_numbers(offsets)
-    lists, features = numbers[columns.indices], np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-    # The entries of a feature in a list are adjacent.
-    starts = np.flatnonzero(np.diff(lists, prepend=-1) | np.diff(features, prepend=-1))
+    starts, lists, _ = _runs(columns, numbers)
     sizes = np.diff(starts, append=columns.nnz)
     varies = np.zeros(columns.nnz, dtype=np.bool_)
     if columns.nnz:
@@ -159,8 +158,8 @@ def _build(
         varies = np.repeat((least < most) | (sizes < np.diff(offsets)[lists[starts]]), sizes)
     for feature in frozen.tolist():
         varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
-    starts = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
-    by_feature = csc_array((columns.data[varies], columns.indices[varies], starts), shape=columns.shape)
+    ends = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
+    by_feature = csc_array((columns.data[varies], columns.indices[varies], ends), shape=columns.shape)
     return SparseLists(by_feature, offsets, numbers, base, statistics, own_losses(metric, statistics), metric)
 
 
@@ -176,9 +175,6 @@ class Line(NamedTuple):
 
     thresholds: FloatArray
     losses: FloatArray
-
-    def at(self, points: FloatArray) -> FloatArray:
-        return np.asarray(self.losses[np.searchsorted(self.thresholds, points, side="right")])
 
     def smoothed(self, points: FloatArray, width: float) -> FloatArray:
         """Return the mean loss [n] within `width` on either side of points [n]."""
@@ -227,7 +223,7 @@ class SparseLineSearch:
         )
         if not len(thresholds):
             return None
-        start = self._total + (self._statistics[first] - self._statistics[self.chosen[lists]]).sum(axis=0)
+        start = self._total_with(lists, first)
         order = np.argsort(thresholds, kind="stable")
         thresholds = thresholds[order]
         changes = np.cumsum(self._statistics[entered[order]] - self._statistics[left[order]], axis=0)
@@ -258,13 +254,16 @@ class SparseLineSearch:
 
     def loss_with(self, visited: IntArray, rows: IntArray) -> float:
         """Return the loss after the visited lists change to these rows."""
-        change = (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
-        return float(self._loss((self._total + change)[None])[0])
+        return float(self._loss(self._total_with(visited, rows)[None])[0])
+
+    def _total_with(self, visited: IntArray, rows: IntArray) -> FloatArray:
+        change = self._statistics[rows] - self._statistics[self.chosen[visited]]
+        return np.asarray(self._total + change.sum(axis=0))
 
     def move(self, feature: int, weight: float) -> None:
         """Set the weight of a feature."""
         visited, rows = self.choices_at(feature, weight)
-        self._total = self._total + (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
+        self._total = self._total_with(visited, rows)
         self.chosen[visited] = rows
         entries, values = self.lists.entries(feature)
         self.scores[entries] += (weight - self.weights[feature]) * values
@@ -312,7 +311,7 @@ class Perceptron(Trainer):
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
         rng = np.random.default_rng(seed)
-        rows = rows_of(lists.by_row())
+        rows = rows_of(lists.by_feature.tocsr())
         gold = lists.losses == lists.least()
         weights, weighted = np.zeros(lists.n_features), np.zeros(lists.n_features)
         n_lists = len(lists.offsets) - 1
@@ -355,10 +354,10 @@ class Boosting(Trainer):
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
         del seed
-        pairs = differences(lists)
+        pairs, importance = differences(lists)
         weights = np.zeros(lists.n_features)
-        rounds, least = 0, _NOTHING * float(pairs.weights.sum())
-        steps = core.Boosting(rows_of(pairs.by_feature), rows_of(pairs.by_pair), pairs.weights)
+        rounds, least = 0, _NOTHING * float(importance.sum())
+        steps = core.Boosting(rows_of(pairs.tocsc()), rows_of(pairs), importance)
         while rounds < self.rounds:
             size = min(_SLICE, self.rounds - rounds)
             taken = steps.run(size, self.smoothing, _TOLERANCE, least, weights)
@@ -368,47 +367,29 @@ class Boosting(Trainer):
         return weights, {"rounds": rounds, "trained": int(np.count_nonzero(weights))}
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of gold with each worse hypothesis of its list [P]: differences of features, gold minus worse, and weights.
+def differences(lists: SparseLists) -> tuple[csr_array, FloatArray]:
+    """Return gold minus worse features [P, D] of all pairs of gold with a worse hypothesis of its list, and weights.
 
     weights [P]: (loss - loss of gold) * exp(-margin of the base score), divided by the largest of the exponentials.
     """
-
-    by_pair: csr_array
-    by_feature: csc_array
-    weights: FloatArray
-
-
-def differences(lists: SparseLists) -> Pairs:
-    """Return the pairs of all lists."""
     least = lists.least()
     gold = first_best(np.where(lists.losses == least, lists.base, -np.inf), lists.offsets[:-1])[lists.numbers]
     worse = np.flatnonzero(lists.losses > least)
-    rows = lists.by_row()
-    by_pair = rows[gold[worse]] - rows[worse]
-    by_pair.eliminate_zeros()
+    rows = lists.by_feature.tocsr()
+    pairs = rows[gold[worse]] - rows[worse]
+    pairs.eliminate_zeros()
     margins = lists.base[gold[worse]] - lists.base[worse]
-    weights = (lists.losses - least)[worse] * np.exp(margins.min(initial=0.0) - margins)
-    return Pairs(by_pair, by_pair.tocsc(), weights)
-
-
-class Candidates(NamedTuple):
-    """The effect of each of n features by itself.
-
-    features [n]: their numbers. gains [n]: decrease of the loss with the feature at its best weight. benefits [n, S]: 1
-    for each list whose own loss then decreases.
-    """
-
-    features: IntArray
-    gains: FloatArray
-    benefits: csr_array
+    return pairs, (lists.losses - least)[worse] * np.exp(margins.min(initial=0.0) - margins)
 
 
 def try_each(
     search: SparseLineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
-) -> Candidates:
-    """Search along each feature from the current weights, until `expired` is true."""
+) -> tuple[FloatArray, csr_array]:
+    """Search along each of n features from the current weights; until `expired` is true, only along the first ones.
+
+    Returns gains [n], decreases of the loss with each at its best weight, and benefits [n, S]: 1 for each list whose
+    own loss then decreases.
+    """
     from scipy.sparse import csr_array
 
     losses = search.lists.losses
@@ -423,28 +404,26 @@ def try_each(
     starts = np.cumsum([0, *map(len, benefiting)])
     columns = np.concatenate([*benefiting, np.empty(0, dtype=np.int64)])
     shape = len(gains), len(search.chosen)
-    benefits = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-    return Candidates(features[: len(gains)], np.array(gains), benefits)
+    return np.array(gains), csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
 
 _WINDOW = 1000
 """Candidates for each place of the selection, as in the paper: the best features left."""
 
 
-def select(candidates: Candidates, count: int, *, alpha: float = 0.8) -> IntArray:
-    """Return the numbers of at most `count` features to keep, in the order of selection.
+def select(gains: FloatArray, benefits: csr_array, count: int, *, alpha: float = 0.8) -> IntArray:
+    """Return the places of at most `count` features to keep, in the order of selection; see `try_each`.
 
     The k-th feature has the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C. E is its gain over the largest
     gain, C the cosine of its benefits with those of each earlier feature. Only the `_WINDOW` features with the largest
     E among those left are considered; features without a gain are never selected.
     """
-    gains = candidates.gains
     order = np.argsort(-gains, kind="stable")
     order = order[gains[order] > 0]
     if not len(order):
-        return candidates.features[order]
+        return order
     effect = gains[order] / gains[order[0]]
-    benefits = candidates.benefits[order]
+    benefits = benefits[order]
     norms = np.sqrt(np.maximum(np.diff(benefits.indptr), 1))
     correlation = np.zeros(len(order))
     left = np.ones(len(order), dtype=np.bool_)
@@ -456,7 +435,7 @@ def select(candidates: Candidates, count: int, *, alpha: float = 0.8) -> IntArra
         chosen[k] = best
         left[best] = False
         correlation += (benefits @ benefits[[best]].toarray()[0]) / (norms * norms[best])
-    return candidates.features[order[chosen]]
+    return order[chosen]
 
 
 @dataclass(frozen=True)
@@ -512,5 +491,4 @@ class MinimumSampleRisk(Trainer):
         features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]
         if self.kept is None:
             return features
-        candidates = try_each(search, features, self.smoothing, expired)
-        return select(candidates, self.kept, alpha=self.alpha)
+        return features[select(*try_each(search, features, self.smoothing, expired), self.kept, alpha=self.alpha)]
