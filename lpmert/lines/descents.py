@@ -37,6 +37,16 @@ class Near(NamedTuple):
     offsets: IntArray
     base: int
 
+    def beside(self, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return weights [D] in it: a random step from its centre, or a smaller one from `weights` [D]."""
+        step = rng.normal(size=len(self.centre))
+        step -= (step @ self.centre) * self.centre
+        step *= self.reach / max(float(np.linalg.norm(step)), _TINY)
+        if rng.random() < _FROM_CENTRE:
+            return np.asarray(self.centre + step * rng.random())
+        moved = weights - self.centre + step * 10.0 ** (_SMALLEST * rng.random())
+        return np.asarray(self.centre + moved * min(1.0, self.reach / max(float(np.linalg.norm(moved)), _TINY)))
+
 
 def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArray, costs: IntArray) -> Near:
     """Return the neighbourhood of the centre in which this share of the hypotheses wins somewhere.
@@ -127,12 +137,8 @@ _SMALLEST = -1.5
 _TINY = 1e-300
 
 
-class _Around(NamedTuple):
-    """Weights [D], of length 1, near which to search: whether they are tied, and their cost."""
-
-    tied: bool
-    cost: int
-    weights: FloatArray
+_UNKNOWN = True, np.iinfo(np.int64).max
+"""Whether weights are tied, and their cost, before they are decoded."""
 
 
 class Descents:
@@ -168,9 +174,9 @@ class Descents:
         self._line = len(costs) + OVERHEAD
         self._scores = np.empty(len(costs))
         self._deviation = max(float(costs.std()), 1.0)
-        self._best: tuple[bool, int, FloatArray] | None = None
+        self._verdict, self._weights = _UNKNOWN, np.empty(0)  # of the best weights [D]
         self._first = [np.ones(dimension)]
-        self._around = _Around(True, np.iinfo(np.int64).max, self._inverse @ self._first[0])
+        self._around, self._centre = _UNKNOWN, self._inverse @ self._first[0]  # of those near which to search, inner
         self._reaches = np.empty(0)
         self._failures = 0
         if initial is not None and np.any(initial):
@@ -181,9 +187,9 @@ class Descents:
     @property
     def best(self) -> tuple[int, FloatArray]:
         """The least cost found, untied if possible, and weights [D] that attain it."""
-        while self._best is None:
+        while not len(self._weights):
             self.turn(1)
-        return self._best[1:]
+        return self._verdict[1], self._weights
 
     def offer(self, weights: FloatArray) -> None:
         """Decode weights [D] and remember the best; search near them from now on if they beat the current centre."""
@@ -192,11 +198,11 @@ class Descents:
         error = 4 * len(scaled) * EPSILON * float(np.abs(scaled) @ self._magnitudes)
         cost, n_tied = core.decode_cost(self._scores, self._offsets, self._costs, error)
         verdict = n_tied > 0, cost
-        if self._best is None or verdict < self._best[:2]:
-            self._best = *verdict, scaled
-        if verdict < self._around[:2]:
+        if not len(self._weights) or verdict < self._verdict:
+            self._verdict, self._weights = verdict, scaled
+        if verdict < self._around:
             inner = self._inverse @ weights
-            self._around = _Around(*verdict, inner / np.linalg.norm(inner))
+            self._around, self._centre = verdict, inner / np.linalg.norm(inner)
             self._reaches = np.empty(0)
             self._failures = 0
 
@@ -206,7 +212,7 @@ class Descents:
         Ends early at an untied cost of 0.
         """
         while (self._first or left >= _LEAST_LINES * self._line) and (starts is None or starts > 0):
-            if self._best is not None and (self._best[:2] == (False, 0) or out_of_time()):
+            if len(self._weights) and (self._verdict == (False, 0) or out_of_time()):
                 break
             left -= self.turn(left)
             starts = None if starts is None else starts - 1
@@ -217,8 +223,7 @@ class Descents:
             return self._descend(self._first.pop(0), budget)
         if self._failures < _TRIES:
             return self._search_near(budget)
-        self._around = self._around._replace(tied=True, cost=np.iinfo(np.int64).max)
-        self._failures = 0
+        self._around, self._failures = _UNKNOWN, 0
         inner = self._rng.normal(size=len(self._basis))
         if self._rng.random() >= _FRESH:
             best = self._inverse @ self.best[1]
@@ -258,7 +263,7 @@ class Descents:
 
     def _search_near(self, budget: int) -> int:
         """Descend several times within a neighbourhood of the current centre, `offer` the best; return the work."""
-        _, cost, centre = self._around
+        cost, centre = self._around[1], self._centre
         spent = 0
         if not len(self._reaches):
             self._reaches = core.find_reaches(self._lists, centre)
@@ -282,22 +287,10 @@ class Descents:
             reached = nearby.base + int(near_lists.at(inner))
             if reached < best:
                 best, weights = reached, inner
-            inner = _beside(nearby, weights, self._rng)
+            inner = nearby.beside(weights, self._rng)
         if best < cost:
             self.offer(self._basis @ weights)
         return spent
-
-
-def _beside(nearby: Near, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return weights [D] in the neighbourhood: a random step from its centre, or a smaller one from `weights` [D]."""
-    centre = nearby.centre
-    step = rng.normal(size=len(centre))
-    step -= (step @ centre) * centre
-    step *= nearby.reach / max(float(np.linalg.norm(step)), _TINY)
-    if rng.random() < _FROM_CENTRE:
-        return np.asarray(centre + step * rng.random())
-    moved = weights - centre + step * 10.0 ** (_SMALLEST * rng.random())
-    return np.asarray(centre + moved * min(1.0, nearby.reach / max(float(np.linalg.norm(moved)), _TINY)))
 
 
 def descend(

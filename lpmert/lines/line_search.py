@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -96,40 +95,7 @@ class Space:
         return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
 
 
-class LineSearcher(Space):
-    """Line searches in a weight space, as descents use them."""
-
-    @abstractmethod
-    def at(self, weights: FloatArray) -> float:
-        """Return the level of decoding with weights [D] in floating point, the first of equals winning."""
-
-    @abstractmethod
-    def loss_of(self, level: float) -> float:
-        """Return the loss of a level."""
-
-    @abstractmethod
-    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
-        """Return the best step on the line weights + t direction within the limits.
-
-        The step leads to the middle, measured as an angle, of the nearest interval with the least level.
-        """
-
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
-        """Return the coordinate whose line from weights [D] has the best step, the first of equals, and that step.
-
-        Returns coordinate -1 if none has a finite level.
-        """
-        best, step = -1, Step(inf, 0.0)
-        for coordinate in coordinates.tolist():
-            found = self.along(weights, np.eye(self.dimension)[coordinate])
-            if found.level < step.level:
-                best, step = coordinate, found
-            if out_of_time():
-                break
-        return best, step
-
-
-class LineSearch(LineSearcher):
+class LineSearch(Space):
     """Line searches on lists in canonical form; source: Och, ACL 2003.
 
     A level is a sum of costs, or the loss of a ratio metric. Lines that start within limits and cap stay there. An
@@ -142,16 +108,25 @@ class LineSearch(LineSearcher):
         self._lists = core.line_search(columns, canonical.offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [D] in floating point, the first of equals winning."""
         return self._lists.at(weights)
 
     def loss_of(self, level: float) -> float:
         return self.form.loss_of(int(level)) if self.form.additive else level
 
     def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        """Return the best step on the line weights + t direction within the limits.
+
+        The step leads to the middle, measured as an angle, of the nearest interval with the least level.
+        """
         ends, unit = self.range(weights, direction), unit_of(weights, direction)
         return Step(*self._lists.along(weights, direction, *ends, unit))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
+        """Return the coordinate whose line from weights [D] has the best step, the first of equals, and that step.
+
+        Returns coordinate -1 if none has a finite level.
+        """
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self.form.cap is not None or len(self.form.limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
@@ -200,12 +175,10 @@ _INTERCEPT, _SLOPE = np.eye(2)
 """Weights and direction for lists whose two features are intercept and slope."""
 
 
-class LatticeLineSearch(LineSearcher):
-    """Line searches on lattices or hypergraphs: the lists of a line are the hypotheses that win somewhere on it.
+class LatticeLineSearch(Space):
+    """The same on lattices or hypergraphs: the lists of a line are the hypotheses that win somewhere on it.
 
-    A level is a sum of losses, or the loss of a ratio metric. Sources: Macherey and others, EMNLP 2008; Kumar and
-    others, ACL 2009. An object is for one thread at a time. Raises `MethodError` for a metric that the core cannot
-    compute.
+    Sources: Macherey and others, EMNLP 2008; Kumar and others, ACL 2009.
     """
 
     def __init__(self, problem: LatticeProblem) -> None:
@@ -232,13 +205,15 @@ class LatticeLineSearch(LineSearcher):
         ends, unit = self.range(weights, direction), unit_of(weights, direction)
         return Step(*self._lists(weights, direction).along(_INTERCEPT, _SLOPE, *ends, unit))
 
-    def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
-        """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
-
-        Returns the t [n] from which each wins, -inf first, and the links of each.
-        """
-        _, _, starts, ways = self._envelope(number, weights, direction)
-        return starts, ways
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
+        best, step = -1, Step(inf, 0.0)
+        for coordinate in coordinates.tolist():
+            found = self.along(weights, np.eye(self.dimension)[coordinate])
+            if found.level < step.level:
+                best, step = coordinate, found
+            if out_of_time():
+                break
+        return best, step
 
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
         """Return lists of the hypotheses on the envelope of each lattice; their features are intercept and slope."""
@@ -246,7 +221,7 @@ class LatticeLineSearch(LineSearcher):
         statistics: list[FloatArray] = []
         offsets = [0]
         for number in range(len(self._problem.graphs)):
-            intercepts, slopes, _, ways = self._envelope(number, weights, direction)
+            intercepts, slopes, _, ways = self.envelope(number, weights, direction)
             lines.append(np.array([intercepts, slopes]))
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
@@ -255,14 +230,20 @@ class LatticeLineSearch(LineSearcher):
         loss = self._loss._replace(**losses)
         return core.line_search(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
-    def _envelope(
+    def envelope(
         self, number: int, weights: FloatArray, direction: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, list[IntArray]]:
-        """Return the envelope of one lattice: its intercepts, slopes, starts [n], and the links of each line."""
+        """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
+
+        Returns their intercepts, slopes, and the t from which each wins [n], -inf first, and the links of each.
+        """
         graph = self._problem.graphs[number]
         heights, along = graph.features @ weights, graph.features @ direction
         intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), heights, along)
         return intercepts, slopes, starts, np.split(links, ends[1:-1])
+
+
+LineSearcher = LineSearch | LatticeLineSearch
 
 
 def space_of(problem: Problem | LatticeProblem) -> Space:

@@ -97,34 +97,29 @@ class Restarts:
         found: list[tuple[float, FloatArray]] = []
         best, best_weights, best_start = inf, None, 0
         starts = list(initial)
-        while not found or len(found) < self._wanted(len(starts), best_start):
-            if found and clock.expired(0):
-                break
+        while True:
+            wanted = max(LEAST_STARTS, 2 * best_start) if self.count is None else len(starts) + self.count
+            if found and (len(found) >= wanted or clock.expired(0)):
+                return found
             start = starts[len(found)] if len(found) < len(starts) else self._draw(search, best_weights, rng)
             weights, level = self.descend(search, start, clock)
             clock.keep(weights, search.loss_of(level))
             found.append((level, weights))
             if level < best:
                 best, best_weights, best_start = level, weights, len(found)
-        return found
-
-    def _wanted(self, initial: int, best_start: int) -> int:
-        """Return how many starts there are in all if none is better than the start of this number, counted from 1."""
-        return max(LEAST_STARTS, 2 * best_start) if self.count is None else initial + self.count
 
     def _draw(self, search: LineSearcher, best: FloatArray | None, rng: np.random.Generator) -> FloatArray:
-        """Return a random start [d]; best [d]: the best weights so far."""
-        if best is not None and rng.random() < self.walk_share:
-            return self._step(search, best, rng)
-        return random_weights(search, rng)
+        """Return a random start [d], which may step from the best weights [d] so far.
 
-    def _step(self, search: LineSearcher, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return weights [d] a random step away; a step that leaves the limits is cut at random before them."""
-        largest = np.abs(weights * search.spread).max()
+        A step that leaves the limits is cut at random before them.
+        """
+        if best is None or rng.random() >= self.walk_share:
+            return random_weights(search, rng)
+        largest = np.abs(best * search.spread).max()
         deviation = _DEVIATION * 10.0 ** -rng.random()
-        step = deviation * largest * rng.normal(size=len(weights)) / search.spread
-        high = search.range(weights, step)[1]
-        return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
+        step = deviation * largest * rng.normal(size=len(best)) / search.spread
+        high = search.range(best, step)[1]
+        return np.asarray(best + (step if high > 1.0 else step * high * rng.random()))
 
 
 def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:

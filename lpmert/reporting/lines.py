@@ -112,7 +112,7 @@ def _of_lattices(problem: LatticeProblem) -> Lines:
         first, thresholds, changes = np.zeros(0), [], []
         for number in range(problem.lattices.n_lists):
             checkpoint()
-            starts, ways = search.winners(number, weights / scales, direction / scales)
+            *_, starts, ways = search.envelope(number, weights / scales, direction / scales)
             begin, end = int(np.searchsorted(starts, -1.0, "right")), int(np.searchsorted(starts, 1.0, "left"))
             won = np.array([problem.statistics(number, way) for way in ways[begin - 1 : max(begin, end)]])
             first = first + won[0] if number else won[0]
