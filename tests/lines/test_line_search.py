@@ -1,8 +1,10 @@
 """Exact line searches on lists and graphs, against brute force and other tools; restarts and stabilised tuning."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise
+from functools import partial
+from itertools import chain, combinations, pairwise, product, repeat
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import decoded, directions_of_the_plane
 from problems import METRICS, Plain, random_nbest
+from refusals import refused
 from shared import needs_shared, swahili
 
 import lpmert
@@ -24,13 +27,17 @@ from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve
 
+AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+# Features and score per hypothesis, to be maximised; of travatar's test-tune at the start, the slope, and in tenths.
 PORTAGE_POWELL = [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
+TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
 
 
 def lists_of(rows):
-    offsets = np.cumsum([0, *(len(row) for row in rows)])
+    """Features, offsets, and costs of 10 less the score."""
     flat = np.array([entry for row in rows for entry in row], dtype=np.float64)
-    return np.ascontiguousarray(flat[:, :-1]), offsets, flat[:, -1].astype(np.int64)
+    return np.ascontiguousarray(flat[:, :-1]), np.cumsum([0, *map(len, rows)]), 10 - flat[:, -1].astype(np.int64)
 
 
 def search_of(features, offsets, costs):
@@ -41,8 +48,7 @@ def search_of(features, offsets, costs):
 def ragged(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
     """Lists of any length up to this size."""
     rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, size + 1, lists)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, size + 1, lists))])
     count = offsets[-1]
     shape = (count, dimension)
     features = rng.integers(-3, 4, shape).astype(float) if integers else rng.normal(size=shape)
@@ -54,21 +60,12 @@ def brute_force(problem, weights, direction):
     """Levels between all crossings of two lines of a list, by plain decoding: (begin, end, level)."""
     form = problem.canonical
     intercepts, slopes = form.features @ weights, form.features @ direction
-    crossings = set()
-    for begin, end in pairwise(form.offsets.tolist()):
-        for i in range(begin, end):
-            for j in range(begin, i):
-                if slopes[i] != slopes[j]:
-                    crossings.add((intercepts[i] - intercepts[j]) / (slopes[j] - slopes[i]))
+    pairs = (pair for ends in pairwise(form.offsets.tolist()) for pair in combinations(range(*ends), 2))
+    crossings = {(intercepts[i] - intercepts[j]) / (slopes[j] - slopes[i]) for i, j in pairs if slopes[i] != slopes[j]}
     ends = [-np.inf, *sorted(crossings), np.inf]
-    found = []
-    for low, high in pairwise(ends):
-        middle = 0.0 if np.isinf(low) and np.isinf(high) else (low + high) / 2
-        if np.isinf(middle):
-            middle = high - 1.0 if np.isinf(low) else low + 1.0
-        if high - low > 1e-9:
-            found.append((low, high, level_at(problem, weights + middle * direction)))
-    return found
+    inside = [0.0 if not crossings else ends[1] - 1.0, *((a + b) / 2 for a, b in pairwise(ends[1:-1])), ends[-2] + 1.0]
+    wide = ((low, high, t) for (low, high), t in zip(pairwise(ends), inside, strict=False) if high - low > 1e-9)
+    return [(low, high, level_at(problem, weights + t * direction)) for low, high, t in wide]
 
 
 def joined(pieces):
@@ -94,22 +91,18 @@ def level_at(problem, weights):
     ("high", "score", "ends"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
 )
 def test_line_search_reaches_the_scores_that_travatar_asserts(high, score, ends):
-    features, offsets, scores = lists_of(TRAVATAR)
-    search = lists_with_costs(features, offsets, 10 - scores)
+    search = lists_with_costs(*lists_of(TRAVATAR))
     assert search.at(AXES[0]) == 20 - 2
     level, t = search.along(*AXES, -np.inf, high, 1.0)
-    assert level == 20 - score
+    assert level == search.at(AXES[0] + t * AXES[1]) == 20 - score
     assert ends[0] < t <= ends[1]
-    assert search.at(AXES[0] + t * AXES[1]) == level
 
 
 def test_powell_reaches_the_score_that_portage_asserts():
-    features, offsets, scores = lists_of(PORTAGE_POWELL)
-    search = search_of(features, offsets, 10 - scores)
-    clock = Clock(Problem(NBest(features, offsets, 10.0 - scores)))
-    weights, level = powell(search, np.ones(3), clock)
-    assert level == 20 - 6
-    assert search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
+    features, offsets, costs = lists_of(PORTAGE_POWELL)
+    search = search_of(features, offsets, costs)
+    weights, level = powell(search, np.ones(3), Clock(Problem(NBest(features, offsets, costs))))
+    assert level == search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
 
 
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), integers=st.booleans())
@@ -170,51 +163,27 @@ def test_of_equal_lines_the_first_counts(first, costs, at):
 def test_line_searches_stay_within_a_cosine(kind):
     """`test_methods.py` does the same for all other kinds of regions."""
     region = Region(cosine=0.8, around={"feature1": 1.0, "feature2": 0.5, "feature3": 2.0})
-    for seed in range(4):
-        problem = Problem(ragged(seed, lists=10, kind=kind, integers=False), kind, region=region)
-        for directions in DESCENTS:
-            result = solve(Och(directions=directions, restarts=5), problem, seed=seed)
-            assert problem.inside(result.weights)
-            assert result.loss == problem.evaluate(result.weights).loss
+    for seed, directions in product(range(4), DESCENTS):
+        nbest = ragged(seed, lists=10, kind=kind, integers=False)
+        method = Och(directions=directions, restarts=5)
+        result = minimize(nbest, metric=kind, region=region, method=method, seed=seed)
+        found = lpmert.evaluate(nbest, result, metric=kind, region=region)
+        assert found.inside
+        assert found.loss == result.loss
 
 
 def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
     region = Region(cosine=0.7, around={"feature1": 1.0, "feature2": 1.0, "feature3": 1.0})
-    problem = Problem(ragged(3, lists=20, integers=False, kind="f1"), "f1", region=region)
-    form = problem.canonical
-    search = LineSearch(form)
-    rng = np.random.default_rng(0)
+    form = Problem(ragged(3, lists=20, integers=False, kind="f1"), "f1", region=region).canonical
+    search, rng = LineSearch(form), np.random.default_rng(0)
     for _ in range(20):
-        weights = form.interior + 0.1 * rng.normal(size=3)
-        direction = rng.normal(size=3)
+        weights, direction = form.interior + 0.1 * rng.normal(size=3), rng.normal(size=3)
         low, high = search.range(weights, direction)
         for t in (low, high):
-            if np.isfinite(t):
-                assert form.cap.cosine_of(weights + t * direction) == pytest.approx(form.cap.cosine)
-        steps = np.linspace(max(low, -50), min(high, 50), 2000)[1:-1]
-        inside = [form.cap.cosine_of(weights + t * direction) >= form.cap.cosine - 1e-9 for t in steps]
-        assert all(inside)
-        sampled = min(search.at(weights + t * direction) for t in steps)
-        assert search.along(weights, direction).level <= sampled + 1e-12
-
-
-def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
-    problem = Problem(ragged(0), Plain(lambda total: total[0] ** 2))
-    with pytest.raises(MethodError, match="LinearFraction"):
-        LineSearch(problem.canonical)
-
-
-AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-
-# (value at the start, slope, score) per hypothesis; scores in tenths, to be maximised (travatar, test-tune).
-TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
-
-
-def error_surface(features, offsets, costs, weights, direction):
-    """The thresholds [E], ascending, at which choices change on the line weights + t direction, and levels [E + 1]."""
-    start, thresholds, leaving, entering = lists_with_costs(features, offsets, 0 * costs).events(weights, direction)
-    order = np.argsort(thresholds, kind="stable")
-    return thresholds[order], np.cumsum([costs[start].sum(), *(costs[entering] - costs[leaving])[order]])
+            assert np.isinf(t) or form.cap.cosine_of(weights + t * direction) == pytest.approx(form.cap.cosine)
+        line = [weights + t * direction for t in np.linspace(max(low, -50), min(high, 50), 2000)[1:-1]]
+        assert min(map(form.cap.cosine_of, line)) >= form.cap.cosine - 1e-9
+        assert search.along(weights, direction).level <= min(map(search.at, line)) + 1e-12
 
 
 def decode(features, offsets, costs, weights):
@@ -227,26 +196,15 @@ def lists_of_costs(seed, **shape):
     return nbest.features, nbest.offsets, nbest.statistics[:, 0].astype(int)
 
 
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 2**32), size=st.sampled_from([2, 30, 300]), dimension=st.integers(1, 20))
-def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimension):
-    features, offsets, costs = lists_of_costs(seed, lists=4, size=size, dimension=dimension, integers=False)
-    weights, direction = np.random.default_rng([seed, 1]).normal(size=(2, dimension))
-    thresholds, levels = error_surface(features, offsets, costs, weights, direction)
-    assert np.all(np.diff(thresholds) >= 0)
-    middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
-    wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]
-    for middle, level, usable in zip(middles, levels, wide, strict=True):
-        if usable:
-            assert decode(features, offsets, costs, weights + middle * direction) == level
-
-
 def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
+    """Between the first events and after the last; `reporting/test_lines.py` holds their losses to decoding."""
     slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
     features, offsets = np.column_stack([-slopes * slopes, slopes]), np.array([0, len(slopes)])
-    thresholds, levels = error_surface(features, offsets, slopes.astype(int), *AXES)
-    assert levels.tolist() == list(range(-200, 201))  # each costs its slope
-    assert thresholds == pytest.approx(np.arange(-399, 400, 2))
+    start, thresholds, leaving, entering = lists_with_costs(features, offsets, slopes.astype(int)).events(*AXES)
+    order = np.argsort(thresholds)
+    assert [*slopes[start], *slopes[entering[order]]] == list(range(-200, 201))
+    assert slopes[leaving[order]].tolist() == list(range(-200, 200))
+    assert thresholds[order] == pytest.approx(np.arange(-399, 400, 2))
 
 
 @pytest.mark.parametrize("lists", [40, 1500])
@@ -271,9 +229,8 @@ def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed
     features, offsets, costs = lists_of_costs(seed, size=6, dimension=dimension)
     features = features + 1e-3 * rng.integers(0, 2, features.shape)
     cost, weights = descend(features, offsets, costs, budget=4000, seed=seed)
-    assert decode(features, offsets, costs, weights) == cost
-    nudged = weights + 1e-9 * rng.normal(size=dimension)
-    assert decode(features, offsets, costs, nudged) == cost
+    for one in (weights, weights + 1e-9 * rng.normal(size=dimension)):
+        assert decode(features, offsets, costs, one) == cost
 
 
 def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
@@ -288,15 +245,10 @@ def problem_of(seed=0, lists=30):
     return Problem(random_nbest(seed, lists=lists, size=8, dimension=4))
 
 
-def starts_of(levels, *, count=None, given=1):
+def starts_of(levels, given=1, count=None):
     """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
-    problem = problem_of()
-    queue = list(levels)
-
-    def descend(_search, weights, _clock):
-        return weights, float(queue.pop(0) if len(queue) > 1 else queue[0])
-
-    rule = Restarts(descend, count)
+    problem, ends = problem_of(), chain(levels, repeat(levels[-1]))
+    rule = Restarts(lambda _search, weights, _clock: (weights, float(next(ends))), count)
     return len(rule.run(LineSearch(problem.canonical), [np.ones(4)] * given, np.random.default_rng(0), Clock(problem)))
 
 
@@ -312,15 +264,18 @@ def test_foster_and_kuhn_stop_after_as_many_starts_as_the_best_needed(levels):
     assert starts_of(levels) == expected
 
 
-def test_given_starts_are_among_the_ten_and_those_beyond_are_left_out():
-    assert starts_of([5], given=25) == 10
-    assert starts_of([5, 4, 4, 4, 4, 4, 4, 3], given=25) == 16
-    assert starts_of([5], given=25, count=2) == 27
-
-
-def test_a_fixed_number_of_restarts_follows_the_given_starts():
-    assert starts_of([5], count=7) == 8
-    assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
+@pytest.mark.parametrize(
+    ("levels", "given", "count", "starts"),
+    [
+        ([5], 25, None, 10),  # given starts are among the ten, and those beyond are left out
+        ([5, 4, 4, 4, 4, 4, 4, 3], 25, None, 16),
+        ([5], 25, 2, 27),  # a fixed number follows the given starts
+        ([5], 1, 7, 8),
+        ([5], 1, 0, 1),
+    ],
+)
+def test_so_many_starts_are_made(levels, given, count, starts):
+    assert starts_of(levels, given, count) == starts
 
 
 def rounds_of(method, problems):
@@ -332,65 +287,55 @@ BASELINE = Stabilised(reseed=False, history=False, selection=None)
 
 
 def test_each_iteration_returns_what_decoding_gives_and_its_best_optima():
+    """Without selection the best one."""
     problems = [problem_of(seed, lists=20) for seed in range(4)]
     for method in (Stabilised(), BASELINE, Stabilised(regularised=True, selection=(1.0, 1.0, 3))):
-        results, history = rounds_of(method, problems)
-        for problem, result, iteration in zip(problems, results, history, strict=True):
+        for problem, result, iteration in zip(problems, *rounds_of(method, problems), strict=True):
             assert result.loss == problem.evaluate(result.weights).loss
             assert iteration.weights.tolist() == result.weights.tolist()
             losses = [problem.evaluate(weights).loss for weights in iteration.optima]
             assert 1 <= len(losses) <= BEST
             assert losses == sorted(losses)
-            assert result.loss >= losses[0]
-
-
-def test_without_selection_the_best_optimum_is_returned():
-    for problem in (problem_of(seed, lists=20) for seed in range(3)):
-        (result,), (iteration,) = rounds_of(BASELINE, [problem])
-        assert result.loss == problem.evaluate(iteration.optima[0]).loss
+            assert result.loss == losses[0] or (method is not BASELINE and result.loss > losses[0])
 
 
 def test_history_never_forgets_an_optimum_of_the_same_lists():
-    problem = problem_of(9, lists=60)
-    method = Stabilised(selection=None)
-    results, _ = rounds_of(method, [problem] * 5)
+    results, _ = rounds_of(Stabilised(selection=None), [problem_of(9, lists=60)] * 5)
     losses = [result.loss for result in results]
     assert losses == sorted(losses, reverse=True)
 
 
 def test_the_same_seed_repeats_random_starts_unless_reseeded():
     problem = problem_of(9, lists=60)
-    empty = Iteration(np.zeros(4), ())
 
     def optima(method, iteration):
-        history = [empty] * iteration
+        history = [Iteration(np.zeros(4), ())] * iteration
         solve(replace(method, earlier=history), problem)
         return [weights.tolist() for weights in history[-1].optima]
 
-    repeating, reseeded = BASELINE, Stabilised(selection=None)
-    assert optima(repeating, 1) == optima(repeating, 2)
-    assert optima(reseeded, 1) != optima(reseeded, 2)
+    for method, repeats in ((BASELINE, True), (Stabilised(selection=None), False)):
+        assert (optima(method, 1) == optima(method, 2)) == repeats
 
 
 def test_selection_trades_loss_for_distance_from_recent_weights():
     problem = problem_of(11, lists=60)
-    far = Stabilised(selection=(10.0, 9.0, 3))  # in the first iteration distance alone
-    _, (first,) = rounds_of(far, [problem])
-    method = Stabilised(selection=(10.9, 9.9, 3))
-    plain = Stabilised(selection=None)
+    _, (first,) = rounds_of(Stabilised(selection=(10.0, 9.0, 3)), [problem])  # in the first iteration distance alone
     distances = []
-    for one in (method, plain):
+    for selection in ((10.9, 9.9, 3), None):
         history = [Iteration(first.optima[0], first.optima)]
-        result = solve(replace(one, earlier=history), problem)
+        result = solve(Stabilised(selection=selection, earlier=history), problem)
         distances.append(np.linalg.norm(result.weights - first.optima[0]))
-    assert distances[0] >= distances[1]
-    assert distances[0] > 0
+    assert 0 < distances[0] >= distances[1]
 
 
-@pytest.mark.parametrize("selection", [(5.0, 1.0, 3), (-1.0, 9.0, 3), (5.0, 9.0, 0)])
-def test_selections_that_make_no_sense_are_refused(selection):
-    with pytest.raises(MethodError, match="selection"):
-        Stabilised(selection=selection)
+SELECTIONS = [(5.0, 1.0, 3), (-1.0, 9.0, 3), (5.0, 9.0, 0)]
+OF_NO_FORMULA = Problem(ragged(0), Plain(lambda total: total[0] ** 2)).canonical
+test_what_makes_no_sense_is_refused = refused(
+    [
+        *((MethodError, re.escape(f"got {one}"), partial(Stabilised, selection=one)) for one in SELECTIONS),
+        (MethodError, "as lpmert.metrics.LinearFraction", partial(LineSearch, OF_NO_FORMULA)),
+    ]
+)
 
 
 @needs_shared
@@ -416,18 +361,17 @@ def drawn(drawing: str, seed: int, n_graphs: int, width: int, most: int = 60) ->
 def test_the_envelope_of_a_graph_is_that_of_all_its_derivations(drawing: str) -> None:
     for seed in range(40):
         graph = drawn(drawing, seed, 1, 2, 400).graph(0)
-        a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+        a, b = graph.features.T.copy()
         intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), a, b)
         assert starts[0] == -np.inf
         assert (np.diff(starts) >= 0).all()
         assert (np.diff(slopes) > 0).all()
         ways = all_ways(graph)
-        for way, intercept, slope in zip(np.split(links, ends[1:-1]), intercepts, slopes, strict=True):
+        for way, *line in zip(np.split(links, ends[1:-1]), intercepts, slopes, strict=True):
             assert way.tolist() in ways
-            assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
-            assert slope == pytest.approx(b[way].sum(), abs=1e-12)
+            assert line == pytest.approx([a[way].sum(), b[way].sum()], abs=1e-12)
         rows = [(sum(map(Fraction, a[way].tolist())), sum(map(Fraction, b[way].tolist()))) for way in ways]
-        for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+        for t in (-1e6, 1e6, *np.linspace(-5, 5, 41).tolist()):
             most = max(float(x + Fraction(t) * y) for x, y in rows)
             assert max(intercepts + t * slopes) == pytest.approx(most, rel=1e-12, abs=1e-9)
 
