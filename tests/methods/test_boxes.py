@@ -1,7 +1,8 @@
 """Boxes of weights: what is dropped, charged or closed in one is so at all of its weights, for sums and ratios."""
 
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product, starmap
 from typing import Any
 
 import numpy as np
@@ -33,23 +34,23 @@ from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.lists import SortedLists, sorted_lists
 
 Rng = np.random.Generator
+Box = tuple[FloatArray, FloatArray]
 
 NO_SUMS = np.empty(0)
 """Of statistics, as losses add up."""
 
 
-def random_box(rng: Rng, n_features: int, splits: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """A face of the cube, or a part of it after some halvings."""
+def random_box(rng: Rng, n_features: int, splits: int | None = None) -> Box:
+    """Centre and radius of a face of the cube, or of a part of it after some halvings."""
     centre, radius = np.zeros(n_features), np.ones(n_features)
     face = int(rng.integers(n_features))
     centre[face], radius[face] = rng.choice([-1.0, 1.0]), 0.0
     others = [d for d in range(n_features) if d != face]
-    for _ in range(int(rng.integers(0, 20)) if splits is None else splits):
-        if others:
-            d = int(rng.choice(others))
-            if radius[d] > 2.0**-30:
-                radius[d] /= 2
-                centre[d] += rng.choice([-1.0, 1.0]) * radius[d]
+    for _ in range((int(rng.integers(0, 20)) if splits is None else splits) if others else 0):
+        d = int(rng.choice(others))
+        if radius[d] > 2.0**-30:
+            radius[d] /= 2
+            centre[d] += rng.choice([-1.0, 1.0]) * radius[d]
     return centre, radius
 
 
@@ -57,7 +58,7 @@ def exact(values: FloatArray) -> list[Fraction]:
     return [Fraction(x) for x in values.tolist()]
 
 
-def least_product(g: list[Fraction], centre: FloatArray, radius: FloatArray) -> Fraction:
+def least_product(g: Sequence[Fraction | float], centre: FloatArray, radius: FloatArray) -> Fraction:
     """The least product with the corners of a box, one after the other."""
     sides = [sorted({c - r, c + r}) for c, r in zip(exact(centre), exact(radius), strict=True)]
     return min(dot(g, corner) for corner in product(*sides))
@@ -65,12 +66,10 @@ def least_product(g: list[Fraction], centre: FloatArray, radius: FloatArray) -> 
 
 def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) -> list[list[Fraction]]:
     """Random points of a box in exact numbers, some of them on a side or a corner, some close to one."""
-    found = []
-    for _ in range(count):
-        near = rng.choice([0.0, 1e-9, 1.0], len(centre))
-        shares = [Fraction(x) for x in (rng.choice([-1.0, 1.0], len(centre)) * (1.0 - near * rng.random(len(centre))))]
-        found.append([c + r * x for c, r, x in zip(exact(centre), exact(radius), shares, strict=True)])
-    return found
+    near = rng.choice([0.0, 1e-9, 1.0], (count, len(centre)))
+    shares = rng.choice([-1.0, 1.0], near.shape) * (1.0 - near * rng.random(near.shape))
+    box = exact(centre), exact(radius)
+    return [[c + r * x for c, r, x in zip(*box, exact(row), strict=True)] for row in shares]
 
 
 def core_search(
@@ -84,14 +83,7 @@ def core_search(
 ) -> Any:
     """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
     settings = NodeSettings(
-        granularity=1,
-        leaf_lists=leaf_lists,
-        leaf_rows=0,
-        conflict_lists=len(lists.offsets),
-        most_stalled=100,
-        hopeless=100,
-        row_work=4,
-        levels=levels,
+        1, leaf_lists, 0, len(lists.offsets), most_stalled=100, hopeless=100, row_work=4, levels=levels
     )
     precision = (precision or precision_of(lists)) if boxed else None
     search = core.cell_search(lists.native(), ratio, precision, settings)
@@ -100,25 +92,16 @@ def core_search(
 
 
 def beats(
-    columns: FloatArray,
-    winner: int,
-    loser: int,
-    centre: FloatArray,
-    radius: FloatArray,
-    *,
-    sums_exact: bool,
-    spread: FloatArray | None = None,
+    columns: FloatArray, winner: int, loser: int, box: Box, *, exactly: bool, spread: FloatArray = NO_SUMS
 ) -> bool:
     """Whether one hypothesis of a list of two, columns [D, 2], drops the other one in a box.
 
-    sums_exact: whether the search is told that no sum is rounded; spread [D]: what features may be off.
+    exactly: whether the search is told that no sum is rounded; spread [D]: what features may be off.
     """
     lists = sorted_lists(np.ascontiguousarray(columns[:, [winner, loser]].T), np.array([0, 2]), np.array([0, 1]))
-    if spread is not None:
-        lists = lists._replace(spread=spread)
-    precision = precision_of(lists)._replace(places=100 if sums_exact else -1)
-    search = core_search(lists, boxed=True, precision=precision)
-    search.push(whole_box(lists, centre, radius, NO_SUMS))
+    lists = lists._replace(spread=spread) if len(spread) else lists
+    search = core_search(lists, boxed=True, precision=precision_of(lists)._replace(places=100 if exactly else -1))
+    search.push(whole_box(lists, *box, NO_SUMS))
     search.propagate_root(1 << 59)
     return not len(search.survivors()[0]) and search.top()["own"] == 0
 
@@ -133,34 +116,25 @@ def raised(lists: SortedLists, node: Fields, *, boxed: bool, levels: int = 8) ->
     return bound
 
 
-def one_pays(
-    first: FloatArray, second: FloatArray, box: tuple[FloatArray, FloatArray], rounding: float, off: float = 0.0
-) -> bool:
+def one_pays(first: FloatArray, second: FloatArray, box: Box, rounding: float, off: float = 0.0) -> bool:
     """Whether, of two items with these gains [D], one pays all over a box, as far as rounding tells."""
     return box_charges(np.array([first, second]), np.array([1, 1]), *box, rounding, off, 0, 0)[0] > 0
 
 
-def least_of_best_mixture(first: FloatArray, second: FloatArray, centre: FloatArray, radius: FloatArray) -> Fraction:
+def least_of_best_mixture(first: FloatArray, second: FloatArray, box: Box) -> Fraction:
     """The largest over all mixtures of the least product: it is linear in the share but where an entry is 0."""
     x, y = exact(first), exact(second)
     shares = {Fraction(0), Fraction(1), *(b / (b - a) for a, b in zip(x, y, strict=True) if a != b)}
-    mixed = [[share * a + (1 - share) * b for a, b in zip(x, y, strict=True)] for share in shares if 0 <= share <= 1]
-    return max(least_product(one, centre, radius) for one in mixed)
+    mixed = ([share * a + (1 - share) * b for a, b in zip(x, y, strict=True)] for share in shares if 0 <= share <= 1)
+    return max(least_product(one, *box) for one in mixed)
 
 
 def in_pairs(lists: SortedLists, box: Fields) -> Fields:
     """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)
-    two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
-    cheap = lists.offsets[two]
-    rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
-    return {
-        **box,
-        "cheap": cheap.astype(np.int32),
-        "dear": (cheap + 1).astype(np.int32),
-        "ids": rows.astype(np.int32),
-        "ends": np.concatenate([[0], np.cumsum(sizes[more])]),
-    }
+    cheap = lists.offsets[:-1][sizes == 2].astype(np.int32)
+    rows = np.flatnonzero(np.repeat(sizes > 2, sizes)).astype(np.int32)
+    return {**box, "cheap": cheap, "dear": cheap + 1, "ids": rows, "ends": np.cumsum([0, *sizes[sizes > 2]])}
 
 
 def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
@@ -168,18 +142,18 @@ def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
     rng = np.random.default_rng(1)
     counted = misled = 0
     for _ in range(4000):
-        centre, radius = random_box(rng, 3, 8)
+        centre, radius = box = random_box(rng, 3, 8)
         columns = np.zeros((3, 2))
-        columns[:, 0] = rng.normal(size=3)
+        columns[:, 0] = lead = rng.normal(size=3)
         face = int(np.flatnonzero(radius == 0.0)[0])
-        rest = sum(columns[d, 0] * centre[d] - abs(columns[d, 0]) * radius[d] for d in range(3) if d != face)
+        rest = sum(lead[d] * centre[d] - abs(lead[d]) * radius[d] for d in range(3) if d != face)
         columns[face, 0] = -rest * centre[face]
         columns[face, 0] += int(rng.integers(-20, 60)) * float(np.spacing(columns[face, 0])) * centre[face]
-        true = least_product(exact(columns[:, 0]), centre, radius)
-        counts = beats(columns, 0, 1, centre, radius, sums_exact=False)
+        true = least_product(columns[:, 0].tolist(), *box)
+        counts = beats(columns, 0, 1, box, exactly=False)
         assert true >= 0 or not counts
         counted += counts
-        misled += beats(columns, 0, 1, centre, radius, sums_exact=True) and true < 0
+        misled += beats(columns, 0, 1, box, exactly=True) and true < 0
     assert counted > 100
     assert misled > 20  # without the tolerance these would have counted
 
@@ -187,36 +161,37 @@ def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
 @pytest.mark.parametrize("scale", [1.0, 2.0**-20, 2.0**-1000, 1e300])
 def test_ties_on_a_side_count_where_nothing_is_rounded(scale: float) -> None:
     """The first hypothesis has as much as the second at one corner of the face w1 = 1, |w2| <= 1, else more."""
-    rows = np.array([[2.0, 0.0], [1.0, 1.0]]) * scale
-    centre, radius = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    columns = np.ascontiguousarray(rows.T)
-    assert beats(columns, 0, 1, centre, radius, sums_exact=True)
-    assert not beats(columns, 0, 1, centre, radius, sums_exact=False)
-    assert not beats(columns, 1, 0, centre, radius, sums_exact=True)
-    assert not beats(columns, 0, 1, centre, np.array([0.0, 1.0 + 2.0**-20]), sums_exact=True)
+    columns = np.array([[2.0, 1.0], [0.0, 1.0]]) * scale
+    centre, radius = box = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    assert beats(columns, 0, 1, box, exactly=True)
+    assert not beats(columns, 0, 1, box, exactly=False)
+    assert not beats(columns, 1, 0, box, exactly=True)
+    assert not beats(columns, 0, 1, (centre, radius * (1.0 + 2.0**-20)), exactly=True)
 
 
-def test_sums_are_called_exact_only_where_they_are() -> None:
-    def places(rows: list[list[float]]) -> int:
-        return binary_places(sorted_lists(np.array(rows), np.array([0, len(rows)]), np.arange(len(rows))))
-
-    assert places([[1.0, 2.0], [3.0, -4.0]]) == 49 - 3  # the largest sum is 7
-    assert places([[0.25, 2.0], [3.0, -4.0]]) == 49 - 3 - 10
-    assert places([[0.1, 2.0], [3.0, -4.0]]) == -1
-    assert places([[1e15, 2.0], [3.0, -4.0]]) == -1
-    assert places([[1e308, 1e308], [3.0, -4.0]]) == -1
+@pytest.mark.parametrize(
+    ("first", "places"),
+    [
+        ([1.0, 2.0], 49 - 3),  # the largest sum is 7
+        ([0.25, 2.0], 49 - 3 - 10),
+        ([0.1, 2.0], -1),
+        ([1e15, 2.0], -1),
+        ([1e308, 1e308], -1),
+    ],
+)
+def test_sums_are_called_exact_only_where_they_are(first: list[float], places: int) -> None:
+    lists = sorted_lists(np.array([first, [3.0, -4.0]]), np.array([0, 2]), np.arange(2))
+    assert binary_places(lists) == places
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [([np.inf, 0.0], [0.0, 0.0]), ([np.nan, 0.0], [0.0, 0.0]), ([1e308, 1e308], [-1e308, -1e308])]
 )
 def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]) -> None:
-    columns = np.array([first, second]).T.copy()
-    centre, radius = np.array([1.0, 0.5]), np.array([0.0, 0.5])
-    for sums_exact in (True, False):
-        assert not beats(columns, 1, 0, centre, radius, sums_exact=sums_exact)
-    assert not beats(columns, 0, 1, centre, radius, sums_exact=False)
-    assert not one_pays(columns[:, 0], columns[:, 1], (centre, radius), 1.0)
+    columns, box = np.array([first, second]).T.copy(), (np.array([1.0, 0.5]), np.array([0.0, 0.5]))
+    for winner, exactly in ((1, True), (1, False), (0, False)):
+        assert not beats(columns, winner, 1 - winner, box, exactly=exactly)
+    assert not one_pays(*columns.T, box, 1.0)
 
 
 def test_rounded_features_count_with_all_that_may_be_meant() -> None:
@@ -224,24 +199,20 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
     rng = np.random.default_rng(4)
     said = denied = 0
     for _ in range(400):
-        centre, radius = random_box(rng, 3, 6)
+        centre, radius = box = random_box(rng, 3, 6)
         spread = rng.random(3) * 1e-3
         lists = sorted_lists(rng.integers(-4, 5, (4, 3)) * 2.0**-9, np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
-        lists = lists._replace(spread=spread)
-        columns = np.ascontiguousarray(lists.rows.T)
-        precision = precision_of(lists)
+        precision = precision_of(lists._replace(spread=spread))
         assert precision.places == -1
-        wide = [abs(c) + r for c, r in zip(exact(centre), exact(radius), strict=True)]
-        worst = 2 * dot(spread.tolist(), wide)
-        gains = [columns[:, k + 1] - columns[:, k] for k in (0, 2)]
-        for k, gain in ((0, gains[0]), (2, gains[1])):
-            least = least_product(exact(gain), centre, radius) - worst
-            drops = beats(columns, k + 1, k, centre, radius, sums_exact=False, spread=spread)
-            assert least >= 0 or not drops
+        worst = 2 * dot(spread.tolist(), [abs(c) + r for c, r in zip(exact(centre), exact(radius), strict=True)])
+        gains = lists.rows[1] - lists.rows[0], lists.rows[3] - lists.rows[2]
+        for k, gain in zip((0, 2), gains, strict=True):
+            drops = beats(lists.rows.T, k + 1, k, box, exactly=False, spread=spread)
+            assert least_product(gain.tolist(), *box) >= worst or not drops
             said += drops
-            denied += not drops and beats(columns, k + 1, k, centre, radius, sums_exact=False)
-        pays = one_pays(*gains, (centre, radius), 1.0, precision.error)
-        assert least_of_best_mixture(*gains, centre, radius) >= worst or not pays
+            denied += not drops and beats(lists.rows.T, k + 1, k, box, exactly=False)
+        pays = one_pays(*gains, box, 1.0, precision.error)
+        assert least_of_best_mixture(*gains, box) >= worst or not pays
         said += pays
     assert said > 50
     assert denied > 20
@@ -254,10 +225,8 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         centre, radius = random_box(rng, n_features, splits)
         normals = box_normals(centre, radius)
         assert normals.shape == (2 * n_features - 1, n_features)
-        outside = 0
-        for normal in normals:
-            assert least_product(exact(normal), centre, radius) > 0
-            outside += least_product(exact(normal), centre, widened(radius) * 1.001) < 0
+        assert all(least_product(normal, centre, radius) > 0 for normal in normals.tolist())
+        outside = sum(least_product(normal, centre, widened(radius) * 1.001) < 0 for normal in normals.tolist())
         assert outside == 2 * n_features - 2  # all but the face itself
 
 
@@ -276,7 +245,7 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
         # exact sums of gains are none of their shares
         rounding = 1.0 if factor == 1.0 else float(rng.choice([0.0, 1.0]))
         counts = one_pays(first, second, (centre, radius), rounding)
-        true = least_of_best_mixture(first, second, centre, radius)
+        true = least_of_best_mixture(first, second, (centre, radius))
         assert true >= 0 or not counts
         counted += counts
         mixed = first + second / factor
@@ -285,37 +254,31 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
     assert misled > 20
 
 
+IDS, ONE = np.arange(5, dtype=np.int32), np.ones(1, dtype=np.int32)
 PLACE = {"centre": np.zeros(3), "radius": np.ones(3)}
+DAMAGED_BOX: list[tuple[dict[str, Any], str]] = [
+    *(({name: 99 * ONE}, f"{name} must be from 0 to below 5") for name in ("ids", "cheap", "dear")),
+    ({"ids": np.array([0, -1, 2], dtype=np.int32)}, "ids must be from 0 to below 5"),
+    ({"dear": IDS[3:]}, "dear must have 1 items, not 2"),
+    ({"ids": IDS[:4]}, "ends must increase from 0 to the number of rows"),
+    *(({"ends": np.array(ends)}, "ends must increase from 0 to the number of rows") for ends in ([0, 4], [0, 0, 3])),
+    ({"centre": np.zeros(2)}, "centre must have 3 items, not 2"),
+    ({"radius": np.zeros(4)}, "radius must have 3 items, not 4"),
+    ({"total": np.zeros(2)}, "total must have 0 items, not 2"),
+    ({"ids": IDS[:4], "ends": np.array([0, 4])}, "more lists or hypotheses than there are"),
+    ({"ends": np.arange(4)}, "more lists or hypotheses than there are"),
+    ({"ids": IDS[[0, 1, 2, 2, 2, 2]], "ends": np.array([0, 3, 6])}, "more lists or hypotheses than there are"),
+]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("ids", np.array([0, 1, 99], dtype=np.int32), "ids must be from 0 to below 5"),
-        ("ids", np.array([0, -1, 2], dtype=np.int32), "ids must be from 0 to below 5"),
-        ("cheap", np.array([99], dtype=np.int32), "cheap must be from 0 to below 5"),
-        ("dear", np.array([99], dtype=np.int32), "dear must be from 0 to below 5"),
-        ("dear", np.array([3, 4], dtype=np.int32), "dear must have 1 items, not 2"),
-        ("ids", np.arange(4, dtype=np.int32), "ends must increase from 0 to the number of rows"),
-        ("ends", np.array([0, 4]), "ends must increase from 0 to the number of rows"),
-        ("ends", np.array([0, 0, 3]), "ends must increase from 0 to the number of rows"),
-        ("centre", np.zeros(2), "centre must have 3 items, not 2"),
-        ("radius", np.zeros(4), "radius must have 3 items, not 4"),
-        ("total", np.zeros(2), "total must have 0 items, not 2"),
-    ],
-)
-def test_a_box_of_a_damaged_file_is_refused(field: str, value: FloatArray, message: str) -> None:
+@pytest.mark.parametrize(("fields", "message"), DAMAGED_BOX)
+def test_a_box_of_a_damaged_file_is_refused(fields: dict[str, Any], message: str) -> None:
     lists = sorted_lists(np.ones((5, 3)), np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1]))
-    pair = {"cheap": np.array([3], dtype=np.int32), "dear": np.array([4], dtype=np.int32)}
-    box = {**pair, "ids": np.arange(3, dtype=np.int32), "ends": np.array([0, 3]), **PLACE}
+    box = {"cheap": 3 * ONE, "dear": 4 * ONE, "ids": IDS[:3], "ends": np.array([0, 3]), **PLACE}
     search = core_search(lists, boxed=True)
     search.push(box)
     with pytest.raises(ValueError, match=message):
-        search.push({**box, field: value})
-    for ids, ends in (([0, 1, 2, 3], [0, 4]), ([0, 1, 2], [0, 1, 2, 3]), ([0, 1, 2, 2, 2, 2], [0, 3, 6])):
-        many = {"ids": np.array(ids, dtype=np.int32), "ends": np.array(ends), **PLACE}
-        with pytest.raises(ValueError, match="more lists or hypotheses than there are"):
-            search.push(many)
+        search.push({**box, **fields})
 
 
 @pytest.mark.parametrize("boxed", [True, False])
@@ -385,15 +348,11 @@ def test_a_leaf_is_closed_only_by_weights_that_surely_decode_to_what_was_found(
     assert state == 2 or (loss * length if as_ratio else upper) == least
 
 
-METRICS = ("bleu", "chrf")
-
-
 def open_boxes(problem: Problem, budget: int) -> list[Fields]:
     """What is open on every face after so much work, with nothing known to be good."""
     form = problem.canonical
     start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(form.n_features)), "")
-    search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
-    nodes = search._nodes
+    nodes = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)._nodes
     found: list[Fields] = []
     for face in faces(form.n_features):
         nodes.load_root(face)
@@ -413,26 +372,16 @@ def open_boxes(problem: Problem, budget: int) -> list[Fields]:
 
 def prices(box: Fields, offsets: np.ndarray) -> dict[int, dict[int, int]]:
     """What each hypothesis that is left costs more than the cheapest of its list, by list."""
-    found: dict[int, dict[int, int]] = {}
-    for low, high in zip(box["ends"][:-1].tolist(), box["ends"][1:].tolist(), strict=True):
-        ids, costs = box["ids"][low:high].tolist(), box["costs"][low:high]
-        assert (np.diff(costs) >= 0).all()
-        found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(
-            zip(ids, (costs - costs[0]).tolist(), strict=True)
+    found = []
+    for rows in starmap(slice, pairwise(box["ends"].tolist())):
+        assert (np.diff(box["costs"][rows]) >= 0).all()
+        found.append(
+            dict(zip(box["ids"][rows].tolist(), (box["costs"][rows] - box["costs"][rows][0]).tolist(), strict=True))
         )
-    for cheap, dear, step in zip(box["cheap"].tolist(), box["dear"].tolist(), box["steps"].tolist(), strict=True):
-        assert step >= 0
-        found[int(np.searchsorted(offsets, cheap, "right")) - 1] = {cheap: 0, dear: step}
-    return found
-
-
-def inside(rng: np.random.Generator, box: Fields) -> list[Fraction]:
-    """Random weights of a box, some of them on a side."""
-    shares = np.clip(rng.uniform(-1.2, 1.2, len(box["centre"])), -1.0, 1.0)
-    return [
-        Fraction(c) + Fraction(r) * Fraction(x)
-        for c, r, x in zip(box["centre"].tolist(), box["radius"].tolist(), shares.tolist(), strict=True)
-    ]
+    assert (box["steps"] >= 0).all()
+    pairs = zip(box["cheap"].tolist(), box["dear"].tolist(), box["steps"].tolist(), strict=True)
+    found += [{cheap: 0, dear: step} for cheap, dear, step in pairs]
+    return {int(np.searchsorted(offsets, min(costs), "right")) - 1: costs for costs in found}
 
 
 def units(ratio: Ratio, total: FloatArray) -> float:
@@ -441,7 +390,7 @@ def units(ratio: Ratio, total: FloatArray) -> float:
     return float("inf") if loss >= 1.0 else height_of_loss(ratio.kind, loss) / UNIT
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> None:
     rng = np.random.default_rng(0)
     tried = swapped = raised = 0
@@ -452,13 +401,12 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
             swapped += int((box["cheap"] > box["dear"]).sum())
             raised += box["bound"] > box["own"]
             left = prices(box, lists.offsets)
-            for _ in range(4):
-                winners = clear_winners(lists, inside(rng, box))
+            for point in points_inside(rng, box["centre"], box["radius"], 4):
+                winners = clear_winners(lists, point)
                 if winners is None:
                     continue
                 tried += 1
                 height = units(ratio, ratio.constant + ratio.statistics[winners].sum(axis=0)) * (1.0 + 1e-12)
-                assert all(winners[s] in costs for s, costs in left.items())
                 assert box["own"] + sum(costs[winners[s]] for s, costs in left.items()) <= height
                 assert box["bound"] <= height
                 settled = [i for s, i in enumerate(winners) if s not in left]
