@@ -3,8 +3,9 @@
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, pairwise, product
 from math import comb
 
@@ -16,6 +17,7 @@ from late import Late
 from numpy.typing import ArrayLike
 from oracle import Lists, best_loss
 from problems import gaussian_lists
+from refusals import refused
 from scipy.linalg import block_diag
 from scipy.spatial import ConvexHull
 from searches import many_more, peak_of
@@ -72,20 +74,18 @@ def test_the_parts_of_many_dense_lists_take_less_memory_than_their_features() ->
     assert [part.tolist() for part in independent_parts(features, offsets)] == [list(range(2000))]
 
 
-@pytest.mark.parametrize("size", [2, 8])
-def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -> None:
+def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum() -> None:
     """One search over all 64 lists and 32 features is far from a proof after many times as many nodes."""
     parts = [gaussian_lists(seed, lists=8, hypotheses=6, features=4) for seed in range(8)]
     optima = [lpmert.minimize(part.nbest, method="choices") for part in parts]
     together = blocks(*parts).nbest
-    result = lpmert.minimize(together, method=Groups(size=size), node_limit=100_000)
-    assert {optimum.status for optimum in (*optima, result)} == {Status.OPTIMAL}
-    assert result.loss == sum(optimum.loss for optimum in optima)
-    if size == 8:
-        assert result.counters["groups"] == 8
-        one = lpmert.minimize(together, method="choices", node_limit=4 * result.counters["nodes"])
-        assert one.status is Status.NODE_LIMIT
-        assert one.lower_bound < result.loss
+    results = [lpmert.minimize(together, method=Groups(size=size), node_limit=100_000) for size in (2, 8)]
+    assert {optimum.status for optimum in (*optima, *results)} == {Status.OPTIMAL}
+    assert {result.loss for result in results} == {sum(optimum.loss for optimum in optima)}
+    assert results[1].counters["groups"] == 8
+    one = lpmert.minimize(together, method="choices", node_limit=4 * results[1].counters["nodes"])
+    assert one.status is Status.NODE_LIMIT
+    assert one.lower_bound < results[1].loss
 
 
 @needs_shared
@@ -108,9 +108,13 @@ pulp = Late("pulp")
 
 
 def test_the_optimum_is_never_called_proved_on_the_word_of_a_solver() -> None:
-    result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method="mip")
-    assert result.loss > 0
-    assert result.status is Status.OPTIMAL_TO_TOLERANCE
+    """The signature names its settings, but no clock."""
+    nbest = gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest
+    results = [lpmert.minimize(nbest, method="mip", time_limit=limit) for limit in (None, 50, 60)]
+    assert results[0].loss > 0
+    assert {result.status for result in results} == {Status.OPTIMAL_TO_TOLERANCE}
+    (signature,) = {result.signature for result in results}
+    assert "method:mip|" in signature
 
 
 def test_selections_that_only_ties_reach_are_cut_off() -> None:
@@ -122,57 +126,40 @@ def test_selections_that_only_ties_reach_are_cut_off() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_all_solvers_that_are_there_agree() -> None:
     lists = gaussian_lists(3, lists=6, hypotheses=4, features=3)
-    least = float(best_loss(lists))
     there = {"HiGHS", "PULP_CBC_CMD"} & set(pulp.listSolvers(onlyAvailable=True))
     assert "HiGHS" in there
     for solver in there:
         result = lpmert.minimize(lists.nbest, method=Mip(solver=solver))
-        assert result.loss == result.lower_bound == least
+        assert result.loss == result.lower_bound == float(best_loss(lists))
         assert solver in result.signature or solver == "HiGHS"
-
-
-def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -> None:
-    with pytest.raises(lpmert.MethodError, match="highs"):
-        lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
-
-
-def test_the_signature_names_settings_but_no_clock() -> None:
-    lists = gaussian_lists(2, lists=6, hypotheses=4, features=3)
-    signatures = {lpmert.minimize(lists.nbest, method="mip", time_limit=limit).signature for limit in (None, 50, 60)}
-    assert len(signatures) == 1
-    assert "method:mip|" in signatures.pop()
 
 
 Rows = tuple[FloatArray, IntArray]
 
 
-def count_attainable(features, offsets):
-    return sum(1 for _ in attainable_selections(LinOptimizer(features, offsets)))
+def attained_by(features: FloatArray, offsets: IntArray) -> list[list[int]]:
+    return [chosen.tolist() for chosen, _ in attainable_selections(LinOptimizer(features, offsets))]
 
 
-def joined(blocks: list[ArrayLike]) -> Rows:
+def joined(blocks: Iterable[ArrayLike]) -> Rows:
     arrays = [np.asarray(block, dtype=np.float64) for block in blocks]
     return np.concatenate(arrays), np.cumsum([0, *map(len, arrays)])
 
 
-def binary(width: int) -> list[tuple[int, ...]]:
-    return list(product((0, 1), repeat=width))
-
-
 def threshold_functions(width: int) -> Rows:
-    return joined([[(0,) * (width + 1), (1, *x)] for x in binary(width)])
+    return joined([(0,) * (width + 1), (1, *x)] for x in product((0, 1), repeat=width))
 
 
 def permutations(width: int) -> Rows:
-    return joined(list(combinations(np.eye(width), 2)))
+    return joined(combinations(np.eye(width), 2))
 
 
 def binary_trees(width: int) -> Rows:
-    return joined([np.eye(width)[i:j] for i in range(width) for j in range(i + 2, width + 1)])
+    return joined(np.eye(width)[i:j] for i in range(width) for j in range(i + 2, width + 1))
 
 
 def resonance_arrangement(width: int) -> Rows:
-    return joined([[(0,) * width, x] for x in binary(width) if any(x)])
+    return joined([(0,) * width, x] for x in product((0, 1), repeat=width) if any(x))
 
 
 @pytest.mark.parametrize(
@@ -188,42 +175,31 @@ def resonance_arrangement(width: int) -> Rows:
     ],
 )
 def test_selections_are_as_many_as_the_things_they_stand_for(of: Callable[[int], Rows], counts: dict[int, int]) -> None:
-    assert {width: count_attainable(*of(width)) for width in counts} == counts
+    assert {width: len(attained_by(*of(width))) for width in counts} == counts
 
 
 def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions() -> None:
     for lists, width in ((4, 3), (10, 3), (12, 4), (10, 5), (6, 1), (7, 2), (3, 6)):
         rng = np.random.default_rng(lists * width)
         pairs = joined([[np.zeros(width), row] for row in rng.normal(size=(lists, width))])
-        assert count_attainable(*pairs) == 2 * sum(comb(lists - 1, k) for k in range(width))
+        assert len(attained_by(*pairs)) == 2 * sum(comb(lists - 1, k) for k in range(width))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(seed: int) -> None:
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(50, 2)) if seed % 2 else rng.uniform(size=(80, 2))
-    one_list = LinOptimizer(points, np.array([0, len(points)]))
-    found = [int(selection[0]) for selection, _ in attainable_selections(one_list)]
-    assert found == sorted(ConvexHull(points).vertices.tolist())
+    found = attained_by(points, np.array([0, len(points)]))
+    assert found == [[vertex] for vertex in sorted(ConvexHull(points).vertices.tolist())]
 
 
 def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:
-    features = np.tile([[0.0], [1.0]], (300, 1))
-    optimizer = LinOptimizer(features, np.arange(0, 601, 2))
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 250)
     try:
-        assert [s.tolist() for s, _ in attainable_selections(optimizer)] == [[0] * 300, [1] * 300]
+        assert attained_by(np.tile([[0.0], [1.0]], (300, 1)), np.arange(0, 601, 2)) == [[0] * 300, [1] * 300]
     finally:
         sys.setrecursionlimit(before)
-
-
-def exact(features):
-    return [[Fraction(value) for value in row] for row in features.tolist()]
-
-
-def cross(a, b):
-    return a[0] * b[1] - a[1] * b[0]
 
 
 @settings(deadline=None, max_examples=300)
@@ -234,15 +210,14 @@ def test_directions_are_in_the_order_of_exact_cross_products(seed, noise, scale)
     along = rng.integers(-9, 10, 4) * 0.1
     x = along * 10.0**scale
     y = along * rng.choice([0.3, 1.0, -0.7]) + noise * rng.integers(-3, 4, 4)
-    points = exact(np.column_stack([x, y]))
+    points = [(Fraction(a), Fraction(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     _, leaving, entering, ends = core.critical_directions(x, y, np.array([0, 2, 4]))
     pairs = zip(leaving.tolist(), entering.tolist(), strict=True)
-    ways = [[b - a for a, b in zip(points[p], points[q], strict=True)] for p, q in pairs]
+    ways = [(points[q][0] - points[p][0], points[q][1] - points[p][1]) for p, q in pairs]
     assert len(ways) == 2 * sum(points[p] != points[p + 1] for p in (0, 2))
     groups = np.searchsorted(ends, np.arange(len(ways)), side="right").tolist()
-    for (i, one), (j, other) in combinations(enumerate(ways), 2):
-        late, later = (way[1] < 0 or (way[1] == 0 and way[0] < 0) for way in (one, other))
-        turn = later - late or cross(one, other)
+    for (i, (a, b)), (j, (c, d)) in combinations(enumerate(ways), 2):
+        turn = (d < 0 or (d == 0 and c < 0)) - (b < 0 or (b == 0 and a < 0)) or a * d - b * c
         assert turn >= 0
         assert (turn > 0) == (groups[i] < groups[j])
 
@@ -270,35 +245,33 @@ def test_middles_lie_in_the_cells_that_the_events_lead_to():
     critical = critical_directions(features, offsets)
     selection = critical.start.copy()
     lists = np.repeat(np.arange(5), 12)
-    begin = 0
-    for end, middle in zip(critical.ends, critical.middles, strict=True):
-        for event in range(begin, end):
-            assert selection[lists[critical.leaving[event]]] == critical.leaving[event]
-            selection[lists[critical.leaving[event]]] = critical.entering[event]
-        begin = end
+    for (begin, end), middle in zip(pairwise([0, *critical.ends]), critical.middles, strict=True):
+        for leaving, entering in zip(critical.leaving[begin:end], critical.entering[begin:end], strict=True):
+            assert selection[lists[leaving]] == leaving
+            selection[lists[leaving]] = entering
         assert ((features @ middle).reshape(5, 12).argmax(axis=1) + offsets[:-1]).tolist() == selection.tolist()
     assert selection.tolist() == critical.start.tolist()
     assert critical.widths.sum() == pytest.approx(2 * np.pi)
 
 
-def test_the_method_refuses_three_features():
-    with pytest.raises(MethodError, match="two features"):
-        lpmert.minimize(lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6)), method="sweep")
+WIDE = "132 orders of magnitude"
 
+# The first list wants a > 0, the second a + b < 0; the third wants b < 0, the fourth b > 0.
+ROWS = [[0, 0], [1e-140, 0], [-1, 0], [0, 0], [1, 1], [0, 0], [0, -1], [0, 0], [0, -1], [0, -2]]
+TOO_WIDE = lpmert.NBest(ROWS, [0, 3, 5, 7, 10], [1, 0, 1, 0, 1, 1, 0, 0, 1, 1])
+THREE = lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6))
 
-def test_features_beyond_the_range_of_exact_products_are_refused():
-    features = np.array([[0.0, 1.0], [1e-140, 2.0], [1.0, 3.0]])
-    with pytest.raises(DataError, match="feature 1 span more than 132 orders of magnitude"):
-        sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
+test_what_a_method_does_not_take_is_refused = refused(
+    [
+        (MethodError, "highs", partial(lpmert.minimize, THREE, method=Mip(solver="cplox"))),
+        (MethodError, "two features", partial(lpmert.minimize, THREE, method="sweep")),
+        (DataError, f"feature 1 span more than {WIDE}", partial(lpmert.minimize, TOO_WIDE, method="sweep")),
+    ]
+)
 
 
 def test_auto_takes_another_method_for_features_beyond_the_range_of_the_sweep() -> None:
-    """The first list wants a > 0, the second a + b < 0; the third wants b < 0, the fourth b > 0."""
-    features = [[0, 0], [1e-140, 0], [-1, 0], [0, 0], [1, 1], [0, 0], [0, -1], [0, 0], [0, -1], [0, -2]]
-    nbest = lpmert.NBest(features, [0, 3, 5, 7, 10], [1, 0, 1, 0, 1, 1, 0, 0, 1, 1])
-    with pytest.raises(DataError, match="132 orders of magnitude"):
-        lpmert.minimize(nbest, method="sweep")
-    result = lpmert.minimize(nbest)
+    result = lpmert.minimize(TOO_WIDE)
     assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 1, 1)
 
 
