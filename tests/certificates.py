@@ -5,6 +5,9 @@ gets a folder of its own. `python tests/certificates.py` writes those that are n
 """
 
 import json
+from collections.abc import Callable
+from dataclasses import fields
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,8 @@ import pytest
 from problems import METRICS
 
 import lpmert
-from lpmert import CertificateError, ranking
+from lpmert import CertificateError, Linear, Region, ranking
+from lpmert.certificates.format import Header, RankingHeader
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.model.nbest import NBest
 from lpmert.registry import BLEU_COLUMNS, F_COLUMNS
@@ -23,8 +27,10 @@ Document = dict[str, Any]
 
 
 def layout(document: Document) -> str:
-    """The text of a certificate: the header on the first line, then one record a line."""
-    header = {key: value for key, value in document.items() if key != "tree"}
+    """The text of a certificate: the header on the first line, its keys in the order of the format; then the tree."""
+    known = fields(RankingHeader if "ranking" in document else Header)
+    order = dict.fromkeys(["lpmert certificate", *(field.name for field in known), *document])
+    header = {key: document[key] for key in order if key in document and key != "tree"}
     records = ",\n".join(json.dumps(record, separators=(",", ":")) for record in document["tree"])
     return json.dumps(header)[:-1] + ', "tree": [\n' + records + "\n]}\n"
 
@@ -58,17 +64,37 @@ def random_counts(seed: int, worth: str, *, n_lists: int, n_features: int, longe
     return NBest(lists.features, lists.offsets, counts, statistic_names=names)
 
 
-BASES = {
-    "small boxes": (lambda: random_nbest(3, n_lists=5, n_features=2, longest=4), "boxes"),
-    "few boxes": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "boxes"),
-    "boxes": (lambda: random_nbest(1, n_lists=16, n_features=4, longest=4), "boxes"),
-    "boxes closed by cores": (lambda: random_nbest(3, n_lists=40, n_features=3, longest=6), "boxes"),
-    "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
-    "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
-    "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "boxes"),
-    "bleu selections": (lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), "selections"),
-    "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), "boxes"),
-}
+def random_words(seed: int, *, n_lists: int, n_features: int) -> NBest:
+    """Lists of five with losses from 0 to 8, the last feature of which is a length: the longer, the lower the loss."""
+    rng = np.random.default_rng(seed)
+    losses = rng.integers(0, 9, 5 * n_lists)
+    features = rng.normal(size=(5 * n_lists, n_features)).round(2)
+    features[:, -1] = 20 - losses + rng.integers(0, 9, 5 * n_lists)
+    return NBest(features, range(0, 5 * n_lists + 1, 5), losses)
+
+
+BASES: dict[str, tuple[Callable[[], NBest], dict[str, Any]]] = {
+    "small boxes": (lambda: random_nbest(3, n_lists=5, n_features=2, longest=4), {"kind": "boxes"}),
+    "few boxes": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), {"kind": "boxes"}),
+    "boxes": (lambda: random_nbest(1, n_lists=16, n_features=4, longest=4), {"kind": "boxes"}),
+    "boxes closed by cores": (lambda: random_nbest(3, n_lists=40, n_features=3, longest=6), {"kind": "boxes"}),
+    "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), {"kind": "selections"}),
+    "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), {"kind": "selections"}),
+    "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), {"kind": "boxes"}),
+    "bleu selections": (
+        lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), {"kind": "selections"}
+    ),
+    "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), {"kind": "boxes"}),
+    "equations": (
+        lambda: random_nbest(1, n_lists=16, n_features=4, longest=4),
+        {"region": Region(fixed={"feature2": 0}, linear=[Linear({"feature3": 1, "feature4": -2}, lower=0, upper=0)])},
+    ),
+    "two features": (
+        lambda: random_words(1, n_lists=12, n_features=4),
+        {"at_most": 2, "ties": "worst", "region": Region(bounds={"feature2": (0, None)})},
+    ),
+    "budget": (lambda: random_words(2, n_lists=12, n_features=3), {"budget": {"feature3": Fraction(232)}}),
+}  # fmt: skip
 
 
 def kept(name: str) -> Path:
@@ -106,8 +132,15 @@ def assert_refused(
 
 
 if __name__ == "__main__":
-    for _name, (_make, _kind) in BASES.items():
+    for _name, (_make, _settings) in BASES.items():
         if kept(_name).exists():
             continue
         _nbest = _make()
-        write_certificate(kept(_name), _nbest, lpmert.minimize(_nbest), kind=_kind)
+        match _settings:
+            case {"at_most": _size, "region": _region}:
+                _result = lpmert.best_subsets(_nbest, at_most=_size, region=_region)[_size].result
+            case {"budget": _budget}:
+                _result = lpmert.within_budget(_nbest, "feature3", _budget["feature3"])
+            case _:
+                _result = lpmert.minimize(_nbest, region=_settings.get("region"))
+        write_certificate(kept(_name), _nbest, _result, **_settings)

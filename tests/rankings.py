@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from math import lcm, log2
+from typing import Any
 
 import numpy as np
 from oracle import inner, primitive
 
-from lpmert.ranking import Judged
+from lpmert.ranking import Judged, RankingMetric
 
 Vector = tuple[int, ...]
 METRICS = (
@@ -107,6 +108,33 @@ def generic(rays: Sequence[Vector], normals: Iterable[Vector]) -> Iterator[Vecto
         middle = tuple(x + y for x, y in zip(a, b, strict=True))
         if all(inner(n, middle) for n in normals):
             yield middle
+
+
+Bound = Callable[[Any], Any]
+"""Bounds the value of one query if so many documents of other gains lead each of the relevant ones."""
+
+
+def assert_bounds_hold(
+    metric: str, bound_of: Callable[[Judged, RankingMetric], tuple[Any, Bound]], *, above: float, below: float
+) -> None:
+    """Assert that the bound of an order of five documents is its value, to within errors, and that a bound on what
+    leads them is no lower than the value of any such order; bound_of: returns the relevant documents and the bound.
+    """
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        grades = random.integers(0, 3, size=5).astype(float)
+        grades[0] = 2
+        lists, measure = Judged(random.normal(size=(5, 1)), [0, 5], grades), RankingMetric.of(metric)
+        relevant, bound = bound_of(lists, measure)
+        least, gains = random.integers(0, 3, size=5), measure.parts(lists).gains
+        for order in permutations(range(5)):
+            before = np.zeros(5, dtype=np.int64)
+            for place, d in enumerate(order):
+                before[d] = np.count_nonzero(gains[list(order[:place])] != gains[d])
+            own = Fraction(value(metric, [grades[d] for d in order]) or 0.0)
+            assert -below <= bound(before[relevant]) - own <= above
+            if (before >= least)[gains > 0].all():
+                assert bound(least[relevant]) >= own - Fraction(below)
 
 
 def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int, ...] = (4, 3, 3)) -> Judged:

@@ -13,8 +13,7 @@ from graph_problems import Drawn
 from searches import peak_of
 
 import lpmert
-from lpmert import CertificateError, LimitError, MethodError, NBest, verify
-from lpmert.certificates.check import lattices as check
+from lpmert import LimitError, MethodError, NBest, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.cli import progress
 from lpmert.cli.running import Quiet
@@ -76,15 +75,6 @@ def test_stages_are_told_small_lattices_first_then_records(path: Path) -> None:
     records = [(done, parts) for stage, done, parts in told if stage == "records of the certificate"]
     n_lines = len(path.read_text(encoding="utf-8").splitlines())
     assert records == [(k, None) for k in range(1, n_lines - 1)]  # without the first line and the last
-
-
-def test_more_orthants_than_a_lattice_may_have_cones_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lattices = Drawn(3, "integers", 2, 2).lattices()
-    result = lpmert.minimize(lattices)
-    monkeypatch.setattr(check, "_MOST_CONES", 3)
-    monkeypatch.setattr(check, "_labels", None)  # nothing is looked for
-    with pytest.raises(CertificateError, match="2 features is too large for a certificate"):
-        lpmert.certify(lattices, result, path)
 
 
 @pytest.mark.parametrize(

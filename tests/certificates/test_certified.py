@@ -4,26 +4,30 @@ The problems are those of `problems.py` and `graph_problems.py`, whose oracles s
 """
 
 import gzip
-import json
+import re
 import time
 from collections import Counter
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import oracle
 import pytest
-from certificates import assert_refused, base, document, layout
+from certificates import assert_refused, base, document, layout, rewrite
 from commands import COLUMNS, json_of, python, refusal, succeeded
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import Drawn, graph_problem, with_ties
-from oracle import best_loss
-from problems import FEATURES, REGIONS, WORTHS, Case, problem, random_lists
+from problems import FEATURES, REGIONS, WORTHS, Case, at_odds, problem, random_lists
 from searches import many_more, peak_of
 from shared import librispeech, needs_shared, swahili, train_choices
 
 import lpmert
-from lpmert import CertificateError, Linear, MethodError, NBest, Region, RegionError, verify
+from lpmert import CertificateError, Linear, LpmertError, MethodError, NBest, Region, RegionError, verify
 from lpmert.certificates.format import CertificateReader, Header, Record
 from lpmert.certificates.write.certify import certificate_writer, write_certificate
 
@@ -105,190 +109,247 @@ def test_the_optimum_of_every_engine_can_be_certified(path: Path, method: str) -
     result = lpmert.minimize(lists.nbest, method=method)
     write_certificate(path, lists.nbest, result)
     found = verify(path, lists.nbest)
-    assert found.loss == found.bound == best_loss(lists)
+    assert found.loss == found.bound == oracle.best_loss(lists)
     assert f"method:{method}" in found.found_by
     assert list(found.weights.values()) == result.weights.tolist()
 
 
-class TestShared:
-    @needs_shared
-    def test_two_features_of_librispeech(self, path: Path) -> None:
-        assert proved(path, librispeech().select_features(["decoder", "lm"])) == 1779
-
-    @needs_shared
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("first", "optimum"), [(0, 4.948169), (8, 4.641196), (16, 5.091451), (24, 5.890797)])
-    def test_eight_lists_of_swahili(self, path: Path, first: int, optimum: float) -> None:
-        assert float(proved(path, swahili().restrict(slice(first, first + 8)))) == pytest.approx(optimum, abs=1e-6)
-
-    @needs_shared
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kind", ["boxes", "selections"])
-    def test_train_choices(self, path: Path, kind: str) -> None:
-        assert proved(path, train_choices(), kind) == 858
+def eight_of_swahili(first: int) -> NBest:
+    return swahili().restrict(slice(first, first + 8))
 
 
-def proved(path: Path, nbest: NBest, kind: str | None = None) -> Fraction:
-    """Certify, check within a minute of processor time, and return the least loss."""
+@needs_shared
+@pytest.mark.parametrize(
+    ("lists", "kind", "optimum"),
+    [
+        (lambda: librispeech().select_features(["decoder", "lm"]), None, 1779),
+        many_more(partial(eight_of_swahili, 0), None, 4.948169),
+        many_more(partial(eight_of_swahili, 8), None, 4.641196),
+        many_more(partial(eight_of_swahili, 16), None, 5.091451),
+        many_more(partial(eight_of_swahili, 24), None, 5.890797),
+        many_more(train_choices, "boxes", 858),
+        many_more(train_choices, "selections", 858),
+    ],
+)
+def test_real_lists_are_certified_and_checked_within_a_minute(
+    path: Path, lists: Callable[[], NBest], kind: str | None, optimum: float
+) -> None:
+    nbest = lists()
     write_certificate(path, nbest, lpmert.minimize(nbest), kind=kind)
     started = time.process_time()
     found = verify(path, nbest)
     assert time.process_time() - started < 60
     assert found.proved
-    return found.loss
+    assert float(found.loss) == pytest.approx(optimum, abs=1e-6)
 
 
-class TestWriting:
-    def test_a_result_without_a_proof_is_not_certified(self, path: Path) -> None:
-        nbest, _ = base("selections")
-        with pytest.raises(MethodError, match="no optimum to certify"):
-            write_certificate(path, nbest, lpmert.minimize(nbest, node_limit=0))
+def test_only_the_optimum_of_these_lists_or_lattices_is_certified(path: Path) -> None:
+    lists, (lattices, others) = base("selections")[0], (Drawn(k, "integers", 2, 2).lattices() for k in (3, 4))
+    for data, result, said in (
+        (lists, lpmert.minimize(lists, node_limit=0), "no optimum to certify"),
+        (lists, lpmert.minimize(lists.restrict(slice(1, None))), "other lists"),
+        (lattices, lpmert.minimize(others), "other lists"),
+    ):
+        with pytest.raises(MethodError, match=said):
+            lpmert.certify(data, result, path)
         assert not path.exists()
 
-    def test_the_result_of_other_lists_or_lattices_is_not_certified(self, path: Path) -> None:
-        lists, (lattices, others) = base("selections")[0], (Drawn(k, "integers", 2, 2).lattices() for k in (3, 4))
-        for data, other in ((lists, lists.restrict(slice(1, None))), (lattices, others)):
-            with pytest.raises(MethodError, match="other lists"):
-                lpmert.certify(other, lpmert.minimize(data), path)
-            assert not path.exists()
 
-    def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(self, path: Path) -> None:
-        """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
-        nbest, _ = base("selections")
-        few, many = (
-            Region(fixed={"feature1": value}, linear=[Linear({"feature2": 0.3}, lower=-0.1)]) for value in (2.0, 3.0)
-        )
-        with pytest.raises(MethodError, match="fewer digits"):
-            write_certificate(path, nbest, lpmert.minimize(nbest, region=many), region=many)
-        write_certificate(path, nbest, lpmert.minimize(nbest, region=few), region=few)
-        (limit,) = (limit for limit in verify(path, nbest).limits if limit[1])
-        assert Fraction(limit[0]) / Fraction(limit[1]) == Fraction(0.1) / (2 * Fraction(0.3))
-
-
-class TestIndependence:
-    def test_checking_loads_no_search_engine_and_no_solver(self, path: Path) -> None:
-        nbest, text = base("few boxes")
-        path.write_text(text)
-        np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
-        program = (
-            "import sys, lpmert\n"
-            "at_import = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
-            "import numpy\n"
-            f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
-            "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
-            f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
-            "print(*at_import)\n"
-            "print(*sys.modules)"
-        )
-        at_import, loaded = map(str.split, python("-c", program).stdout.splitlines())
-        assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx"}
-        assert "numpy" not in at_import
-        own = {name for name in loaded if name.startswith("lpmert.")}
-        allowed = """
-            certificates certificates.check certificates.check.lists certificates.check.regions certificates.check.tree
-            certificates.check.verify certificates.format errors formats formats.text metrics metrics.base
-            metrics.contract model model.arrays model.nbest numeric numeric.lists numeric.rational numeric.rounding
-            system system.deadline system.files system.interrupts system.memory system.streams
-        """
-        assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
-
-    def test_checking_lattices_loads_no_search(self, path: Path) -> None:
-        made = 'lpmert.Lattices([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])'
-        lattices = eval(made)
-        lpmert.certify(lattices, lpmert.minimize(lattices), path)
-        program = f"import sys, lpmert; assert lpmert.verify({str(path)!r}, {made}).proved; print(*sys.modules)"
-        loaded = {name.split(".")[1] for name in python("-c", program).stdout.split() if name.startswith("lpmert.")}
-        assert {"certificates", "model"} <= loaded
-        assert not loaded & {"search", "methods", "lines", "api", "ranking"}
-
-
-class TestPlaces:
-    """A refusal names the file once, and a line only if there is one."""
-
-    @pytest.mark.parametrize(
-        ("content", "place"),
-        [
-            (b"", ": the file is cut short"),
-            (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
-            (b"\xff\xfe", ": is UTF-16"),
-            (b"{}", ":1: no record in the layout of a certificate: Extra data, character 3"),
-            *((own, ":1: no record") for own in (b"\n", b"[]\n", b'{"tree": [\n]}\n', b"\x00\x01\x02")),
-            (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
-            (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
-            (layout(document("few boxes") | {"lpmert certificate": 3}).encode(), ":1: schema 2 needs a header with"),
-            (layout(document("few boxes")).encode() + b"{}\n", ":27: the tree is closed, but something follows"),
-            (layout(document("few boxes")).encode().replace(b"\n]}", b"\n\xff]}"), ":27: byte 0xff is not UTF-8"),
-        ],
+def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(path: Path) -> None:
+    """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
+    nbest, _ = base("selections")
+    few, many = (
+        Region(fixed={"feature1": value}, linear=[Linear({"feature2": 0.3}, lower=-0.1)]) for value in (2.0, 3.0)
     )
-    def test_what_cannot_be_read(self, path: Path, content: bytes, place: str) -> None:
-        said = assert_refused(path, base("few boxes")[0], content=content)
-        assert said.startswith(f"{path}{place}")
-        assert said.count(path.name) - ("iconv" in said) == 1
+    with pytest.raises(MethodError, match="fewer digits"):
+        write_certificate(path, nbest, lpmert.minimize(nbest, region=many), region=many)
+    write_certificate(path, nbest, lpmert.minimize(nbest, region=few), region=few)
+    (limit,) = (limit for limit in verify(path, nbest).limits if limit[1])
+    assert Fraction(limit[0]) / Fraction(limit[1]) == Fraction(0.1) / (2 * Fraction(0.3))
 
 
-class TestCommand:
-    COUNTS = (  # 2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1
-        "list\tam\tlm\tmatch\tpredicted\tgold\na\t1\t0\t1\t2\t2\na\t0\t1\t0\t2\t2\nb\t1\t0\t3\t3\t3\nb\t0\t1\t2\t3\t3\n"
+# At most k features, and budgets
+
+
+def _least(lists: oracle.Lists, size: int) -> float:
+    width = lists.features.shape[1]
+    sets = (list(one) for one in combinations(range(width), size))
+    return min(
+        float(oracle.best_loss(oracle.Lists(lists.features[:, one], lists.offsets, lists.losses), "worst"))
+        for one in sets
     )
 
-    @pytest.fixture
-    def files(self, table: Path, path: Path) -> tuple[Path, Path]:
-        """A table, and the certificate that `lpmert solve` writes about it."""
-        succeeded("solve", table, *COLUMNS, "--certificate", path, "--quiet")
-        return table, path
 
-    def test_a_certificate_that_holds(self, files: tuple[Path, Path]) -> None:
-        table, certificate = files
-        outcome = succeeded("verify", certificate, table, *COLUMNS)
-        assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
-        found = json_of("verify", certificate, table, *COLUMNS)
-        assert (found["loss"], found["bound"], found["proved"]) == (2.0, 2.0, True)
+@pytest.mark.parametrize("seed", range(8))
+def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp_path: Path) -> None:
+    lists, nbest, _ = at_odds(seed, 3 + seed % 2, 3 + seed % 4)
+    for size in range(1, nbest.n_features + 1):
+        path = tmp_path / f"{size}.json.gz"
+        result = lpmert.best_subsets(nbest, at_most=size).subsets[-1].result
+        lpmert.certify(nbest, result, path, ties="worst", at_most=size)
+        found = verify(path, nbest)
+        assert found.proved
+        assert found.at_most == size
+        assert float(found.loss) == _least(lists, size)
+        dearer = np.flatnonzero(result.weights == result.weights[result.weights != 0.0][0])[0]
+        other = replace(result, weights=np.where(np.arange(nbest.n_features) == dearer, -1.0, 0.0))
+        if lpmert.evaluate(nbest, other.weights, ties="worst").loss > result.loss:
+            with pytest.raises(MethodError):
+                lpmert.certify(nbest, other, path, ties="worst", at_most=size)
 
-    def test_a_ratio_is_certified_and_checked(self, table: Path, path: Path) -> None:
-        table.write_text(self.COUNTS)
-        columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
-        succeeded("solve", table, *columns, "--certificate", path, "--quiet")
-        outcome = succeeded("verify", path, table, *columns)
-        assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
-    def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[Path, Path]) -> None:
-        table, certificate = files
-        certificate.write_text(certificate.read_text().replace('"2"', '"1"'))
-        assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in refusal(
-            "verify", certificate, table, *COLUMNS, code=5
-        )
+@pytest.mark.parametrize("seed", range(8))
+def test_certificates_within_budgets_agree_with_all_attainable_selections(seed: int, path: Path) -> None:
+    lists, nbest, second = at_odds(seed, 2 + seed % 3, 3 + seed % 4)
+    totals = oracle.attainable_totals(lists, np.column_stack([lists.losses, second]))
+    for budget in {sums for _, sums in totals}:
+        result = lpmert.within_budget(nbest, second, budget)
+        lpmert.certify(nbest, result, path, budget={"second": budget}, second=second)
+        found = verify(path, nbest, second=second)
+        assert found.proved
+        assert found.budget == {"second": budget}
+        assert float(found.loss) == min(loss for loss, own in totals if own <= budget)
+        cheaper = [own for loss, own in totals if loss < found.loss]
+        if cheaper:
+            rewrite(path, budget={"second": str(int(min(cheaper)))})
+            assert_refused(path, nbest, second=second)
 
-    def test_a_search_that_was_stopped_leaves_no_certificate(self, table: Path, path: Path) -> None:
-        outcome = succeeded("solve", table, *COLUMNS, "--target", "100", "--certificate", path)
-        assert "no certificate written" in outcome.stderr
-        assert not path.exists()
 
-    @pytest.mark.parametrize(
-        ("region", "said"),
-        [
-            (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
-            (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
-            (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
-            (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
-        ],
+def test_a_bound_between_two_steps_of_the_losses_is_not_rounded_down(path: Path) -> None:
+    """With a alone the least loss is 3. With b alone losses are 2 and 4, in steps of 2: no bound is between them."""
+    nbest = NBest([[1, 0], [0, 1], [0, 0]], [0, 3], [3, 2, 4], names=["a", "b"])
+    (best,) = lpmert.best_subsets(nbest, at_most=1).subsets
+    lpmert.certify(nbest, best.result, path, ties="worst", at_most=1)
+    assert verify(path, nbest).bound == 2
+    rewrite(path, loss="3", bound="3", weights={"a": (1.0).hex(), "b": (0.0).hex()}, exponents={"a": 0})
+    assert_refused(path, nbest, "the bound of this part is 0 steps of the loss, and 1 are needed")
+
+
+def test_a_certificate_of_too_many_sets_is_refused_at_once(path: Path) -> None:
+    names = [f"f{k}" for k in range(60)]
+    nbest = NBest(np.random.default_rng(0).normal(size=(4, 60)), [0, 2, 4], [0, 1, 1, 0], names=names)
+    weights = dict.fromkeys(names, (0.0).hex()) | {"f0": (1.0).hex()}
+    other = {"fingerprint": nbest.fingerprint, "weights": weights, "at_most": 30, "limits": []}
+    words = "60 features have more than 50,000 sets of 30, one tree each"
+    assert_refused(path, nbest, words, content={**document("two features"), **other})
+
+
+def test_another_second_sum_is_refused(path: Path) -> None:
+    nbest, text = base("budget")
+    length = nbest.dense_features()[:, -1]
+    assert_refused(path, nbest, "do not keep to the budget", content=text, second=length + 1)
+    assert_refused(path, nbest, "needed|a core", second=length // 2)
+    rewrite(path, budget={"words": "232"})
+    assert verify(path, nbest, second=length).budget == {"words": 232}
+    with pytest.raises(lpmert.DataError, match="no feature or statistic 'words'"):
+        verify(path, nbest)
+
+
+def test_sums_of_decimals_are_those_that_they_print_as(path: Path) -> None:
+    """0.1 + 0.2 is within 0.3, which in doubles it is not."""
+    lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [0.1], [0], [0.2]], names=["a"])
+    second = [0.1, 0.0, 0.2, 0.0]
+    for budget, sums, loss in ((0.3, 0.3, "0"), (0.29, 0.0, "3/10")):
+        result = lpmert.within_budget(lists, second, budget)
+        assert result.sums == {"second": sums}
+        lpmert.certify(lists, result, path, budget={"second": budget}, second=second)
+        assert str(verify(path, lists, second=second).loss) == loss
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("no proof with .* other ties than the 'worst' of best_subsets", {"ties": "first"}),
+        ("budget must be {name: number}", {"at_most": None, "budget": [5]}),
+        ("goes with second", {"at_most": None, "second": [1] * 60}),
+        ("signs and zeros", {"region": Region(total=1.0)}),
+        ("cannot be combined", {"budget": {"feature1": 1.0}}),
+        ("a budget must be a finite number; got '5'", {"budget": {"feature1": "5"}}),
+        ("1 may be", {"at_most": 1}),
+        ("other weights lose less", {"at_most": 4}),
+        ("one second sum", {"at_most": None, "budget": {"feature1": 1.0}}),
+        ("one second sum", {"ties": "first", "at_most": None, "budget": {"feature1": 1.0, "feature2": 1.0}}),
+        ("time_limit", {"time_limit": 0}),
+    ],
+)
+def test_what_cannot_be_certified_is_said(path: Path, message: str, arguments: dict[str, Any]) -> None:
+    nbest = base("two features")[0]
+    result = lpmert.best_subsets(nbest, at_most=2)[2].result
+    with pytest.raises(LpmertError, match=message):
+        lpmert.certify(nbest, result, path, **{"ties": "worst", "at_most": 2, **arguments})
+    assert not path.exists()
+
+
+# The checker loads no search
+
+
+def test_checking_loads_no_search_engine_and_no_solver(path: Path) -> None:
+    nbest, text = base("few boxes")
+    path.write_text(text)
+    np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
+    program = (
+        "import sys, lpmert\n"
+        "at_import = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
+        "import numpy\n"
+        f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
+        "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
+        f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
+        "print(*at_import)\n"
+        "print(*sys.modules)"
     )
-    def test_limits_are_named_in_full(self, table: Path, path: Path, region: list[str], said: list[str]) -> None:
-        succeeded("solve", table, *COLUMNS, *region, "--certificate", path, "--quiet")
-        shown = succeeded("verify", path, table, *COLUMNS).stdout
-        assert [one for one in said if one not in shown] == []
+    at_import, loaded = map(str.split, python("-c", program).stdout.splitlines())
+    assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx"}
+    assert "numpy" not in at_import
+    own = {name for name in loaded if name.startswith("lpmert.")}
+    allowed = """
+        certificates certificates.check certificates.check.lists certificates.check.regions certificates.check.tree
+        certificates.check.verify certificates.format errors formats formats.text metrics metrics.base
+        metrics.contract model model.arrays model.nbest numeric numeric.lists numeric.rational numeric.rounding
+        system system.deadline system.files system.interrupts system.memory system.streams
+    """
+    assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 
-    def test_control_characters_in_names_are_shown_as_such(self, table: Path, path: Path) -> None:
-        """A terminal would obey them."""
-        name = "\x1b[31mam"
-        table.write_text(table.read_text().replace("am", name, 1))
-        columns = [*COLUMNS[:2], "--features", f"{name},lm", *COLUMNS[-2:]]
-        solved = succeeded(
-            "solve", table, *columns, "--bounds", f"{name}:0..", "--budget", f"{name}=9", "--certificate", path, "-q"
-        )
-        assert "\n\\x1b[31mam    0\n" in solved.stdout
-        shown = succeeded("verify", path, table, *columns).stdout
-        assert "where +1 \\x1b[31mam > 0" in shown
-        assert "within 1 limit and \\x1b[31mam of at most 9 (" in shown
+
+def test_checking_lattices_loads_no_search(path: Path) -> None:
+    made = 'lpmert.Lattices([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])'
+    lattices = eval(made)
+    lpmert.certify(lattices, lpmert.minimize(lattices), path)
+    program = f"import sys, lpmert; assert lpmert.verify({str(path)!r}, {made}).proved; print(*sys.modules)"
+    loaded = {name.split(".")[1] for name in python("-c", program).stdout.split() if name.startswith("lpmert.")}
+    assert {"certificates", "model"} <= loaded
+    assert not loaded & {"search", "methods", "lines", "api", "ranking"}
+
+
+# Files
+
+
+FEW_BOXES = layout(document("few boxes"))
+PACKED = gzip.compress(FEW_BOXES.encode())
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"", ": the file is cut short"),
+        (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
+        *((PACKED[:end], "") for end in (5, 40, len(PACKED) // 2, -9, -1)),
+        (PACKED[:400] + bytes([PACKED[400] ^ 16]) + PACKED[401:], ""),
+        (b"\xff\xfe", ": is UTF-16"),
+        (b"{}", ":1: no record in the layout of a certificate: Extra data, character 3"),
+        *((own, ":1: no record") for own in (b"\n", b"[]\n", b'{"tree": [\n]}\n', b"\x00\x01\x02")),
+        (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
+        (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
+        (FEW_BOXES.replace('certificate": 2', 'certificate": 3'), ":1: schema 2 needs a header with"),
+        (FEW_BOXES.replace('"bound": ', '"bound": "0", "bound": '), ":1: .*'bound' .*twice"),  # readers differ in which
+        (FEW_BOXES + "{}\n", ":27: the tree is closed, but something follows"),
+        (FEW_BOXES.encode().replace(b"\n]}", b"\n\xff]}"), ":27: byte 0xff is not UTF-8"),
+    ],
+)
+def test_a_refusal_names_the_file_once_and_a_line_only_if_there_is_one(
+    path: Path, content: str | bytes, place: str
+) -> None:
+    said = assert_refused(path, base("few boxes")[0], re.escape(str(path)) + place, content=content)
+    assert said.count(path.name) - ("iconv" in said) == 1
 
 
 HEADER = Header(
@@ -305,28 +366,21 @@ HEADER = Header(
 RECORDS: list[Record] = [{"split": [0, 1]}, {}, {"out": [[0, 1, 0, 2, 255]], "branch": 3}]
 
 
-def write(path: Path, header: Header = HEADER, records: list[Record] = RECORDS) -> Path:
-    with certificate_writer(path, header) as add:
+def write(path: Path, records: list[Record]) -> CertificateReader:
+    with certificate_writer(path, HEADER) as add:
         for record in records:
             add(record)
-    return path
+    return CertificateReader(path)
 
 
 @pytest.mark.parametrize("name", ["c.json", "c.json.gz", "c.json.xz"])
-@pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], []])
+@pytest.mark.parametrize("records", [RECORDS, []])
 def test_what_is_written_is_read_again(tmp_path: Path, name: str, records: list[Record]) -> None:
-    reader = CertificateReader(write(tmp_path / name, records=records))
+    reader = write(tmp_path / name, records)
     assert reader.header() == HEADER
     assert [reader.record() for _ in records] == records
     reader.end()
     assert reader.line == len(records) + 2
-
-
-def test_a_certificate_is_one_json_document_whose_numbers_can_be_read(tmp_path: Path) -> None:
-    found = json.loads(write(tmp_path / "c.json").read_text())
-    assert found["tree"] == RECORDS
-    assert (found["loss"], found["bound"]) == ("7/2", "-3")
-    assert {name: float.fromhex(text) for name, text in found["weights"].items()} == HEADER.weights
 
 
 def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
@@ -338,42 +392,75 @@ def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
-        write(tmp_path / "c.json", records=[{}, {"branch": object()}])
+        write(tmp_path / "c.json", [{}, {"branch": object()}])
     assert not list(tmp_path.iterdir())
 
 
-def test_neither_writing_nor_reading_holds_the_tree_in_memory(tmp_path: Path) -> None:
-    count = 24_000
-    record: Record = {"out": [[0, 1, 0, 2, 10**500]]}
+def test_neither_writing_nor_reading_holds_the_tree_in_memory(path: Path) -> None:
+    records: list[Record] = [{"out": [[0, 1, 0, 2, 10**500]]}] * 24_000
 
     def write_and_read() -> None:
-        reader = CertificateReader(write(tmp_path / "c.json", records=[record] * count))
+        reader = write(path, records)
         reader.header()
-        for _ in range(count):
+        for _ in records:
             reader.record()
         reader.end()
 
     assert peak_of(write_and_read) < 7_000_000  # lines are read by the megabyte
-    assert (tmp_path / "c.json").stat().st_size > 12_000_000
+    assert path.stat().st_size > 12_000_000
 
 
-def test_a_compressed_file_that_is_cut_short_or_has_a_wrong_byte_is_refused(path: Path) -> None:
-    nbest, text = base("few boxes")
-    data = gzip.compress(text.encode())
-    half = len(data) // 2
-    changed = bytearray(data)
-    changed[half] ^= 0x10
-    for content in (bytes(changed), *(data[:end] for end in (5, 40, half, -9, -1))):
-        assert_refused(path, nbest, content=content)
+# The commands
 
 
-KEYS = ["lpmert certificate", *(field.name for field in fields(Header))]
-VALUES = [None, True, -1, 2.5, "7/0", "1e9", "nan", [], {}, ["1"], {"am": 1}, {"am": "inf"}]
-MAY_BE = {"found_by": [value for value in VALUES if isinstance(value, str)], "limits": [[]], "equations": [[]]}
+def test_commands_write_and_check_certificates(table: Path, path: Path) -> None:
+    succeeded("solve", table, *COLUMNS, "--certificate", path, "--quiet")
+    shown = succeeded("verify", path, table, *COLUMNS).stdout
+    assert shown.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
+    found = json_of("verify", path, table, *COLUMNS)
+    assert (found["loss"], found["bound"], found["proved"]) == (2.0, 2.0, True)
+    path.write_text(path.read_text().replace('"2"', '"1"'))
+    said = refusal("verify", path, table, *COLUMNS, code=5)
+    assert f"certificate refused: {path}:1: the weights lose 2, not 1" in said
+    path.unlink()
+    outcome = succeeded("solve", table, *COLUMNS, "--target", "100", "--certificate", path)  # stopped before the end
+    assert "no certificate written" in outcome.stderr
+    assert not path.exists()
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_a_header_with_a_value_of_another_type_is_refused(path: Path, key: str) -> None:
-    for value in VALUES:
-        if value not in MAY_BE.get(key, []):
-            assert_refused(path, base("few boxes")[0], content=document("few boxes") | {key: value})
+def test_a_ratio_is_certified_and_checked(table: Path, path: Path) -> None:
+    """2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1."""
+    rows = ("list am lm match predicted gold", "a 1 0 1 2 2", "a 0 1 0 2 2", "b 1 0 3 3 3", "b 0 1 2 3 3")
+    table.write_text("\n".join(rows).replace(" ", "\t"))
+    columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
+    succeeded("solve", table, *columns, "--certificate", path, "--quiet")
+    outcome = succeeded("verify", path, table, *columns)
+    assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
+
+
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
+        (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
+        (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
+        (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
+    ],
+)
+def test_limits_are_named_in_full(table: Path, path: Path, region: list[str], said: list[str]) -> None:
+    succeeded("solve", table, *COLUMNS, *region, "--certificate", path, "--quiet")
+    shown = succeeded("verify", path, table, *COLUMNS).stdout
+    assert [one for one in said if one not in shown] == []
+
+
+def test_control_characters_in_names_are_shown_as_such(table: Path, path: Path) -> None:
+    """A terminal would obey them."""
+    name = "\x1b[31mam"
+    table.write_text(table.read_text().replace("am", name, 1))
+    columns = [*COLUMNS[:2], "--features", f"{name},lm", *COLUMNS[-2:]]
+    limits = ("--bounds", f"{name}:0..", "--budget", f"{name}=9")
+    solved = succeeded("solve", table, *columns, *limits, "--certificate", path, "-q")
+    assert "\n\\x1b[31mam    0\n" in solved.stdout
+    shown = succeeded("verify", path, table, *columns).stdout
+    assert "where +1 \\x1b[31mam > 0" in shown
+    assert "within 1 limit and \\x1b[31mam of at most 9 (" in shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certificates import base, document, random_nbest
+from certificates import random_nbest
 from oracle import Lists
 from problems import KINDS, random_lists
 
@@ -20,8 +20,6 @@ from lpmert.certificates.check.tree import Node, _checked, check_node, narrowed,
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.certificates.write.tree import _at_prices
-from lpmert.metrics import Bleu
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 
@@ -214,27 +212,6 @@ def test_no_choice_inside_a_box_costs_less_than_its_conflicts_say() -> None:
         for _ in range(10):  # the lemma is about strictly best hypotheses, so ties count at their most
             assert bound <= sum(map(max, worths_at(proof, inside(node.box, rng))))
     assert min(taken, refused) > 100
-
-
-def test_prices_are_taken_at_what_is_cheapest_at_those_before() -> None:
-    nbest, header = base("bleu boxes")[0], document("bleu boxes")
-    claim = claim_of(Bleu(), nbest, "first")
-    proof = ProofLists(nbest, claim, "first", header["exponents"])
-    claim.set_bound(header["sums"], Fraction(header["bound"]))
-    proof.weigh()
-    root = root_node(proof)
-    first = {own[0] for own in np.split(root.rows, root.starts[1:])}
-    moved = 0
-    for node in (narrowed(proof, root, face) for face in root.box.parts({"split": BOXES})):
-        points = list(_at_prices(proof, node, node.sum_bounds(proof)[0]))
-        assert len(points) > 1
-        for (_, weighed), (later, _) in pairwise(points):
-            rows = [min(own, key=lambda row: weighed.price.of(proof.worth[:, row]))
-                    for own in np.split(node.rows, node.starts[1:])]  # fmt: skip
-            moved += not {*rows} <= first
-            sums = proof.sums((node.fixed + proof.worth[:, rows].sum(axis=1)).tolist())
-            assert later == [max(1, value) for value in sums]
-    assert moved
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])

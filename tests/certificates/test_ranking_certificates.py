@@ -1,16 +1,17 @@
 """Certificates of rankings hold where exact arithmetic says so, and no edited one proves what is false."""
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from certificates import assert_refused, rewrite
-from rankings import METRICS, Exact, no_multiples, random_lists, value
+from certificates import Document, assert_refused, layout, rewrite
+from rankings import METRICS, Bound, Exact, assert_bounds_hold, no_multiples, random_lists, value
+from test_certificate_fuzz import CHANGES
 
 from lpmert import CertificateError, DataError, LimitError, Status
 from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
@@ -24,12 +25,11 @@ def written(path: Path, lists: Judged, metric: str, **settings: Any) -> Path:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int) -> None:
+def test_every_optimum_is_certified(path: Path, metric: str, dimensions: int) -> None:
     for seed in range(3):
         lists = random_lists(seed, dimensions, decimals=seed % 2 == 1)
         lists = no_multiples(lists) if seed == 2 else lists
         result = maximize(lists, metric, nonnegative=seed != 1)
-        path = tmp_path / f"{seed}.json"
         certify(result, path)
         found = verify(path, lists, metric)
         assert found.proved
@@ -38,59 +38,55 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
         assert str(found).startswith(f"certificate holds: {metric} {float(found.score):.10g} is the largest")
 
 
-def test_cones_that_are_cut_in_whole_numbers_are_certified(tmp_path: Path) -> None:
+def test_cones_that_are_cut_in_whole_numbers_are_certified(path: Path) -> None:
     ties = 0
     for seed in range(4):
         random = np.random.default_rng(seed)
         lists = Judged(random.integers(0, 4, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
         lists = no_multiples(lists)
-        path = written(tmp_path / "proof.json", lists, "ndcg@3", nonnegative=False)
+        written(path, lists, "ndcg@3", nonnegative=False)
         assert verify(path, lists).proved
         ties += path.read_text().count("tie")
     assert ties > 30
 
 
-def test_relevant_documents_that_no_weights_reach_are_certified(tmp_path: Path) -> None:
-    for relevance, best in (([0, 0, 0], 0), ([0, 1, 0], Fraction(1, 2))):
-        lists = Judged([[1, 2], [2, 1], [3, 3]], [0, 3], relevance, unretrieved=([1.0],))
-        claim = verify(written(tmp_path / "proof.json", lists, "recall@2"), lists)
-        assert 0 <= best - claim.score < 1e-20
-        assert 0 <= claim.bound - best < 1e-11
-
-
-def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
-    lists = Judged([[1], [1], [1]], [0, 3], [1, 2, 0])
-    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists)
-    best = value("ndcg@3", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("features", "relevance", "elsewhere", "metric", "best"),
+    [
+        ([[1, 2], [2, 1], [3, 3]], [0, 0, 0], ([1.0],), "recall@2", 0),  # in no run
+        ([[1, 2], [2, 1], [3, 3]], [0, 1, 0], ([1.0],), "recall@2", 0.5),
+        ([[1], [1], [1]], [1, 2, 0], (), "ndcg@3", value("ndcg@3", [0, 1, 2])),  # twins come in order of rising gain
+        ([[3], [2], [1]], [2, 1, 0], (), "ndcg@3", 1),
+    ],
+)
+def test_documents_that_no_weights_reach_or_tell_apart_are_certified(
+    path: Path, features: Any, relevance: list[int], elsewhere: Any, metric: str, best: float
+) -> None:
+    lists = Judged(features, [0, 3], relevance, unretrieved=elsewhere)
+    claim = verify(written(path, lists, metric), lists)
     assert float(claim.score) == pytest.approx(best, abs=1e-15)
-    assert 0 <= claim.bound - claim.score < 1e-11
-    cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@3")), [1])
-    assert cones.whole_cone((1,)).total / 2**160 == pytest.approx(best, abs=1e-15)
+    assert claim.score <= claim.bound <= min(1, claim.score + Fraction(1, 10**11))
+    whole = Cones(lists, Measure(lists, RankingMetric.of(metric)), [2] * len(lists.names)).whole_cone
+    assert whole((1,) * len(lists.names)).total / 2**160 >= best - 1e-15
 
 
-def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
+def test_a_score_that_is_understated_is_shown_as_the_weights_reach_it(path: Path) -> None:
     lists = Judged([[3], [2], [1]], [0, 3], [2, 1, 0])
-    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists)
-    assert claim.bound == 1
-
-
-def test_a_score_that_is_understated_is_shown_as_the_weights_reach_it(tmp_path: Path) -> None:
-    lists = Judged([[3], [2], [1]], [0, 3], [2, 1, 0])
-    path = written(tmp_path / "proof.json", lists, "ndcg@3")
+    written(path, lists, "ndcg@3")
     rewrite(path, score="-5")
     found = verify(path, lists)
     assert found.score == pytest.approx(1.0, abs=1e-20)
     assert "ndcg@3 1 is the largest" in str(found)
 
 
-def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
+def test_a_stopped_search_certifies_its_bound(path: Path) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
     best = maximize(lists, "ndcg@5")
     result = maximize(lists, "ndcg@5", time_limit=0.0)
     assert result.status is Status.TIME_LIMIT
-    certify(result, tmp_path / "proof.json.gz")
-    found = verify(tmp_path / "proof.json.gz", lists)
+    certify(result, path)
+    found = verify(path, lists)
     assert not found.proved
     assert found.score <= best.score <= found.bound
     assert float(found.bound) == pytest.approx(result.bound, abs=1e-14)
@@ -100,64 +96,43 @@ def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
 # Edited certificates
 
 
-def edits(lines: list[str], random: np.random.Generator) -> Iterator[list[str]]:
-    """Certificates with a record taken out, doubled, closed, opened or changed in a number, or with another claim."""
-    count = len(lines) - 2
-    for _ in range(16):
-        i = 1 + int(random.integers(count))
-        record = json.loads(lines[i].rstrip(","))
-        comma = "," if lines[i].endswith(",") else ""
-        for kind, entry in record.items():
-            place = int(random.integers(4))
-            changed = [*entry]
-            changed[place] = int(entry[place] * random.choice([0, 0.5, 2])) + int(random.choice([-1, 0, 1]))
-            yield [*lines[:i], json.dumps({kind: changed}) + comma, *lines[i + 1 :]]
-            swapped = [entry[1], entry[0], *entry[2:]]
-            yield [*lines[:i], json.dumps({kind: swapped}) + comma, *lines[i + 1 :]]
-        yield [*lines[:i], *lines[i + 1 :]]
-        yield [*lines[:i], lines[i].rstrip(",") + ",", *lines[i:]]
-        yield [*lines[:i], "{}" + comma, *lines[i + 1 :]]
-        yield [*lines[:i], '{"split":[0,1,1,1]},', "{},", *lines[i:]]
-        end = 1 + int(random.integers(count))
-        yield [*lines[: min(i, end)], "{}" + comma, *lines[max(i, end) + 1 :]]
-    header = json.loads(lines[0].removesuffix(', "tree": [') + "}")
-    score, bound, names = Fraction(header["score"]), Fraction(header["bound"]), list(header["weights"])
-    changes: dict[str, list[Any]] = {
-        "lpmert certificate": [1, 3],
-        "score": [str(score * factor) for factor in (2, Fraction(1 << 50, (1 << 50) - 1))],
-        "bound": [str(bound * factor) for factor in (Fraction(9, 10), 1 - Fraction(1, 10**9))],
-        "weights": [{key: (1.0 if key == one else 0.5).hex() for key in names} for one in names],
-        "exponents": [{key: n + step for key, n in header["exponents"].items()} for step in (-1, 1, 5000)],
-        "nonnegative": [not header["nonnegative"]],
-        "ranking": ["mrr@3", "recall-l2@3", "ndcg@0", "bpref@2"],
-        "fingerprint": [header["fingerprint"][::-1]],
-    }
-    for name, others in changes.items():
-        for changed in others:
-            yield [json.dumps({**header, name: changed})[:-1] + ', "tree": [', *lines[1:]]
+def edited(rng: Random, found: Document) -> bytes:
+    """A certificate with values, text or records changed, or with another claim."""
+    if rng.random() < 0.7:
+        return rng.choice(CHANGES)(rng, found)
+    score, bound, names = Fraction(found["score"]), Fraction(found["bound"]), list(found["weights"])
+    one, step = rng.choice(names), rng.choice((-1, 1, 5000))
+    claims: tuple[dict[str, Any], ...] = (
+        {"lpmert certificate": rng.choice((1, 3))},
+        {"score": str(score * rng.choice((2, Fraction(1 << 50, (1 << 50) - 1))))},
+        {"bound": str(bound * rng.choice((Fraction(9, 10), 1 - Fraction(1, 10**9))))},
+        {"weights": {key: (1.0 if key == one else 0.5).hex() for key in names}},
+        {"exponents": {key: n + step for key, n in found["exponents"].items()}},
+        {"nonnegative": not found["nonnegative"]},
+        {"ranking": rng.choice(("mrr@3", "recall-l2@3", "ndcg@0", "bpref@2"))},
+        {"fingerprint": found["fingerprint"][::-1]},
+    )
+    return layout({**found, **rng.choice(claims)}).encode()
 
 
-def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
+def test_no_edited_certificate_proves_what_is_false(path: Path) -> None:
     refused = held = 0
     for seed, dimensions in ((0, 2), (1, 2), (2, 3), (3, 2)):
         lists = random_lists(seed, dimensions, decimals=seed == 1, sizes=(5, 4))
         lists = no_multiples(lists) if seed >= 2 else lists
-        path, exact = tmp_path / "proof.json", Exact(lists)
-        metrics = "ndcg@3", "mrr@3", "recall-l2@3"
-        signs = True, False
-        best = {(metric, sign): exact.best(metric, nonnegative=sign) for metric, sign in product(metrics, signs)}
-        lines = written(path, lists, "ndcg@3", nonnegative=seed != 3).read_text().splitlines()
-        for edited in edits(lines, np.random.default_rng(seed)):
-            path.write_text("\n".join(edited) + "\n")
+        exact = cache(Exact(lists).best)
+        text = written(path, lists, "ndcg@3", nonnegative=seed != 3).read_text()
+        for number in range(150):
+            path.write_bytes(edited(Random(f"{seed} {number}"), json.loads(text)))
             try:
                 claim = verify(path, lists)
             except CertificateError:
                 refused += 1
                 continue
             held += 1  # a cone may be cut elsewhere, or once more
-            assert claim.bound >= best[claim.ranking, claim.nonnegative] - 1e-12
+            assert claim.bound >= exact(claim.ranking, nonnegative=claim.nonnegative) - 1e-12
             weights = tuple(Fraction(claim.weights[name]) for name in lists.names)
-            assert claim.score <= exact.worst(claim.ranking, weights) + 1e-12
+            assert claim.score <= Exact(lists).worst(claim.ranking, weights) + 1e-12
             assert not claim.nonnegative or min(weights) >= 0
     assert min(refused, held) > 30
 
@@ -171,47 +146,31 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
         ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
         ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
         ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),
-        ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, "features: ['a', '2'] in the certificate"),
+        ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, r"features: \['a', '2'\] in the certificate"),
         ({"exponents": {"1": -9, "2": 1}}, "the exponents bring features beyond 2"),
         ({"exponents": {"1": 1100, "2": 1}}, "to where doubles do not hold them"),
         ({"nonnegative": 1}, "bool expected, not 1"),
+        *(({"tree": [{"split": [0, q, 1, 1]}]}, "no edge of this cone is split") for q in (0, 2)),
+        ({"tree": [{"split": [0, 1, 1, 0]}]}, "a new ray must be between two of the cone"),
+        ({"tree": [{"split": [0, 1, 1]}]}, "4 whole numbers expected"),
+        ({"tree": [{"tie": [0, 1, 0, 99]}]}, "there is no such document"),
+        ({"tree": [{"tie": [0, 1, 0, 0]}]}, "a new ray must be between two of the cone"),
+        ({"tree": [{"corners": [1]}]}, "no cone is divided by {'corners'"),
+        ({"tree": [{"split": [0, 1, 1, 1 << 14000]}] * 3}, "a ray has too many digits"),
+        ({"tree": [{}]}, "by the tree, weights may reach"),
+        ({"tree": [{}, {}]}, "the tree is closed, but something follows"),
+        ({"tree": [{"split": [0, 1, 1, 1]}, {}]}, "the tree ends while parts of it are open"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    lists = random_lists(0, 2, decimals=False)
-    path = written(tmp_path / "proof.json", lists, "ndcg@3")
-    rewrite(path, **change)
-    assert said in assert_refused(path, lists)
-
-
-@pytest.mark.parametrize(
-    ("records", "said"),
-    [
-        (['{"split":[0,0,1,1]}'], "no edge of this cone is split"),
-        (['{"split":[0,2,1,1]}'], "no edge of this cone is split"),
-        (['{"split":[0,1,1,0]}'], "a new ray must be between two of the cone"),
-        (['{"split":[0,1,1]}'], "4 whole numbers expected"),
-        (['{"tie":[0,1,0,99]}'], "there is no such document"),
-        (['{"tie":[0,1,0,0]}'], "a new ray must be between two of the cone"),
-        (['{"corners":[1]}'], "no cone is divided by {'corners'"),
-        ([f'{{"split":[0,1,1,{"9" * 5000}]}}'], "no record in the layout of a certificate"),
-        ([f'{{"split":[0,1,1,{1 << 14000}]}}'] * 3, "a ray has too many digits"),
-        (["{}"], "by the tree, weights may reach"),
-        (["{}", "{}"], "the tree is closed, but something follows"),
-        (['{"split":[0,1,1,1]}', "{}"], "the tree ends while parts of it are open"),
-    ],
-)
-def test_trees_that_prove_nothing_are_refused(tmp_path: Path, records: list[str], said: str) -> None:
+def test_what_is_wrong_is_said(path: Path, change: dict[str, Any], said: str) -> None:
     lists = random_lists(0, 2, decimals=False, sizes=(9, 8, 7))
-    path = written(tmp_path / "proof.json", lists, "ndcg@3")
-    head = path.read_text().splitlines()[0]
-    content = "\n".join([head, ",\n".join(records), "]}"]) + "\n"
-    assert said in assert_refused(path, lists, content=content)
+    rewrite(written(path, lists, "ndcg@3"), **change)
+    assert_refused(path, lists, said)
 
 
-def test_other_documents_and_metrics_are_refused(tmp_path: Path) -> None:
+def test_other_documents_and_metrics_are_refused(path: Path) -> None:
     lists = random_lists(0, 2, decimals=False)
-    path = written(tmp_path / "proof.json", lists, "ndcg@3")
+    written(path, lists, "ndcg@3")
     assert_refused(path, lists, "metric: ndcg@3 in the certificate, mrr@3 here", metric="mrr@3")
     for changed in (
         Judged(lists.features + np.eye(1, 2), lists.offsets, lists.relevance),
@@ -224,34 +183,20 @@ def test_other_documents_and_metrics_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LimitError, match="not checked further"):
         verify(path, lists, time_limit=0.0)
     with pytest.raises(DataError, match="no such file"):
-        verify(tmp_path / "none.json", lists)
+        verify(path.with_name("none.json"), lists)
 
 
 # The checker's own arithmetic
 
 
+def bound_of_checker(lists: Judged, metric: RankingMetric) -> tuple[Any, Bound]:
+    cones = Cones(lists, Measure(lists, metric), [2])
+    return cones.rows, lambda ahead: Fraction(cones._filled(0, ahead.tolist()), 1 << 160)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_checker_bounds_every_order_and_reaches_decided_ones(metric: str) -> None:
-    random = np.random.default_rng(5)
-    for _ in range(10):
-        grades = random.integers(0, 3, size=5).astype(float)
-        grades[0] = 2
-        lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
-        measure = Measure(lists, RankingMetric.of(metric))
-        cones = Cones(lists, measure, [2])
-        least = random.integers(0, 3, size=5)
-        reached = Fraction(-1)
-        for order in permutations(range(5)):
-            gains = [measure.parts.exact_gains[level] for level in measure.parts.levels[list(order)]]
-            before = np.zeros(5, dtype=np.int64)
-            for place, d in enumerate(order):
-                before[d] = sum(gain != gains[place] for gain in gains[:place])
-            own = Fraction(value(metric, [grades[d] for d in order]) or 0.0)
-            found = Fraction(cones._filled(0, before[cones.rows].tolist()), 1 << 160)
-            assert abs(found - own) < 1e-14
-            if all(before[d] >= least[d] for d in range(5) if measure.parts.levels[d]):
-                reached = max(reached, own)
-        assert Fraction(cones._filled(0, least[cones.rows].tolist()), 1 << 160) > reached - Fraction(1, 10**15)
+    assert_bounds_hold(metric, bound_of_checker, above=1e-14, below=1e-15)
 
 
 def test_what_weights_reach_is_enclosed_from_below() -> None:
