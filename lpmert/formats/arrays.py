@@ -34,15 +34,8 @@ _LONGEST_END = 0xFFFF + 22
 _END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
 """The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
 _BROKEN = (
-    struct.error,
-    ValueError,
-    TypeError,
-    OSError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    zlib.error,
-    zipfile.BadZipFile,
+    *(struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError),
+    *(zlib.error, zipfile.BadZipFile),
 )
 """Errors of zipfile and numpy for archives that are damaged, encrypted, compressed in unknown ways, or hold objects."""
 
@@ -148,11 +141,10 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
 
 def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
     if "texts" in arrays:
-        texts: list[str] = arrays["texts"].tolist()
-        return texts
-    if "text_bytes" not in arrays and "text_ends" not in arrays:
+        return list(arrays["texts"].tolist())
+    if not {"text_bytes", "text_ends"} & arrays.keys():
         return None
-    if "text_bytes" not in arrays or "text_ends" not in arrays or arrays["text_bytes"].dtype != np.uint8:
+    if not {"text_bytes", "text_ends"} <= arrays.keys() or arrays["text_bytes"].dtype != np.uint8:
         raise DataError("texts need text_bytes, of type uint8, and text_ends")
     data: bytes = arrays["text_bytes"].tobytes()
     ends = _integers(arrays["text_ends"], "text_ends").tolist()

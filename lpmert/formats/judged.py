@@ -149,14 +149,12 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
         blocks += [[scores.get(document, np.nan) for scores in by_run] for document in documents]
         offsets.append(len(relevance))
     features, n_missing = _filled(np.array(blocks), np.array(offsets), normalise, zero)
-    n_unretrieved = sum(map(len, unretrieved))
-    n_unranked, n_unjudged = len(grades) - len(queries), len(run_queries) - len(queries)
     rule = "zero" if zero else "the least score of the query in the run, or 0 without one,"
-    notes = {
-        f"missing scores: {n_missing:,} of {features.size:,}; {rule} takes their place": n_missing,
-        f"relevant documents in no run, which no weights reach: {n_unretrieved:,}": n_unretrieved,
-        f"queries of the qrels in no run, left out: {n_unranked:,}": n_unranked,
-        f"queries of the runs without grades, left out: {n_unjudged:,}": n_unjudged,
+    counts = {
+        f"missing scores: {{:,}} of {features.size:,}; {rule} takes their place": n_missing,
+        "relevant documents in no run, which no weights reach: {:,}": sum(map(len, unretrieved)),
+        "queries of the qrels in no run, left out: {:,}": len(grades) - len(queries),
+        "queries of the runs without grades, left out: {:,}": len(run_queries) - len(queries),
     }
     return Judged(
         features,
@@ -165,7 +163,7 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
         tuple(ranked),
         tuple(queries),
         tuple(map(np.array, unretrieved)),
-        tuple(note for note, count in notes.items() if count),
+        tuple(note.format(count) for note, count in counts.items() if count),
     )
 
 
@@ -190,10 +188,12 @@ def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
             form = "{query: {document: number}}"
             raise DataError(f"query {quoted(query)} has {quoted(scores)}, not numbers by document: {form}", path=path)
         place = Place(path)
-        found[query] = {
-            document: place.number(value, f"document {quoted(document)} of query {quoted(query)}", textual=False)
-            for document, value in _by_text(scores, f"documents of query {quoted(query)}", path).items()
-        }
+        by_document = _by_text(scores, f"documents of query {quoted(query)}", path).items()
+        named = (
+            (document, value, f"document {quoted(document)} of query {quoted(query)}")
+            for document, value in by_document
+        )
+        found[query] = {document: place.number(value, what, textual=False) for document, value, what in named}
     return found
 
 
@@ -289,8 +289,7 @@ def _minmax(scores: FloatArray) -> FloatArray:
 
 
 def _z(scores: FloatArray) -> FloatArray:
-    deviation = scores.std()
-    return np.zeros_like(scores) if scores.min() == scores.max() else (scores - scores.mean()) / deviation
+    return np.zeros_like(scores) if scores.min() == scores.max() else (scores - scores.mean()) / scores.std()
 
 
 def _rank(scores: FloatArray) -> FloatArray:

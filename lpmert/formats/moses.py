@@ -134,19 +134,26 @@ class _Reader:
         self._width = 0
 
     def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
-        """Add the lists of a file; beside: its statistics are in a second file, line by line."""
+        """Add the lists of a file; beside: its statistics are in a second file, line by line.
+
+        Refuses a last line without an end: a number in it may be cut off.
+        """
         self._pool.begin_file()
         layout: _Layout | None = None
-        for block in _whole_blocks(path):
-            (text,) = lines_of(first_of(block), path)
-            layout = layout or _Layout.of(text)
-            if not beside and self._add_block(block, layout, text, Place(path, block.first), statistics_of):
-                continue
-            for number, text in enumerate(lines_of(block, path), block.first):
-                line = layout.line(text, Place(path, number))
-                text_of_row = line.text if self._keep_texts else None
-                refuse = None if self._group else line.place.error
-                self._pool.add_row(line.list_id, *self._parts(line, statistics_of), text_of_row, refuse)
+        with open_bytes(path) as stream:
+            for block in blocks_of(stream, path):
+                (text,) = lines_of(first_of(block), path)
+                layout = layout or _Layout.of(text)
+                if not beside and self._add_block(block, layout, text, Place(path, block.first), statistics_of):
+                    continue
+                for number, text in enumerate(lines_of(block, path), block.first):
+                    line = layout.line(text, Place(path, number))
+                    kept = line.text if self._keep_texts else None
+                    refuse = None if self._group else line.place.error
+                    self._pool.add_row(line.list_id, *self._parts(line, statistics_of), kept, refuse)
+        if not block.data.endswith(b"\n"):
+            last = Place(path, block.first + block.n_lines - 1)
+            raise last.error("no line end here, so the file may be cut off; add one if it is whole")
 
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
         """Return names and numbers of the features of a line, and its statistics."""
@@ -158,9 +165,8 @@ class _Reader:
             self._names, self._width = statistic_names, len(numbers)
         if statistic_names != self._names or len(numbers) != self._width or not numbers:
             first = " ".join(self._names or ()) or f"{self._width} numbers"
-            raise line.place.error(
-                f"{len(numbers)} statistics, but the first line has {first}; give every line the same"
-            )
+            trouble = f"{len(numbers)} statistics, but the first line has {first}"
+            raise line.place.error(f"{trouble}; give every line the same")
         return names, values, numbers
 
     def _names_of(self, labels: tuple[str | None, ...], place: Place) -> tuple[str, ...]:
@@ -232,12 +238,10 @@ class _Layout(NamedTuple):
         if not text.strip(WHITE):
             raise place.error("empty line; delete it")
         if len(fields) != self.n_fields or self.n_fields <= self.features:
-            wanted = (
-                f"line 1 has {self.n_fields}" if self.n_fields > self.features else "a line needs id, text and features"
-            )
-            raise place.error(
-                f"{len(fields)} fields between {SEPARATOR}, but {wanted}; a text must not hold {SEPARATOR}"
-            )
+            enough = self.n_fields > self.features
+            wanted = f"line 1 has {self.n_fields}" if enough else "a line needs id, text and features"
+            remedy = f"a text must not hold {SEPARATOR}"
+            raise place.error(f"{len(fields)} fields between {SEPARATOR}, but {wanted}; {remedy}")
         if not fields[0]:
             raise place.error("the first field must say which list the line belongs to")
         last = fields[-1] if self.n_fields - 1 > self.features else ""
@@ -257,17 +261,6 @@ class _Layout(NamedTuple):
                 yield separator, first_cells[place] if place < len(first_cells) else Cell.SKIPPED, place
 
 
-def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
-    """Yield the lines of a file; raises `DataError` for a last line without an end: a number in it may be cut off."""
-    block = Bytes(1, b"")
-    with open_bytes(path) as stream:
-        for block in blocks_of(stream, path):
-            yield block
-    if not block.data.endswith(b"\n"):
-        last = Place(path, block.first + block.n_lines - 1)
-        raise last.error("no line end here, so the file may be cut off; add one if it is whole")
-
-
 def _uncounted(_: _Line) -> Statistics:
     return None, [0.0]
 
@@ -278,10 +271,8 @@ def _last_field(line: _Line) -> Statistics:
 
 def _labelled(line: _Line) -> Statistics:
     if not line.last.startswith(STATISTICS_LABEL):
-        raise line.place.error(
-            "no statistics; give references (--references FILE), a file of statistics (--statistics-file FILE), or say "
-            "that the last field has them (--last-field)"
-        )
+        sources = "references (--references FILE), a file of statistics (--statistics-file FILE)"
+        raise line.place.error(f"no statistics; give {sources}, or say that the last field has them (--last-field)")
     parts = [word.rpartition("=") for word in words_of(line.last.removeprefix(STATISTICS_LABEL))]
     names = tuple(name for name, _, _ in parts)
     if not all(names) or repeated(names) is not None:
@@ -296,9 +287,8 @@ def _of_next_row(rows: Iterator[tuple[Place, str]], path: str | Path, line: _Lin
         raise place.error(f"ends before line {line.place.line} of {line.place.path}")
     list_id, *words = words_of(text) or [""]
     if list_id != line.list_id:
-        raise place.error(
-            f"a line must begin with the id of the list, here {quoted(line.list_id)}, not {quoted(list_id)}"
-        )
+        ids = f"here {quoted(line.list_id)}, not {quoted(list_id)}"
+        raise place.error(f"a line must begin with the id of the list, {ids}")
     return None, place.numbers(words, "a statistic")
 
 
@@ -420,23 +410,25 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
-    pool, dense, kind, width = Pool(), None, "", 0
+    pool, dense, kind, width = Pool(), tuple[str, ...](), "", 0
     for block, scored in chain.from_iterable(map(_pairs, feature_files, score_files)):
-        names = _names(block, scored)
-        if dense is None:
-            dense, kind, width = names, scored.extra[0], scored.width
+        names, own = _names(block), " ".join(scored.extra)
+        if not len(pool):
+            dense, kind, width = names, own, scored.width
         if names != dense:
             raise block.place.error(f"other names than those of the first list, {' '.join(dense)}")
-        if (scored.extra[0], scored.width) != (kind, width) or not width:
-            found = f"{scored.width} columns of {scored.extra[0]}"
-            raise scored.place.error(f"{found}, but the first list has {width} of {kind}")
+        if (own, scored.width) != (kind, width) or not width or not is_word(kind):
+            first = f"but the first list has {width} of {kind}"
+            raise scored.place.error(
+                f"{scored.width} columns of {own or 'no type'}, {first}; give columns and one type"
+            )
         for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
             if len(numbers) != width:
                 raise of_scores.error(f"{len(numbers)} words in {width} columns")
-            names, values = _features(words, dense, place)
-            pool.add_row(block.list_id, names, values, of_scores.numbers(numbers, "a statistic"))
+            statistics = of_scores.numbers(numbers, "a statistic")
+            pool.add_row(block.list_id, *_features(words, dense, place), statistics)
     columns = SCORE_TYPES.get(kind, ())
-    return MertData(pool.nbest(columns if len(columns) == width else None), kind, len(dense or ()))
+    return MertData(pool.nbest(columns if len(columns) == width else None), kind, len(dense))
 
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
@@ -452,13 +444,13 @@ def _beside(features: Paths) -> list[Path]:
     found = []
     for path in one_or_more(features, "features"):
         files = _score_paths(path)
-        file = next((file for file in files if file.is_file()), None)
-        if file is None:
+        there = [file for file in files if file.is_file()]
+        if not there:
             looked = f" (there is no {files[0].name} beside it)" if files else ""
             raise DataError(
                 f"which file has the scores of these lists?{looked}; give scores (--scores FILE)", path=path
             )
-        found.append(file)
+        found.append(there[0])
     return found
 
 
@@ -492,7 +484,10 @@ def write_mert_data(
     written as dense ones, the others as `name=value`. Texts are not written. Raises `DataError` where a name or an id
     has white space.
     """
-    kind = _score_type(nbest, features) if score_type is None else score_type
+    known = (kind for kind, columns in SCORE_TYPES.items() if columns == nbest.statistic_names)
+    kind = next(known, None) if score_type is None else score_type
+    if kind is None:
+        raise DataError(f"give the type of the scores, such as {listed(SCORE_TYPES)}", path=features)
     if scores is None:
         if not (files := _score_paths(features)):
             trouble = "call this one like run1.features.dat, or in Python give the file of scores"
@@ -542,25 +537,22 @@ def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _
     for block, scored in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
         if block is None or scored is None:
             short, longer = (features, scored) if block is None else (scores, block)
-            raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
+            raise DataError(f"ends before the list on line {longer.place.line} of {longer.place.path}", path=short)
+        sizes = [f"list {quoted(one.list_id)} of {len(one.rows)} hypotheses" for one in (scored, block)]
+        if sizes[0] != sizes[1]:
+            raise scored.place.error(f"{sizes[0]}, but line {block.place.line} of {features} has {sizes[1]}")
         yield block, scored
     if block is None:
         raise DataError(EMPTY, path=features)
 
 
-def _names(block: _Block, scored: _Block) -> tuple[str, ...]:
-    """Return the names of the dense features of a list; raises `DataError` where its heads contradict each other."""
-    if block.list_id != scored.list_id:
-        raise scored.place.error(f"list {quoted(scored.list_id)}, but {_line_of(block)} has {quoted(block.list_id)}")
-    if len(block.rows) != len(scored.rows):
-        raise scored.place.error(f"{len(scored.rows)} hypotheses, but {_line_of(block)} has {len(block.rows)}")
-    if len(scored.extra) != 1:
-        raise scored.place.error(f"{len(scored.extra)} words for the type of the scores")
+def _names(block: _Block) -> tuple[str, ...]:
+    """Return the names of the dense features of a list."""
     names = block.extra or numbered("feature", block.width)
     if len(names) != block.width:
         raise block.place.error(f"{len(names)} names for {block.width} columns")
-    if repeated(names) is not None:
-        raise block.place.error(f"two columns are called {quoted(repeated(names))}")
+    if (twice := repeated(names)) is not None:
+        raise block.place.error(f"two columns are called {quoted(twice)}")
     return names
 
 
@@ -579,51 +571,30 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
     binary, begin, end = f"{what}_BIN_BEGIN_0".encode(), f"{what}_TXT_BEGIN_0", f"{what}_TXT_END_0"
     if head_of(path, len(binary)) == binary:
         raise DataError("binary data; let Moses' extractor write text, without --binary", path=path)
-    rows = placed_lines(path)
-    for place, text in rows:
-        words = words_of(text)
-        if words[:1] != [begin]:
-            raise place.error(f"a list must begin with {begin} here")
-        if len(words) < 4:
-            raise place.error(f"{begin} needs id, hypotheses and columns")
-        count = place.whole(words[2], "the number of hypotheses")
-        width = place.whole(words[3], "the number of columns")
-        if not count:
-            raise place.error(f"list {quoted(words[1])} is empty; leave it out")
-        found: list[tuple[Place, list[str]]] = []
-        for row_place, row in rows:
-            cells = words_of(row)
-            if cells[:1] == [end]:
+    rows = ((place, words_of(text)) for place, text in placed_lines(path))
+    for place, words in rows:
+        if words[:1] != [begin] or len(words) < 4:
+            raise place.error(f"a list must begin here, with {begin}, id, hypotheses and columns")
+        count, width = place.whole(words[2], "the number of hypotheses"), place.whole(words[3], "the number of columns")
+        found = list[tuple[Place, list[str]]]()
+        for row in rows:
+            if row[1][:1] == [end]:
                 break
-            if len(found) == count:
-                raise row_place.error(f"more than the {count} hypotheses that line {place.line} says")
-            found.append((row_place, cells))
+            found.append(row)
         else:
             raise place.error("the file ends within the list that begins here")
-        if len(found) != count:
-            raise row_place.error(f"{len(found)} hypotheses, but line {place.line} says {count}")
+        if len(found) != count or not count:
+            raise place.error(f"{len(found)} hypotheses, but this line says {count}; a list has at least one")
         yield _Block(place, words[1], width, tuple(words[4:]), found)
-
-
-def _line_of(block: _Block) -> str:
-    return f"line {block.place.line} of {block.place.path}"
 
 
 def _pair(word: str, place: Place) -> tuple[str, str]:
     """Return name and value of a sparse feature, `name=value` or as in old versions `name:value`."""
     name, _, value = word.rpartition("=" if "=" in word else ":")
     if not name:
-        raise place.error(
-            f"{quoted(word)} after the numbers is no sparse feature, such as name=1; or there are too many numbers"
-        )
+        trouble = "after the numbers is no sparse feature, such as name=1; or there are too many numbers"
+        raise place.error(f"{quoted(word)} {trouble}")
     return name, value
-
-
-def _score_type(nbest: NBest, path: str | Path) -> str:
-    for kind, columns in SCORE_TYPES.items():
-        if nbest.statistic_names == columns and kind != "CDER":
-            return kind
-    raise DataError(f"give the type of the scores, such as {listed(SCORE_TYPES)}", path=path)
 
 
 MERT = Format("data of Moses' mert", read_mert_data, write_mert_data, pooled=True)

@@ -35,12 +35,6 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
 
 
-WORDS, MOSES = "words", "moses.ini"
-"""Forms of files other than JSON; moses.ini may have weights of other features, and holds more than weights."""
-
-_HEADING = re.compile(r"\[(.+)\][ \t]*")
-
-
 class Slot(NamedTuple):
     """The place of a weight in a text: start and end, line, and the name of the weight, empty for mere numbers."""
 
@@ -50,19 +44,18 @@ class Slot(NamedTuple):
     name: str
 
 
-def form_of(content: str) -> str:
-    """Return the form of a file of weights other than JSON."""
-    return MOSES if re.search(r"^\[weight\][ \t]*$", content, re.MULTILINE) else WORDS
+_WEIGHT = re.compile(r"^\[weight\][ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"\[(.+)\][ \t]*")
 
 
-def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
-    """Yield the places of weights in a text of this form; raises `DataError` for other words in a line of weights."""
+def _slots(content: str, path: str | Path, *, ini: bool) -> Iterator[Slot]:
+    """Yield the places of weights in a text, in moses.ini those of its section [weight]."""
     start, section = 0, ""
     for number, line in enumerate(content.split("\n"), start=1):
-        heading = _HEADING.fullmatch(line) if form == MOSES else None
+        heading = _HEADING.fullmatch(line) if ini else None
         if heading:
             section = heading[1]
-        elif not line.lstrip().startswith("#") and (form == WORDS or section == "weight"):
+        elif not line.lstrip().startswith("#") and (not ini or section == "weight"):
             yield from _slots_of_line(line, start, path, number)
         start += len(line) + 1
 
@@ -97,20 +90,23 @@ Keeps = Callable[[FloatArray], bool]
 """Whether weights [D] decode as well as those that are being written."""
 
 _FULL_DIGITS = 17
-_JSON = "json"
 _ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")
 """Endings that mark a text as the name of a file even if the file does not exist."""
 
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """The weights in a file: `names`, empty where it has only numbers, and `values` [n], in the order of the file."""
+    """The weights in a file: `names`, empty where it has only numbers, and `values` [n], in the order of the file.
+
+    slots: where they stand; none in JSON. ini: whether this is moses.ini, which may have weights of other features.
+    """
 
     path: str | Path
+    content: str
     names: tuple[str, ...]
     values: FloatArray
-    form: str
-    content: str
+    slots: tuple[Slot, ...] = ()
+    ini: bool = False
 
     @staticmethod
     def of_lines(names: Sequence[str]) -> WeightsFile:
@@ -131,20 +127,20 @@ class WeightsFile:
         weight is missing, and for weights of other features, except in moses.ini.
         """
         if not self.names:
-            lines = () if self.form == _JSON else {slot.line for slot in slots(self.content, self.path, self.form)}
-            if len(self.values) not in (len(names), 3 * len(names) if len(lines) == 3 else 0):
+            n_lines = len({slot.line for slot in self.slots})
+            if len(self.values) not in (len(names), 3 * len(names) if n_lines == 3 else 0):
                 count = "1 number" if len(self.values) == 1 else f"{len(self.values)} numbers"
                 raise DataError(f"{count} for {len(names)} features ({listed(names)})", path=self.path)
             return self.values[: len(names)].copy()
         try:
-            return np.array(in_order(self.by_name, names, "the weights", more=self.form == MOSES), dtype=np.float64)
+            return np.array(in_order(self.by_name, names, "the weights", more=self.ini), dtype=np.float64)
         except DataError as error:
             raise DataError(str(error), path=self.path) from error
 
     def with_weights(self, names: Sequence[str], texts: Sequence[str]) -> str:
         """Return the content with new weights, as texts, of these features."""
         new = dict(zip(names, texts, strict=True))
-        if self.form == _JSON:
+        if not self.slots:
             document = json.loads(self.content)
             inner = isinstance(document, dict) and isinstance(document.get("weights"), dict | list)
             weights = document["weights"] if inner else document
@@ -155,7 +151,7 @@ class WeightsFile:
             return json.dumps({"weights": weights} if inner else weights, indent=2) + "\n"
         by_place = dict(enumerate(texts))
         parts, end = [], 0
-        for number, slot in enumerate(slots(self.content, self.path, self.form)):
+        for number, slot in enumerate(self.slots):
             text = new.get(slot.name) if self.names else by_place.get(number)
             if text is not None:
                 parts += [self.content[end : slot.start], text]
@@ -261,22 +257,22 @@ def _is_number(text: str) -> bool:
 
 
 def _parse(content: str, path: str | Path) -> WeightsFile:
-    if content.lstrip().startswith(("{", "[")) and form_of(content) == WORDS:
+    ini = _WEIGHT.search(content) is not None
+    if not ini and content.lstrip().startswith(("{", "[")):
         return _parse_json(content, path)
-    form = form_of(content)
-    found = list(slots(content, path, form))
+    found = tuple(_slots(content, path, ini=ini))
     if not found:
         raise DataError("no weights; write a line NAME VALUE for each feature, or name another file", path=path)
     names = tuple(slot.name for slot in found)
     nameless = [slot for slot in found if not slot.name]
-    if nameless and (form == MOSES or len(nameless) < len(found)):
+    if nameless and (ini or len(nameless) < len(found)):
         raise DataError("a weight without the name of its feature", path=path, line=nameless[0].line)
     twice = None if nameless else repeated(names)
     if twice is not None:
         line = [slot.line for slot in found if slot.name == twice][1]
         raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
     values = [Place(path, slot.line).number(content[slot.start : slot.end], "a weight") for slot in found]
-    return WeightsFile(path, () if nameless else names, np.array(values), form, content)
+    return WeightsFile(path, content, () if nameless else names, np.array(values), found, ini)
 
 
 def _parse_json(content: str, path: str | Path) -> WeightsFile:
@@ -285,15 +281,13 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     weights = document["weights"] if inner else document
     if not isinstance(weights, dict | list) or not weights:
         raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
-    if isinstance(weights, list):
-        values = [
-            Place(path, 1).number(value, f"weight {place}", textual=False) for place, value in enumerate(weights, 1)
-        ]
-        return WeightsFile(path, (), np.array(values), _JSON, content)
+    named = isinstance(weights, dict)
+    by_key = weights if named else dict(enumerate(weights, 1))
     values = [
-        Place(path, 1).number(value, f"the weight of {quoted(name)}", textual=False) for name, value in weights.items()
+        Place(path, 1).number(value, f"the weight of {quoted(key)}" if named else f"weight {key}", textual=False)
+        for key, value in by_key.items()
     ]
-    return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
+    return WeightsFile(path, content, tuple(weights) if named else (), np.array(values))
 
 
 ByRole = Mapping[str, float]
@@ -319,16 +313,15 @@ class Toolkit:
         known = (*self.needed, *self.other)
         wrong = [role for role in given if role not in known] + [name for name in given.values() if name not in names]
         if wrong:
-            raise DataError(
-                f"{quoted(wrong[0])} is no role or no feature; roles are {listed(known)}, features {listed(names)}"
-            )
+            known_names = f"roles are {listed(known)}, features {listed(names)}"
+            raise DataError(f"{quoted(wrong[0])} is no role or no feature; {known_names}")
         by_feature = {feature: role for role, feature in given.items()}
         found = {name: by_feature.get(name, name) for name in names}
-        lost = [name for name, role in found.items() if role not in known]
-        missing = [role for role in self.needed if role not in found.values()]
-        if lost or missing:
-            what = f"no setting for feature {quoted(lost[0])}" if lost else f"no feature for {missing[0]}"
-            raise DataError(f"{what}; say which feature is what, of {listed(known)}: --roles {known[0]}=FEATURE,...")
+        trouble = [f"no setting for feature {quoted(name)}" for name, role in found.items() if role not in known]
+        trouble += [f"no feature for {role}" for role in self.needed if role not in found.values()]
+        if trouble:
+            remedy = f"say which feature is what, of {listed(known)}: --roles {known[0]}=FEATURE,..."
+            raise DataError(f"{trouble[0]}; {remedy}")
         return found
 
 
