@@ -43,10 +43,8 @@ _BROKEN = (
 def read_npz(path: str | Path) -> NBest:
     """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
 
-    The arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional, as for `NBest`. `write_npz`
-    writes texts as `text_bytes` in UTF-8 with `text_ends` [M], and sparse features as `feature_values`,
-    `feature_columns`, `feature_starts` and `n_features`, the parts of a scipy.sparse csr_array. Raises `DataError` for
-    anything else, such as arrays of Python objects.
+    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes texts as
+    `text_bytes` in UTF-8 with `text_ends` [M], and sparse features as the parts of a csr_array.
     """
     with open_bytes(path) as stream:
         arrays = _arrays(seekable(stream, path), path)
@@ -57,11 +55,7 @@ def read_npz(path: str | Path) -> NBest:
 
 
 def write_npz(nbest: NBest, path: str | Path) -> None:
-    """Write lists as a compressed archive that `read_npz` reads back to exactly the same lists.
-
-    The file appears whole or not at all. Raises `DataError` if a name or an id ends in a null character, which numpy
-    would drop.
-    """
+    """Write lists as a compressed archive; no name or id may end in a null character, which numpy would drop."""
     arrays: dict[str, Any] = {"offsets": nbest.offsets, "statistics": nbest.statistics}
     features = nbest.features
     if isinstance(features, np.ndarray):
@@ -112,10 +106,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
 
 
 def _check_directory(stream: Any, members: int) -> None:
-    """Raise `ValueError` unless the directory of an archive has as many members as its end record says.
-
-    A member with a damaged length hides those after it, which zipfile does not notice.
-    """
+    """Refuse an archive with fewer members than its end record says: a damaged length hides those after it."""
     size = stream.seek(0, io.SEEK_END)
     stream.seek(max(0, size - _LONGEST_END))
     content = stream.read()

@@ -72,10 +72,9 @@ class Columns(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows: the line that each begins on (in Parquet its number, from 1), and the cells of each wanted column.
+    """Rows: the line that each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
-    A hypothesis of a record with several has a pair for its line: the line, and its number. Numbers known to be finite
-    may be arrays.
+    A hypothesis of a record with several has for its line a pair: the line, and its number.
     """
 
     lines: Sequence[Any]
@@ -83,7 +82,7 @@ class Block(NamedTuple):
 
 
 class Table(NamedTuple):
-    """An open table: the names of its columns, their place, and a function that yields blocks of the wanted ones.
+    """An open table; blocks(columns) yields the wanted cells.
 
     spread: the columns of arrays, if a record may hold all hypotheses of a list.
     """
@@ -101,9 +100,8 @@ class ColumnError(DataError):
 class ColumnsNeeded(DataError):
     """The roles of a table's columns are not known.
 
-    missing: the options that would name them. known: the roles that are known. suggestion: likely columns by option,
-    once `suggest` has seen rows. no_features: by column of numbers, why it is no feature. trouble: why no rows could be
-    read.
+    missing: the options that would name them. suggestion: likely columns by option, once `suggest` has seen rows.
+    no_features: by column of numbers, why it is no feature. trouble: why no rows could be read.
     """
 
     def __init__(self, message: str, missing: Sequence[str], known: Columns, place: Place) -> None:
@@ -150,11 +148,7 @@ class Wanted(NamedTuple):
         return Wanted(_split(features, "features", path), sums)
 
     def choose(self, table: Table, segment: str | None, text: str | None, counted: bool | None) -> Columns:
-        """Return the columns to read.
-
-        Raises `ColumnsNeeded`, with all missing options, where the roles are not known, and `ColumnError` for a column
-        that the caller names and the table lacks.
-        """
+        """Return the columns to read; raises `ColumnsNeeded`, with all missing options, where roles are not known."""
         names, place = table.names, table.place
         if len(names) == 1 and not {*names[0]}.isdisjoint(",;\t"):
             trouble = f"there is one column only, {quoted(names[0])}"
@@ -230,10 +224,7 @@ def header_of(columns: Columns) -> list[str]:
 def matched(
     patterns: Sequence[str], free: Sequence[str], names: Sequence[str], path: str | Path | None = None
 ) -> tuple[str, ...]:
-    """Return the names that names select, or patterns (`LM*`) and `all`, which only look at those in `free`.
-
-    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name matches.
-    """
+    """Return the names that names select, or patterns (`LM*`) and `all`, which only look at those in `free`."""
     found: dict[str, None] = {}
     for pattern in patterns:
         if pattern in names or not ({*pattern} & {*"*?["} or pattern == ALL):
@@ -259,11 +250,7 @@ def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
 
 
 def losses_of_gains(nbest: NBest) -> NBest:
-    """Return the lists with their only statistic, a gain, turned into a loss.
-
-    It is 1 - gain where all gains lie between 0 and 1, such as flags and shares, otherwise minus the gain; its name
-    says which. Raises `DataError` for several statistics.
-    """
+    """Return the lists with their only statistic, a gain, turned into a loss, whose name says how."""
     if nbest.statistics.shape[1] != 1:
         raise DataError(f"a gain is one column; the lists have {nbest.statistics.shape[1]} statistics")
     gains, name = nbest.statistics, nbest.statistic_names[0]
@@ -304,8 +291,7 @@ _SAME = "the same within each list"
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Return likely columns by option ("" for a flag), and the reasons why other columns are no features.
 
-    cells: of the first rows, by column. known: the roles that are known. textual: numbers are written as text. costs:
-    whether hypotheses need losses.
+    cells: of the first rows. textual: numbers are written as text. costs: whether hypotheses need losses.
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     words = {name: cells[name] for name in cells if {*map(type, cells[name])} == {str}}
@@ -342,7 +328,6 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
 def _loss(
     cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
 ) -> dict[str, str]:
-    """Return the option for the cost of hypotheses, with its likely columns."""
     if known.statistics:
         return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
@@ -406,7 +391,6 @@ def _is_truth(cells: Sequence[Any], textual: bool) -> bool:
 
 
 def _numbered(cells: Iterable[Any]) -> IntArray:
-    """Return a number for each cell, the same for equal ones, in order of first appearance."""
     places: dict[str, int] = {}
     return np.array([places.setdefault(str(cell), len(places)) for cell in cells], dtype=np.int64)
 
@@ -431,7 +415,6 @@ def _segment(ids: Cells) -> str:
 
 
 def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool) -> dict[str, str]:
-    """Return by column the reason why it is no feature, for reasons within one column."""
     found: dict[str, str] = {}
     place = np.arange(len(first)) - first
     longest = int(place.max(initial=0)) + 1

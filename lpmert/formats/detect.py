@@ -91,7 +91,6 @@ def read(source: Source, format: str | Format | None = None, **options: Any) -> 
 
 
 def _is_table(source: Any) -> bool:
-    """Whether a source is a table of pandas, polars or pyarrow, or columns by name, rather than files."""
     if isinstance(source, Mapping):
         return not all(isinstance(file, str | Path) for file in source.values())
     return hasattr(source, "columns")
@@ -210,7 +209,7 @@ def detect(source: Source) -> str:
     """Return the name of the format of a source, detected from its first bytes, then from its ending.
 
     An ending that another package's format claims takes precedence over text that looks like one of our formats. The
-    first file of a folder or of several files decides. Raises `DataError` if the format remains unknown.
+    first file of a folder or of several files decides.
     """
     if isinstance(source, Mapping):
         return "scores"

@@ -120,10 +120,7 @@ class NamedRows:
         self._values.add(values, rows)
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
-        """Return the names [D] in order of first appearance, and the rows [M, D]; call it once, at the end.
-
-        The rows are dense if every row has all names, else sparse, with 0 for a missing name.
-        """
+        """Return the names [D] in order of first appearance, and the rows [M, D], sparse if some lack a name."""
         names, values = tuple(self._columns), self._values.whole()
         shape = sum(self._run_lengths), len(names)
         if len(self._run_columns) <= 1:
@@ -155,10 +152,7 @@ class Pool:
         self._begun, self._last = set[str](), ""
 
     def add(self, list_id: str, size: int = 1, refuse: Callable[[str], DataError] | None = None) -> None:
-        """Note that the next `size` hypotheses belong to this list.
-
-        refuse: makes the error that is raised if the list returns after another one of the file.
-        """
+        """Note that the next `size` hypotheses belong to this list; refuse: makes the error if it returns."""
         if list_id != self._last:
             if refuse is not None and list_id in self._begun:
                 raise refuse(

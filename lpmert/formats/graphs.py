@@ -299,19 +299,16 @@ def slf_lattices(file: GraphText) -> Named:
     """Yield the only lattice in a text; the name of its file is the utterance.
 
     Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields other than words and
-    scores, such as times and posteriors, are ignored. Quotes around a value are removed, and a backslash makes a
-    character literal or gives its octal code, as in HTK. A link without a word or a score has that of the node that it
-    leads to. A score that both lack, but other links of the lattice have, is 0, the logarithm of 1. Without `start` and
-    `end` in the header, these are the only node without incoming links and the only one without outgoing links. One
-    more link, from a node of its own, carries the word and the scores of the first node. Raises `DataError` with file
-    and line for malformed, missing or repeated data, for sub-lattices and links that run backwards (`dir=b`), and where
-    the header gives other numbers of nodes and links.
+    scores are ignored. Quotes around a value are removed, and a backslash makes a character literal or gives its octal
+    code, as in HTK. A link without a word or a score has that of the node that it leads to; a score that both lack is
+    0, the logarithm of 1. Without `start` and `end` in the header, these are the only node without incoming links and
+    the only one without outgoing links. One more link, from a node of its own, carries the word and the scores of the
+    first node.
     """
     yield None, _links(*_read(file))
 
 
 def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
-    """Return the links, and one more for the word and the scores of the start node."""
     sources, targets = links.ends
     start, end = reader.end("start", targets, nodes), reader.end("end", sources, nodes)
     at = _appended(targets, start)
@@ -332,15 +329,13 @@ def _links(reader: _Reader, nodes: _Elements, links: _Elements) -> Links:
 
 
 def _appended(values: Any, last: float) -> Any:
-    """Return an array of the same type with one more entry, `last`."""
     return np.append(values, values.dtype.type(last))
 
 
 def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
     """Return the nodes and links of a text.
 
-    The core reads nodes, and links without words, where all their lines have the same fields and stand in order after
-    the header; otherwise lines are read one by one.
+    The core reads lines that have the same fields and stand in order after the header; others are read one by one.
     """
     reader, text = _Reader(file.path), file.text
     starts = [match.start() for key in "IJ" if (match := re.search(rf"^{key}=", text, re.MULTILINE))]
@@ -364,8 +359,8 @@ def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
 def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Elements | None:
     """Return the nodes or links in lines, numbered from 0, that all have the same fields; `None` for other lines.
 
-    first: the number of the first line. counts: the fields that come first, with numbers of nodes and links. size: the
-    key for the number of lines in the header, which has been read.
+    first: the number of the first line. counts: the first fields, with numbers of nodes and links. size: the key for
+    the number of lines in the header.
     """
     base = reader.base_and_scales()[0]
     data = block.rstrip("\n").encode() + b"\n"

@@ -129,7 +129,6 @@ def named_runs(runs: Any) -> dict[str, Any]:
 
 
 def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str | None, zero: bool) -> Judged:
-    """Return the documents of all queries that have grades and are in a run."""
     if not runs:
         raise DataError("no runs; give at least one")
     grades = _scores(qrels, "qrels", run=False)
@@ -168,7 +167,6 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
 
 
 def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
-    """Return the numbers of a run or of qrels, from a file or a mapping, which messages call `what`."""
     if isinstance(source, Mapping):
         found, path = _checked(source, what), None
     elif head_of(source, _LOOKED_AT).lstrip().startswith(b"{"):
@@ -250,7 +248,6 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
 
 
 def _first_words(path: str | Path) -> list[str]:
-    """Return the words of the first line that is not empty or a comment."""
     beginning = head_of(path, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
     return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 

@@ -246,7 +246,6 @@ def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
 
 
 def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Parts:
-    """Return all lattices of a source; raises `DataError` if there are none, or two of one utterance."""
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source):
@@ -304,10 +303,9 @@ def read_lattices(
 ) -> NBest:
     """Read lattices and return their N-best lists, whose statistics must still be counted.
 
-    Arguments and features are those of `lpmert.load_lattices`. A list has the `n_best` best hypotheses with different
-    words, by the sum of features times `scales`. A feature that is not in `scales` has the scale in the header of the
-    lattice, as in HTK and SRILM; by default it has 1 for scores of a decoder, -1 for costs, and 0 otherwise. A
-    hypothesis has the scores of its best path. Raises `DataError` with file and, where there is one, line.
+    A list has the `n_best` best hypotheses with different words, by the sum of features times `scales`. A feature that
+    is not in `scales` has the scale in the header of the lattice, as in HTK and SRILM; by default it has 1 for scores
+    of a decoder, -1 for costs, and 0 otherwise. A hypothesis has the scores of its best path.
     """
     n_best = whole_number(n_best, "n_best", 1, DataError)
     speech = Speech.of(counts, silent, variants)
@@ -370,10 +368,7 @@ def distinct_derivations(
 
     links: for each, its source, second and target node, and its name. Targets have higher numbers than their tails; 0
     stands for no tail. say(name, texts): makes a link's text of the texts of its tails. A text gets its best
-    derivation; among equal scores, the one whose links come first, from the root on.
-
-    Nodes rank their derivations only as far as needed. Of derivations with the same text, only the best can be part of
-    a best one.
+    derivation, of which alone can be part of a best one; among equal scores, the one whose links come first.
     """
     nodes: defaultdict[int, _Node] = defaultdict(_Node)
     nodes[0] = _Node(best=[Derivation((), (), 0)], complete=True)
@@ -508,8 +503,8 @@ def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> N
 def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:
     """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
 
-    The first round only takes links on good paths. Its result stands if the last hypothesis found is better, beyond
-    rounding, than every path through the other links; otherwise the next round takes more links.
+    A round only takes links on good paths. Its result stands if the last hypothesis found is better, beyond rounding,
+    than every path through the other links.
     """
     graph, units, begin = lattices.graph(number), lattices.units, int(lattices.offsets[number])
     through, slack = best_through(graph, weights)

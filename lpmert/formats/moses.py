@@ -55,12 +55,11 @@ def read_moses(
 
     Features are `name= v v ...` or `name: v v ...` (name_0, name_1, ..., on every line), `name=v` or, with an
     underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
-    field, or the fourth where the third is one number and the fourth has names. Other fields are ignored.
+    field, or the fourth where the third is one number and the fourth has names.
 
-    Unless they are `counted` from the texts, statistics come from one of: `statistics_file`, a file for each of
-    `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`;
-    or the field that `write_moses` wrote. `statistics` names them. With `drop_texts`, `NBest.deduplicate` does not
-    compare texts. With `group`, lines of a list may lie apart. Raises `DataError` with file and line.
+    Statistics, unless `counted` from the texts, come from `statistics_file`, a file for each of `paths`, whose line has
+    the id and the numbers of the same line; from the last field, with `last_field`; or from the field that
+    `write_moses` wrote. `statistics` names them. With `group`, lines of a list may lie apart.
     """
     files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics_file, "statistics_file")
     if not files:
@@ -83,11 +82,10 @@ def read_moses(
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
-    """Write N-best lists in the format of Moses; `read_moses` reads back exactly the same numbers, names and texts.
+    """Write N-best lists in the format of Moses; `read_moses` reads back the same numbers, names and texts.
 
-    The model score is written as 0, the statistics as a last field `statistics: name=v ...`. Features name_0, name_1,
-    ... become `name= v v ...`. Texts that are all empty read back as no texts. Raises `DataError` where a name, an id
-    or a text cannot be told from what is around it.
+    The model score is written as 0, the statistics as a last field `statistics: name=v ...`. Texts that are all empty
+    read back as no texts.
     """
     for name in (*nbest.names, *nbest.statistic_names):
         if not is_word(name) or SEPARATOR in name:
@@ -156,7 +154,6 @@ class _Reader:
             raise last.error("no line end here, so the file may be cut off; add one if it is whole")
 
     def _parts(self, line: _Line, statistics_of: StatisticsOf) -> tuple[tuple[str, ...], list[float], list[float]]:
-        """Return names and numbers of the features of a line, and its statistics."""
         labels, spans = number_spans(line.features)
         names = self._names_of(tuple(labels), line.place)
         values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
@@ -330,10 +327,7 @@ def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, 
 
 
 class FeatureWriter(NamedTuple):
-    """Writes the features of lines so that reading gives back exactly these names and numbers.
-
-    labels: the text before the number of each feature. everywhere: the columns that every line has.
-    """
+    """The text before the number of each feature, and the columns that every line has."""
 
     labels: Sequence[str]
     everywhere: Mapping[int, None]
@@ -354,10 +348,7 @@ class FeatureWriter(NamedTuple):
         return FeatureWriter(labels, everywhere)
 
     def field(self, row: Mapping[int, float], *, first: bool) -> str:
-        """Return the features of a hypothesis as text; row: its numbers by column, without zeros.
-
-        first: write all features, so that reading keeps their order.
-        """
+        """Return the features of a hypothesis, numbers by column without zeros, as text; first: with zeros."""
         others = (column for column in row if column not in self.everywhere)
         columns = range(len(self.labels)) if first else [*self.everywhere, *others] or [0]
         return " ".join(self.labels[column] + number_text(row.get(column, 0.0)) for column in columns)
@@ -403,9 +394,8 @@ class MertData(NamedTuple):
 def load_mert_data(features: Paths, scores: Paths) -> MertData:
     """Read lists that begin `FEATURES_TXT_BEGIN_0 id hypotheses columns names` and `SCORES_TXT_BEGIN_0 ... type`.
 
-    Several files (runs) are pooled, and lists with equal ids joined. Sparse features are `name=value` after the numbers
-    of a line, and 0 where a line lacks them. Raises `DataError` with file and line unless each file of features has
-    the same blocks as its file of scores, and all have the same names, columns and type.
+    Several files (runs) are pooled. Sparse features are `name=value` after the numbers of a line, and 0 where a line
+    lacks them.
     """
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
@@ -432,11 +422,7 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
 
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
-    """Return the lists of `load_mert_data`.
-
-    By default, a file of scores lies beside its file of features, and its name differs by having `scores` (or
-    `statscore`) for `features`; raises `DataError` where there is no such file.
-    """
+    """Return the lists of `load_mert_data`; files of scores are by default those beside the features."""
     return load_mert_data(features, _beside(features) if scores is None else scores).nbest
 
 
@@ -461,7 +447,7 @@ def _score_paths(features: str | Path) -> list[Path]:
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
-    """Return the lists with their dense features and one more, `sparse`: the sum of sparse ones times these weights.
+    """Return the lists with their dense features and `sparse`, the sum of sparse ones times these weights.
 
     A sparse feature without a weight counts 0, as in Moses.
     """
@@ -477,12 +463,10 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
 def write_mert_data(
     nbest: NBest, features: str | Path, *, scores: str | Path | None = None, score_type: str | None = None
 ) -> None:
-    """Write a file of features and one of scores that `read_mert_data` reads back to exactly the same numbers.
+    """Write a file of features and one of scores that `read_mert_data` reads back to the same numbers.
 
-    By default, `scores` is `features` with "scores" for "features" in the name of the file, and `score_type` is the
-    type in `SCORE_TYPES` with the names of the statistics. Of sparse rows, leading features that no row lacks are
-    written as dense ones, the others as `name=value`. Texts are not written. Raises `DataError` where a name or an id
-    has white space.
+    By default, `scores` is `features` with "scores" for "features" in the name of the file. Of sparse rows, leading
+    features that no row lacks are written as dense ones, the others as `name=value`. Texts are not written.
     """
     known = (kind for kind, columns in SCORE_TYPES.items() if columns == nbest.statistic_names)
     kind = next(known, None) if score_type is None else score_type
@@ -547,7 +531,6 @@ def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _
 
 
 def _names(block: _Block) -> tuple[str, ...]:
-    """Return the names of the dense features of a list."""
     names = block.extra or numbered("feature", block.width)
     if len(names) != block.width:
         raise block.place.error(f"{len(names)} names for {block.width} columns")
@@ -557,7 +540,6 @@ def _names(block: _Block) -> tuple[str, ...]:
 
 
 def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
-    """Return the names and the numbers of a hypothesis' features, dense ones first."""
     numbers, pairs = words[: len(dense)], [_pair(word, place) for word in words[len(dense) :]]
     if len(numbers) < len(dense) or any("=" in word for word in numbers):
         raise place.error(f"fewer than {len(dense)} numbers")

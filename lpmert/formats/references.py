@@ -42,10 +42,7 @@ _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
 def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
-    """Return the utterance and the path of a file, or of each file of a folder but hidden ones, in order of names.
-
-    Raises `DataError` if the folder has none, or two would be the same utterance.
-    """
+    """Return utterance and path of a file, or of each file of a folder but hidden ones, in order of names."""
     folder = Path(source)
     if not folder.is_dir():
         return [(utterance_of(folder), folder)]
@@ -77,11 +74,7 @@ def made_folder(path: str | Path) -> Path:
 
 
 def read_keyed(path: str | Path) -> Keyed:
-    """Return place and text by key of a file with lines `key text`, in the order of the file.
-
-    One space or tab ends the key; the text follows. Raises `DataError` if the file is empty, a line has no key,
-    or a key comes twice.
-    """
+    """Return place and text by key of lines `key text`, in which one space or tab ends the key."""
     return _keyed(_by_key(placed_lines(path)), path)
 
 
@@ -116,7 +109,6 @@ def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
 
 
 def _transcripts(rows: Rows, path: str | Path) -> Keyed:
-    """Return place and words by utterance of the lines of a file; see `read_transcripts`."""
     if rows and rows[0][1].split("\t")[:2] == _HEADER:
         rows = [(place, "\t".join(line.split("\t")[:2])) for place, line in rows[1:]]
     spoken = [line for _, line in rows if not line.startswith(";;")]
@@ -213,10 +205,7 @@ def references_by_list(
     what: str = "list",
     options: bool = True,
 ) -> list[tuple[str, ...]]:
-    """Return the references of each list; the arguments are those of `with_references`.
-
-    what: the name of lists in messages. options: whether messages may name `partial` and `by_position`.
-    """
+    """Return the references of each list, which messages call `what`; options: whether they name options."""
     if references is False:
         return [("",) for _ in list_ids]
     wanted = _Wanted(list_ids, partial, what, options)

@@ -67,7 +67,7 @@ def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
 
 
 class Alike(NamedTuple):
-    """The cells of lines that fit a template: numbers [n, k], for words their index in `words`, and texts.
+    """Cells of lines that fit a template: numbers [n, k], for words their index in `words`, and texts.
 
     keys [k]: the caller's names for the numbers and words.
     """
@@ -128,10 +128,7 @@ def format_of_name(path: str | Path) -> str | None:
 
 
 def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
-    """Return the table in a TSV or CSV stream that `open_bytes` opened; cells are strings.
-
-    Raises `DataError` with the line if the file is empty or malformed.
-    """
+    """Return the table in a TSV or CSV stream that `open_bytes` opened; cells are strings."""
     blocks = blocks_of(stream, path)
     first = next(blocks)
     header_line = first_of(first)
@@ -165,11 +162,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
 
 
 def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
-    """Return the table in a Parquet stream that `open_bytes` opened.
-
-    Columns of numbers without gaps become arrays; other cells stay as they are. Raises `DataError` if the file is
-    malformed, or pyarrow is not installed.
-    """
+    """Return the table in a Parquet stream; columns of numbers without gaps become arrays."""
     pyarrow, parquet = import_parquet(path)
     with _parquet_errors(path):
         file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
@@ -259,10 +252,7 @@ def _careful_blocks(
     *,
     decimal_commas: bool = False,
 ) -> Iterator[Block]:
-    """Yield the wanted cells of records; raises `DataError` for a record of another width.
-
-    decimal_commas: numbers may have decimal commas, all or none; these become points.
-    """
+    """Yield the wanted cells of records; numbers with decimal commas, if allowed, get points."""
     places, marks, width = [header.index(name) for name in columns.all], set[str](), len(header)
     while rows := list(islice(records, _ROWS)):
         for number, cells in rows:
@@ -302,11 +292,7 @@ def _arrow_cells(column: Any) -> Any:
 
 
 def frame_table(frame: Any, path: str) -> Table:
-    """Return a table in memory, with rows numbered from 1.
-
-    The frame must name its columns (`column_names`, `columns`, or the keys of a mapping) and return a column by its
-    name; raises `DataError` otherwise.
-    """
+    """Return a table in memory, which names its columns and returns each by name, with rows numbered from 1."""
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
@@ -395,8 +381,7 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
 
     Columns are named by keys, or by paths of keys joined by dots, such as `candidates.scores.lm`. A record stands for
     several rows if all its values, except that of the list, are arrays of equal length. Without a column for the list,
-    the number of the record, from 0, is its id. Raises `DataError`, with the line on which the record begins, for
-    malformed data.
+    the number of the record, from 0, is its id.
     """
     records = json_records(stream, path, format)
     place, record = first = next(records)
@@ -414,11 +399,7 @@ def in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
-    """Yield the place and the content of each object in JSON lines ("jsonl") or in a document ("json").
-
-    A document is an array of objects, or one object. Raises `DataError` for anything else, for an empty file, and for
-    an object in which a key occurs twice.
-    """
+    """Yield place and content of each object in JSON lines or in a document, an array of objects or one."""
     return _of_document(stream, path) if format == "json" else _of_lines(blocks_of(stream, path), path)
 
 
@@ -456,7 +437,7 @@ def leaves(record: Record) -> list[str]:
 def at_path(value: Any, path: str) -> Any:
     """Return the value at a path of keys joined by dots, or an array of values if the path goes through an array.
 
-    A key that contains dots takes precedence over a path. Raises `KeyError` where there is no value.
+    A key that contains dots takes precedence. Raises `KeyError` where there is no value.
     """
     if isinstance(value, list):
         return [at_path(item, path) for item in value]
@@ -524,10 +505,7 @@ def _after_white(text: str, place: int) -> int:
 
 
 def _spread(cells: Sequence[Any], place: Place) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a record, several if all its cells but the first, the list's, are arrays.
-
-    The first cell is an array, too, or belongs to all rows.
-    """
+    """Yield the rows of a record, several if all its cells but the first, the list's, are arrays."""
     key, *others = cells
     if not others or not all(isinstance(cell, list) for cell in others):
         yield cells

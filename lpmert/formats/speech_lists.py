@@ -37,11 +37,9 @@ def read_scores(
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
-    `scores` are the files by feature. A key is the id of a list and the number of a hypothesis, which the last
-    `separator` in it divides. `text_file` has lines `key word word ...`. The statistics are in the files of `losses`,
-    by name, unless they are `counted` from the texts. Lists and hypotheses have the order of the first file; the other
-    files may have any order. Raises `DataError` with file and line for a key that is missing or comes twice, and for a
-    number that cannot be used.
+    A key is the id of a list and the number of a hypothesis, which the last `separator` in it divides. `text_file` has
+    lines `key word word ...`. The statistics are in the files of `losses`, by name, unless they are `counted` from the
+    texts. Lists and hypotheses have the order of the first file.
     """
     if not isinstance(scores, Mapping):
         raise DataError("one file a score: give NAME=FILE for each (in Python, files by name)", path=scores)
@@ -76,8 +74,7 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
     """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
 
     They lie in `folder` or, a set for each job, in its folders `output.*`. `scores` are the files to take as features;
-    the number of words becomes a feature too. Utterances may have different numbers of hypotheses, but the ranks of
-    each must be consecutive. Raises `DataError` with file and line.
+    the number of words becomes a feature too. The ranks of each utterance must be consecutive.
     """
     files, place = checked_sequence(scores, "scores"), Path(folder)
     if not files:
@@ -99,11 +96,7 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
 
 
 def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, names: tuple[str, ...]) -> None:
-    """Add the hypotheses of one rank from its folder.
-
-    counts: the hypotheses of each utterance so far. names: of the features, which are the files of scores and, last,
-    the number of words.
-    """
+    """Add the hypotheses of one rank; names: the files of scores and, last, the number of words."""
     texts = read_keyed(folder / TEXT)
     files = [read_keyed(folder / name) for name in names[:-1]]
     for keyed in files:
@@ -142,9 +135,8 @@ ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
-    `source` is a file, or a folder of them. Lines are `acoustic lm nwords word word ...`, in
-    logarithms to base 10; lines that begin with `#` are ignored, and so are <s> and </s>. The features are acoustic, lm
-    and words, the number in the file, from which SRILM may have left out pauses. Raises `DataError` with file and line.
+    Lines are `acoustic lm nwords word word ...`, in logarithms to base 10; <s>, </s> and lines that begin with `#` are
+    ignored. The feature words is the number in the file, from which SRILM may have left out pauses.
     """
     pool = Pool()
     for utterance, path in utterance_files(source):

@@ -73,12 +73,9 @@ def read_table(
 ) -> NBest:
     """Read N-best lists from a table with one hypothesis a row and named columns; `lpmert.read` describes the options.
 
-    path: the file, `-` for standard input; or a data frame of pandas or polars, a table of pyarrow, or a mapping of
-    columns by name. Roles that are not named are recognised where the columns are in the order of `write_table`: `list`
-    (or `segment`), features, `loss` (or `errors`, or the statistics of a metric), `text`. counted: whether the
-    statistics are counted from the texts later; `None`: there are none. format: of a file, one of `TABLES`: in TSV a
-    quote is text; in JSON a column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet:
-    row) and column.
+    path: the file, or a data frame or mapping of columns. Roles that are not named are recognised where the columns are
+    in the order of `write_table`: `list` (or `segment`), features, `loss` (or `errors`, or the statistics of a metric),
+    `text`. format: of a file, one of `TABLES`: in TSV a quote is text.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(features, loss, statistics, gain, counted, name)
@@ -94,7 +91,6 @@ def read_table(
 
 @contextmanager
 def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table]:
-    """Open a file in this format, or a table in memory without one."""
     if format is None:
         yield frame_table(source, str(name))
         return
@@ -206,13 +202,10 @@ class _Rows:
 
 
 def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
-    """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
+    """Write N-best lists as a table of one of `TABLES` that `read_table` reads back to exactly the same numbers.
 
     The columns are `list`, the features, the statistics and, where there are texts, `text`. Statistics whose names
-    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns. The format is
-    one of `TABLES`. The file appears whole or not at all and is compressed if its name ends in .gz or .xz. Raises
-    `DataError` where two columns have the same name, or a name, an id or a text holds characters that the format
-    cannot: a tab or a line end in TSV, a carriage return in CSV.
+    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns.
     """
     header = header_of(Columns.of(nbest))
     twice = repeated(header)
@@ -268,7 +261,7 @@ def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     The file may also be one array of such objects. Every candidate has the same scores, in any order, and one of `loss`
     (a number), `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or `statistics` (numbers by
     name, for metrics that need several). These are ignored where statistics are `counted` from the texts. `text` is a
-    string that all candidates have or none. Other keys are ignored. Raises `DataError` with file and line.
+    string that all candidates have or none. Other keys are ignored.
     """
     with open_bytes(path) as stream:
         records = json_records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
@@ -330,10 +323,7 @@ def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
 
 
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:
-    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists.
-
-    The file appears whole or not at all and is compressed if its name ends in .gz or .xz.
-    """
+    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists."""
     features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:
         for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):

@@ -123,8 +123,8 @@ class WeightsFile:
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order.
 
-        Of three lines with a number for each feature, as in init.opt, the first counts. Raises `DataError` where a
-        weight is missing, and for weights of other features, except in moses.ini.
+        Of three lines with a number for each feature, as in init.opt, the first counts. Weights of other features are
+        refused, except in moses.ini.
         """
         if not self.names:
             n_lines = len({slot.line for slot in self.slots})
@@ -167,8 +167,7 @@ def read_weights(path: str | Path) -> WeightsFile:
 def given_weights(weights: Any, what: str = "weights") -> Any:
     """Return weights as searches take them: a text or path is replaced by its weights, other values stay as they are.
 
-    A text is a file, numbers or `name=value` pairs separated by commas, or JSON. `what` names it in the `DataError` if
-    it is none of these, or the file has no weights.
+    A text is a file, numbers or `name=value` pairs separated by commas, or JSON; `what` names it in errors.
     """
     if not isinstance(weights, str | os.PathLike):
         return weights
@@ -193,10 +192,7 @@ def given_weights(weights: Any, what: str = "weights") -> Any:
 
 
 def checked_region(region: Region | None) -> Region | None:
-    """Return a region as searches take it; a text around which it lies is replaced, see `given_weights`.
-
-    Raises `RegionError` if it is not a region.
-    """
+    """Return a region as searches take it; a text around which it lies is replaced, see `given_weights`."""
     from lpmert.model.region import Region
 
     if region is not None and not isinstance(region, Region):
@@ -218,9 +214,8 @@ def weights_text(
     """Return a text with weights [D] of the features `names`, with as few digits as `keeps` allows, and its weights.
 
     The form is that of `like`, whose other content stays, or numbers on one line, as Moses writes weights.txt. With
-    `scaled`, the weights are first multiplied by a positive factor that gives them the L1 norm of those in `like`. The
-    text has six decimals or, where `keeps` does not accept the weights read back from it, the fewest digits that do.
-    Raises `DataError` if even 17 do not suffice.
+    `scaled`, the weights first get the L1 norm of those in `like`. The text has six decimals or, where `keeps` does not
+    accept the weights read back from it, the fewest digits that do.
     """
     place = path if path is not None else "weights" if like is None else like.path
     template = _parse(" ".join(["0"] * len(names)) + " \n", place) if like is None else like
@@ -382,8 +377,7 @@ def settings_text(
 ) -> str:
     """Return lines with the settings of a toolkit that decode like weights [D], with as few digits as `keeps` allows.
 
-    given: features by role, where roles are not their names. Raises `DataError` where the toolkit has no settings for
-    these features or weights, or even 17 digits do not suffice.
+    given: features by role, where roles are not their names.
     """
     toolkit = TOOLKITS[name]
     roles = toolkit.roles(names, given)
@@ -412,10 +406,7 @@ ENGINES: Mapping[str, Mapping[str | None, str | None]] = {
 
 
 def engine_text(name: str, names: Sequence[str], weights: FloatArray, normalise: str | None) -> str:
-    """Return settings of a search engine, or a call of ranx, that fuse scores with these weights [D], whose sum is 1.
-
-    Raises `DataError` for weights that the engine does not accept.
-    """
+    """Return settings of a search engine, or a call of ranx, that fuse scores with weights [D], whose sum is 1."""
     if (weights < 0).any():
         raise DataError(f"{name} takes no weights below 0; search without --signed (nonnegative)")
     shares, how = weights.tolist(), ENGINES[name][normalise]
