@@ -343,7 +343,7 @@ def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
     header, of_nodes, of_links = ((text[at:end], 1 + text.count("\n", 0, at)) for at, end in pairwise(cuts))
     reader.add(*header)
     links = _alike(*of_links, ("J", "S", "E"), "L", reader)
-    if links is not None and (links.vocabulary != [None] or links.ends.max() >= reader.whole("N")):
+    if links is not None and (links.vocabulary != [None] or links.ends.max() >= reader.size("N")):
         links = None
     nodes = None if links is None else _alike(*of_nodes, ("I",), "N", reader)
     if nodes is None:
@@ -430,20 +430,20 @@ class _Reader:
         place, direction = self.header.get("dir", (Place(self.path), "f"))
         if direction != "f":
             raise place.error(f"dir={direction}, but links must run from the start (dir=f); turn the lattice round")
-        base = self._number("base") if "base" in self.header else math.e
+        base = self._number("base", math.e)
         if base < 0:
             raise self.header["base"][0].error(f"{base} is no base of logarithms")
-        scales = {name: self._number(key) for key, name in _SCALES.items() if key in self.header}
+        scales = {name: self._number(key, 1.0) for key, name in _SCALES.items() if key in self.header}
         if "wdpenalty" in self.header:
             place, value = self.header["wdpenalty"]
             scales[WORDS] = _logarithm(place, "wdpenalty", value, base)
         return base, scales
 
-    def _number(self, key: str) -> float:
-        place, value = self.header[key]
-        return place.number(value, f"{key}=")
+    def _number(self, key: str, default: float) -> float:
+        place, value = self.header.get(key, (None, ""))
+        return default if place is None else place.number(value, f"{key}=")
 
-    def whole(self, key: str) -> int:
+    def size(self, key: str) -> int:
         place, value = self.header[key]
         return place.whole(value, f"{key}=")
 
@@ -451,7 +451,7 @@ class _Reader:
         """Return the lines of nodes or links by number; raises `DataError` unless the header gives their number."""
         if key not in self.header:
             raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
-        size, place, table = self.whole(key), self.header[key][0], self.lines[part]
+        size, place, table = self.size(key), self.header[key][0], self.lines[part]
         for number, (other, _) in table.items():
             if number >= size:
                 raise other.error(f"{part}={number}, but line {place.line} says {key}={size}")
@@ -517,9 +517,8 @@ def _part(place: Place, fields: Fields, base: float) -> _Element:
         raise place.error(_SUBLATTICES)
     word = _htk_word(place, fields["W"]) if "W" in fields else None
     named = ((key, name) for key, name in _FIELDS.items() if key in fields)
-    return _Element(
-        word, {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}, place.line or -1
-    )
+    scores = {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}
+    return _Element(word, scores, place.line or -1)
 
 
 def _htk_word(place: Place, value: str) -> str:

@@ -127,7 +127,7 @@ def load_lattices(
     (12, ('acoustic', 'lm', 'words'))
     """
     with buffered_pipes():
-        speech = Speech.of(counts, silent, variants)
+        speech = Speech(counts, silent, variants)
         parts = _parts(source, format, symbols)
         return _joined(parts, references, speech, features, partial, by_position)
 
@@ -136,39 +136,28 @@ Parts = Mapping[str, tuple[str | Path, Links]]
 """The file and the links of each lattice of a source, by utterance."""
 
 
-class Speech(NamedTuple):
-    """The roles of labels.
+class Speech:
+    """The roles of labels, by the arguments of `load_lattices`."""
 
-    names: of the counts. counted: the name of the count by word. left_out: words that are not in the text. variants:
-    whether word(2) is a pronunciation of word.
-    """
-
-    names: tuple[str, ...]
-    counted: Mapping[str, str]
-    left_out: frozenset[str]
-    variants: bool
-
-    @staticmethod
-    def of(counts: Counts | None, silent: Iterable[str], variants: bool) -> Speech:
-        """Return the roles in the arguments of `load_lattices`; raises `DataError` for a word with two counts."""
-        counted: dict[str, str] = {}
+    def __init__(self, counts: Counts | None, silent: Iterable[str], variants: bool) -> None:
+        self.names = tuple(counts or ())
+        self._counted: dict[str, str] = {}  # the name of the count by word
+        self._left_out, self._variants = SILENT | frozenset(silent), variants
         for name, words in (counts or {}).items():
             if isinstance(words, str):
                 trouble = f"must be a sequence of words, not the one string {quoted(words)}"
                 raise DataError(f"counts[{quoted(name)}] {trouble}")
             for word in words:
-                if counted.setdefault(word, name) != name:
-                    trouble = f"under {quoted(counted[word])} and {quoted(name)}; choose one"
-                    raise DataError(f"counts has {quoted(word)} {trouble}")
-        return Speech(tuple(counts or ()), counted, SILENT | frozenset(silent), variants)
+                if (other := self._counted.setdefault(word, name)) != name:
+                    raise DataError(f"counts has {quoted(word)} under {quoted(other)} and {quoted(name)}; choose one")
 
     def spoken(self, word: str | None) -> tuple[str | None, str | None]:
         """Return the word that a label adds to the text, and the name of the count it adds to; `None` for none."""
         if word is None:
             return None, None
-        plain = (_VARIANT.sub("", word) if self.variants else word) or word
-        mute = word in self.left_out or word in self.counted or plain in self.left_out
-        return None if mute else plain, self.counted.get(word)
+        plain = (_VARIANT.sub("", word) if self._variants else word) or word
+        mute = word in self._left_out or word in self._counted or plain in self._left_out
+        return None if mute else plain, self._counted.get(word)
 
 
 def _joined(
@@ -180,7 +169,7 @@ def _joined(
     by_position: bool = False,
 ) -> Lattices:
     """Join lattices as `load_lattices` does; the scores of the parts are deleted."""
-    reference_texts = references_by_list([*parts], references, partial, by_position, what="lattice")
+    reference_texts = references_by_list([*parts], references, partial, by_position)
     graphs = [graph for _, graph in parts.values()]
     names = _names(parts, speech.names, features)
     give_back()
@@ -238,9 +227,7 @@ def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
             trouble = f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately"
             raise DataError(trouble, path=path)
     patterns = Wanted.of(features).features
-    if patterns is None:
-        return names
-    chosen = list(matched(patterns, names, names))
+    chosen = names if patterns is None else list(matched(patterns, names, names))
     places_of(chosen, names, "feature")  # refuses others
     return chosen
 
@@ -250,12 +237,13 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
     found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source):
         kind = format or _kind(text, path)
-        if kind is None:
-            raise DataError(f"is not a lattice in any of {listed(kinds_of_graphs())}; give the format", path=path)
-        graphs = FORMATS.build(kind).graphs
+        graphs = None if kind is None else FORMATS.build(kind).graphs
         if graphs is None:
-            known = listed(kinds_of_graphs())
-            raise DataError(f"format {quoted(kind)} has no lattices; choose one of {known}", path=path)
+            trouble = (
+                "is not a lattice in any known format" if kind is None else f"format {quoted(kind)} has no lattices"
+            )
+            kinds = listed(name for name in FORMATS.names() if FORMATS.build(name).graphs is not None)
+            raise DataError(f"{trouble}; give the format (--from, format), one of {kinds}", path=path)
         for named, graph in graphs(GraphText(path, text, table)):
             name = utterance if named is None else named
             if name in found:
@@ -282,10 +270,6 @@ def _kind(text: str, path: str | Path) -> str | None:
     return kind_of_graph(text[:_HEAD]) or ("slf" if unpacked(path).suffix in _SLF_ENDINGS else None)
 
 
-def kinds_of_graphs() -> list[str]:
-    return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
-
-
 _SCALES = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
 _SCALES |= dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
@@ -308,15 +292,14 @@ def read_lattices(
     of a decoder, -1 for costs, and 0 otherwise. A hypothesis has the scores of its best path.
     """
     n_best = whole_number(n_best, "n_best", 1, DataError)
-    speech = Speech.of(counts, silent, variants)
+    speech = Speech(counts, silent, variants)
     parts = _parts(source, format, symbols)
-    header_scales = [graph.scales for _, graph in parts.values()]
     lattices = _joined(parts, False, speech)
-    place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:
+            place = source if isinstance(source, str | Path) else None
             raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
-    weights = [{**_SCALES, **header, **(scales or {})} for header in header_scales]
+    weights = [{**_SCALES, **graph.scales, **(scales or {})} for _, graph in parts.values()]
     rows = [np.array([by_name.get(name, 0.0) for name in lattices.names]) for by_name in weights]
     return best_lists(lattices, rows, n_best)
 

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from lpmert.errors import DataError, reason_of
 from lpmert.formats.text import WHITE, WORD, Place, is_count, placed_lines, unpacked, warn_of_quotes
@@ -146,80 +146,66 @@ def with_references(
     return found
 
 
-class _Wanted(NamedTuple):
-    """The lists that need references; what: their name in messages; options: whether messages may name options."""
-
-    list_ids: Sequence[str]
-    partial: bool
-    what: str = "list"
-    options: bool = True
-
-    @property
-    def otherwise(self) -> str:
-        """The remedy for a reference without a list."""
-        return _PARTLY if self.options else "leave the reference out"
-
-    def of_ids(self, texts: Keyed, path: str | Path | None = None) -> list[str]:
-        """Return the text of each list from texts by id."""
-        known = {*self.list_ids}
-        other = next((utterance for utterance in texts if utterance not in known), None)
-        place = Place(path) if other is None else texts[other][0]
-        for utterance in self.list_ids:
-            if utterance not in texts:
-                beside = "" if other is None else f", but one for {quoted(other)}, which is no {self.what}"
-                raise place.error(
-                    f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the {self.what}"
-                )
-        if other is not None and not self.partial:
-            raise place.error(f"no {self.what} for the reference of {quoted(other)}; add it, or {self.otherwise}")
-        return [texts[utterance][1] for utterance in self.list_ids]
-
-    def of_numbers(self, rows: Rows, path: str | Path) -> list[str]:
-        """Return the text of each list; its id is the number of a line, from 0."""
-        numbers = [int(list_id) for list_id in self.list_ids]
-        if max(numbers) >= len(rows):
-            raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
-        left = sorted({*range(len(rows))} - {*numbers})
-        if left and not self.partial:
-            raise rows[left[0]][0].error(f"no list for this line; give all lists, or {self.otherwise}")
-        return [rows[number][1].strip(WHITE) for number in numbers]
-
-    def of_transcripts(self, rows: Rows, path: str | Path) -> list[str]:
-        """Return the text of each list from lines with ids; errors say what to do if lines are only sentences."""
-        try:
-            return self.of_ids(_transcripts(rows, path), path)
-        except DataError as error:
-            if not rows or not all(map(is_count, self.list_ids)):
-                raise
-            flag = ", or pass by_position=True (--by-position)" if self.options else ""
-            sentences = f"if line 1 is the sentence of {self.what} 0, line 2 that of {self.what} 1, ..., {_TABS}{flag}"
-            raise DataError(f"{error.reason}; {sentences}", path=path, line=error.line) from error
-
-
 def references_by_list(
     list_ids: Sequence[str],
     references: References | Sequence[str | Path] | Literal[False],
     partial: bool = False,
     by_position: bool = False,
     *,
-    what: str = "list",
     options: bool = True,
 ) -> list[tuple[str, ...]]:
-    """Return the references of each list, which messages call `what`; options: whether they name options."""
+    """Return the references of each list; options: whether messages may name `partial` and `by_position`."""
     if references is False:
         return [("",) for _ in list_ids]
-    wanted = _Wanted(list_ids, partial, what, options)
+    otherwise = None if partial else _PARTLY if options else "leave the reference out"
     if isinstance(references, Mapping):
         found = {name: (Place(None), text) for name, text in references.items()}
-        return [(text,) for text in wanted.of_ids(found)]
+        return [(text,) for text in _of_ids(list_ids, found, otherwise, None)]
     files = one_or_more(references, "references")
     rows = {path: list(placed_lines(path)) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
     for path in numbered:
         if len(rows[path]) != len(rows[numbered[0]]):
             raise DataError(f"{len(rows[path])} lines, but {numbered[0]} has {len(rows[numbered[0]])}", path=path)
-    columns = [(wanted.of_numbers if path in numbered else wanted.of_transcripts)(rows[path], path) for path in files]
+    columns = []
+    for path in files:
+        if path in numbered:
+            columns.append(_of_numbers(list_ids, rows[path], otherwise, path))
+            continue
+        try:
+            columns.append(_of_ids(list_ids, _transcripts(rows[path], path), otherwise, path))
+        except DataError as error:
+            if not rows[path] or not all(map(is_count, list_ids)):
+                raise
+            flag = ", or pass by_position=True (--by-position)" if options else ""
+            sentences = f"if line 1 is the sentence of list 0, line 2 that of list 1, ..., {_TABS}{flag}"
+            raise DataError(f"{error.reason}; {sentences}", path=path, line=error.line) from error
     return list(zip(*columns, strict=True))
+
+
+def _of_ids(list_ids: Sequence[str], texts: Keyed, otherwise: str | None, path: str | Path | None) -> list[str]:
+    """Return the text of each list by its id; otherwise: the remedy for a text without a list, which `None` allows."""
+    known = {*list_ids}
+    other = next((utterance for utterance in texts if utterance not in known), None)
+    place = Place(path) if other is None else texts[other][0]
+    for utterance in list_ids:
+        if utterance not in texts:
+            beside = "" if other is None else f", but one for {quoted(other)}, which is no list"
+            raise place.error(f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the list")
+    if other is not None and otherwise is not None:
+        raise place.error(f"no list for the reference of {quoted(other)}; add it, or {otherwise}")
+    return [texts[utterance][1] for utterance in list_ids]
+
+
+def _of_numbers(list_ids: Sequence[str], rows: Rows, otherwise: str | None, path: str | Path) -> list[str]:
+    """Return the text of each list; its id is the number of a line, from 0."""
+    numbers = [int(list_id) for list_id in list_ids]
+    if max(numbers) >= len(rows):
+        raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
+    left = sorted({*range(len(rows))} - {*numbers})
+    if left and otherwise is not None:
+        raise rows[left[0]][0].error(f"no list for this line; give all lists, or {otherwise}")
+    return [rows[number][1].strip(WHITE) for number in numbers]
 
 
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
@@ -227,11 +213,8 @@ def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_positio
     other = next((list_id for list_id in list_ids if not is_count(list_id)), None)
     if other is not None:
         if by_position:
-            raise DataError(
-                f"no line is number {quoted(other)}, which is the id of a list; leave by_position out "
-                f"(--by-position), and {_TABS}",
-                path=path,
-            )
+            trouble = f"no line is number {quoted(other)}, which is the id of a list"
+            raise DataError(f"{trouble}; leave by_position out (--by-position), and {_TABS}", path=path)
         return False
     if by_position:
         return True

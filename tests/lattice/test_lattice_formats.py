@@ -524,7 +524,7 @@ def test_folders_archives_and_single_files_hold_the_same(tmp_path: Path) -> None
     with pytest.raises(DataError, match="no reference for utterance"):
         load_lattices(files, {"other": "x"})
     assert load_lattices(files[:1], table, partial=True).n_lists == 1
-    with pytest.raises(DataError, match="no lattice for the reference"):
+    with pytest.raises(DataError, match="no list for the reference"):
         load_lattices(files[:1], references)
     with pytest.raises(DataError, match="comes twice"):
         load_lattices([files[0], files[0]], references, partial=True)
