@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from lpmert.errors import MethodError
 from lpmert.quoting import quoted
@@ -29,9 +30,6 @@ T = TypeVar("T")
 Unit = Callable[..., T]
 """Called with the shared value and the arguments of the unit."""
 
-THREADS = "threads"
-"""The backend of this process."""
-
 _SCHEME = "dask://"
 
 _POLL = 0.05
@@ -43,17 +41,23 @@ _MOST_DEATHS = 8
 _WORTH_SHARING, _WORTH_STARTING = 0.05, 5.0
 """Seconds of work that are worth sending to threads, and to workers that take long to start."""
 
-_CONNECT_SECONDS = 10
-_WORKER_SECONDS = 60
+_CONNECT_SECONDS, _WORKER_SECONDS = 10, 60
 """How long to wait for a Dask scheduler, and for its first worker."""
 
 
+@dataclass(eq=False)
 class Shared:
     """A value that units share. value: in this process; place: its future in a cluster, `None` before it is sent."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.place: Any = None
+    value: Any
+    place: Any = None
+
+
+def _alone(unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> Callable[[], T]:
+    """Return the call of a unit under the deadlines of the caller, with the worker itself as its only worker."""
+    context = copy_context()
+    context.run(_workers.set, SERIAL)
+    return partial(context.run, unit, shared.value, *arguments)
 
 
 class Pending(Generic[T]):
@@ -69,25 +73,27 @@ class Pending(Generic[T]):
         if self._answer:
             return True
         if self._future is None:
-            unit, shared, arguments = self._work
-            context = copy_context()
-            context.run(_workers.set, SERIAL)
-            self._answer.append(context.run(unit, shared.value, *arguments))
-        elif not wait([self._future], seconds).done:
+            self._answer.append(_alone(*self._work)())
+            return True
+        if not wait([self._future], seconds).done:
             if self._workers.absent():
                 self.give_up()
                 self._future = None
             return False
-        elif self._worker_died(self._future):
-            self._deaths += 1
-            if self._deaths < _MOST_DEATHS:
-                logger.info("a worker died, and its unit of work is done again")
-                self._future = self._workers.begin(*self._work)
-            else:
-                logger.warning("workers keep dying, perhaps for lack of memory; one unit is done without them")
-                self._future = None
-            return False
-        return True
+        try:
+            error = self._future.exception()
+        except CancelledError as cancelled:
+            error = cancelled
+        if not isinstance(error, self._workers.death_errors):
+            return True
+        self._deaths += 1
+        if self._deaths < _MOST_DEATHS:
+            logger.info("a worker died, and its unit of work is done again")
+            self._future = self._workers.begin(*self._work)
+        else:
+            logger.warning("workers keep dying, perhaps for lack of memory; one unit is done without them")
+            self._future = None
+        return False
 
     def answer(self) -> T:
         """Return the answer, or raise the error of the unit."""
@@ -114,15 +120,6 @@ class Pending(Generic[T]):
         if self._future is not None:
             self._workers.cancel(self._future)
 
-    def _worker_died(self, future: Future[Any]) -> bool:
-        try:
-            error = future.exception()
-        except CancelledError as cancelled:
-            error = cancelled
-        if isinstance(error, CancelledError) and self._workers.closed:
-            return False
-        return isinstance(error, self._workers.death_errors)
-
 
 class Workers:
     """The caller alone, which runs a unit when its answer is requested; base of other kinds of workers.
@@ -133,15 +130,13 @@ class Workers:
 
     jobs: int = 1
     remote: bool = False
-    death_errors: tuple[type[BaseException], ...] = (CancelledError,)
-    closed: bool = False
+    death_errors: tuple[type[BaseException], ...] = ()
 
     def share(self, value: object) -> Shared:
         """Send a value to all workers once; they may free it when what is returned is no longer referenced."""
         return Shared(value)
 
     def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        """Submit a unit."""
         return Pending(self, unit, shared, arguments)
 
     def map(self, unit: Unit[T], shared: Shared, arguments: Iterable[Sequence[object]]) -> Iterator[T]:
@@ -179,13 +174,9 @@ class Threads(Workers):
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="lpmert")
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any]:
-        context = copy_context()  # so the deadlines of the caller apply
-        context.run(_workers.set, SERIAL)
-        work: Callable[..., Any] = context.run
-        return self._pool.submit(work, unit, shared.value, *arguments)
+        return self._pool.submit(_alone(unit, shared, arguments))
 
     def close(self) -> None:
-        self.closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -215,7 +206,6 @@ class Cluster(Workers):
             ) from error
         self.death_errors = (KilledWorker, CommClosedError, CancelledError)
         self._address, self._alone = address, False
-        self._tasks: WeakKeyDictionary[Future[Any], Any] = WeakKeyDictionary()
         self._seen = self._looked = time.monotonic()
         self._threads()
 
@@ -237,14 +227,12 @@ class Cluster(Workers):
                 warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
                 shared.place = self._client.submit(_itself, shared.value, pure=False)
         task = self._client.submit(unit, shared.place, *arguments, pure=False)
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        self._tasks[future] = task
+        future = _Delivered(task)
         self._client.loop.add_callback(_deliver, self._client, task, future)
         return future
 
     def cancel(self, future: Future[Any]) -> None:
-        self._client.loop.add_callback(self._tasks[future].cancel)
+        self._client.loop.add_callback(cast("_Delivered", future).task.cancel)
 
     def absent(self) -> bool:
         now = time.monotonic()
@@ -259,7 +247,6 @@ class Cluster(Workers):
         return alone
 
     def close(self) -> None:
-        self.closed = True
         self._client.close(timeout=_CONNECT_SECONDS)
 
     def _running(self) -> bool:
@@ -274,6 +261,15 @@ class Cluster(Workers):
         if found:
             self._seen = time.monotonic()
         return found
+
+
+class _Delivered(Future[Any]):
+    """A future that `_deliver` completes, of a task in the cluster."""
+
+    def __init__(self, task: Any) -> None:
+        super().__init__()
+        self.task = task
+        self.set_running_or_notify_cancel()
 
 
 async def _deliver(client: Any, task: Any, future: Future[Any]) -> None:
@@ -314,16 +310,16 @@ class PerThread(Generic[T]):
 SERIAL = Workers()
 
 _workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
-"""The workers of the running call; within a unit, only the worker itself."""
+"""The workers of the running call; outside a block of `using_workers` and within a unit, the caller alone."""
 
 
 def checked_backend(backend: str) -> str:
     """Return the name of a backend; raises `MethodError` for an unknown one."""
     host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
-    if backend == THREADS or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
+    if backend == "threads" or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
         return backend
     raise MethodError(
-        f"backend={quoted(backend)} is neither {THREADS} nor {_SCHEME}HOST:PORT; for processes of this machine, start "
+        f"backend={quoted(backend)} is neither threads nor {_SCHEME}HOST:PORT; for processes of this machine, start "
         "`dask scheduler` and `dask worker`"
     )
 
@@ -336,7 +332,6 @@ def workers_of(backend: str, jobs: int) -> Workers:
 
 
 def current_workers() -> Workers:
-    """Return the workers of the running call; outside a block of `using_workers` that is the caller alone."""
     return _workers.get()
 
 
