@@ -12,7 +12,7 @@ first. Without the box, four features would be out of reach.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -30,7 +30,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_box, covering_cones
-from lpmert.numeric.lists import SortedLists, first_best
+from lpmert.numeric.lists import SortedLists, first_best, list_numbers
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import listed, quoted
@@ -219,29 +219,27 @@ def near_optimal(
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
-    more = _slack(slack)
+    percent, number = _slack(slack)
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
         if cones:
             _check_cones(problem)
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
-        most = optimum.loss + more(optimum.loss)
+        most = optimum.loss + (abs(optimum.loss) * number / 100.0 if percent else number)
         search = _Ranges(problem, solver, limits, seed, deadline, most)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
             search.stopped |= told(on_stage, name, len(ranges), len(nbest.names))
             ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
-        divided = None
-        if cones:
-            box = np.array([one.possible for one in ranges]).T
-            divided = near_cones(problem, most, box, deadline, on_stage)
-    known = tuple(ranges), divided, search.complete
-    return NearOptimal(search.optimum, most, search.scale, *known, deadline.seconds)
+        box = np.array([one.possible for one in ranges]).T
+        divided = near_cones(problem, most, box, deadline, on_stage) if cones else None
+    seconds = deadline.seconds
+    return NearOptimal(search.optimum, most, search.scale, tuple(ranges), divided, search.complete, seconds)
 
 
-def _slack(slack: float | str) -> Callable[[float], float]:
-    """Return the function from the least loss to the slack as a loss; raises `DataError` if `slack` is invalid."""
+def _slack(slack: float | str) -> tuple[bool, float]:
+    """Return whether a slack is in percent, and its number; raises `DataError` if it is invalid."""
     percent = isinstance(slack, str) and slack.strip().endswith("%")
     try:
         number = float(slack.strip().removesuffix("%")) if isinstance(slack, str) else real_number(slack)
@@ -249,7 +247,7 @@ def _slack(slack: float | str) -> Callable[[float], float]:
         number = None
     if number is None or not 0.0 <= number < inf:
         raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
-    return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
+    return percent, number
 
 
 @dataclass
@@ -282,10 +280,10 @@ class _Ranges:
             raise DataError(f"no feature {quoted(relative_to)}; the features are {listed(optimum.names)}")
         undecided = not optimum.status.proved
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
-        for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
+        for name in [relative_to] if relative_to else [optimum.names[d] for d in order if optimum.weights[d]]:
             weight = optimum.by_name[name]
             if not weight:
-                continue
+                break
             opposite = self._beyond(name, 0.0, upper=weight < 0.0)
             if opposite.result is None and opposite.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
@@ -349,19 +347,16 @@ class _Ranges:
         """
         low, high = self._region.bounds.get(name, (None, None))
         low, high = (value, high) if upper else (low, value)
-        empty = Below(None, inf, Status.OPTIMAL, inf)
-        if low is not None and high is not None and low >= high:
-            return empty
-        region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
-        limits = replace(self.limits, target=self.most)
-        try:
-            problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
-            return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
-        except RegionError:
-            return empty
+        if low is None or high is None or low < high:
+            region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
+            limits = replace(self.limits, target=self.most)
+            with suppress(RegionError):
+                problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+                return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
+        return Below(None, inf, Status.OPTIMAL, inf)
 
 
-MOST_FEATURES = 5
+_MOST_FEATURES = 5
 """Maximum number of features for cones: beyond it they are too many to be useful."""
 
 _MOST_PLACES = 50
@@ -394,9 +389,9 @@ def _check_cones(problem: Problem) -> None:
             "there is nothing to choose: no feature that may have a weight distinguishes hypotheses with different "
             "losses; choose other features, or a wider region"
         )
-    if form.n_features > MOST_FEATURES:
+    if form.n_features > _MOST_FEATURES:
         raise MethodError(
-            f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; ask for ranges alone"
+            f"{form.n_features} features matter, and cones are for 1 to {_MOST_FEATURES}; ask for ranges alone"
         )
     if form.cap is not None or form.rounding is not None or problem.coordinates.reduction.columns is None:
         raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
@@ -470,62 +465,60 @@ def _cones_of_ranges(box: FloatArray) -> FloatArray | None:
 class _Cones(NamedTuple):
     """A batch of n cones.
 
-    rays [n, d, d], with so many binary places; settled [n]: the cost of the lists that are settled in each cone;
-    n_open [n]: the number of its open lists. sizes [g]: how many hypotheses may win in each open list, cone by cone;
-    rows [m]: these hypotheses, in order of cost.
+    rays [n, d, d], with so many binary places; settled [n]: the cost of the lists that are settled in each cone.
+    cone, row [m]: the hypotheses that may win in a cone, by cones and the open lists in them, in order of cost.
     """
 
     places: int
     rays: FloatArray
     settled: IntArray
-    n_open: IntArray
-    sizes: IntArray
-    rows: IntArray
-
-    @property
-    def cone_of_list(self) -> IntArray:
-        return np.repeat(np.arange(len(self.rays)), self.n_open)
+    cone: IntArray
+    row: IntArray
 
     def take(self, mask: NDArray[np.bool_]) -> _Cones:
         """Return the cones that a mask [n] selects."""
-        lists = mask[self.cone_of_list]
-        rows = self.rows[np.repeat(lists, self.sizes)]
-        return _Cones(self.places, self.rays[mask], self.settled[mask], self.n_open[mask], self.sizes[lists], rows)
+        kept = mask[self.cone]
+        cone = (np.cumsum(mask) - 1)[self.cone[kept]]
+        return _Cones(self.places, self.rays[mask], self.settled[mask], cone, self.row[kept])
 
     def halves(self, pairs: tuple[IntArray, IntArray]) -> _Cones:
         """Return both halves of each cone; it is split at the middle of a pair of its rays [n]."""
-        cone = np.arange(len(self.rays))
-        middle = 0.5 * (self.rays[cone, pairs[0]] + self.rays[cone, pairs[1]])
+        n = np.arange(len(self.rays))
+        middle = 0.5 * (self.rays[n, pairs[0]] + self.rays[n, pairs[1]])
         rays = np.concatenate([self.rays, self.rays])
         for half, moved in enumerate(pairs):
-            rays[half * len(cone) + cone, moved] = middle
-        return _Cones(self.places + 1, rays, *(np.concatenate([part, part]) for part in self[2:]))
+            rays[half * len(n) + n, moved] = middle
+        cone = np.concatenate([self.cone, self.cone + len(n)])
+        return _Cones(self.places + 1, rays, np.tile(self.settled, 2), cone, np.tile(self.row, 2))
 
-    def propagated(self, lists: SortedLists, error: float) -> _Cones:
+    def starts(self, list_of_row: IntArray) -> IntArray:
+        """Return where in `row` each open list of each cone starts."""
+        lists = list_of_row[self.row]
+        return np.flatnonzero(np.diff(self.cone, prepend=-1).astype(bool) | np.diff(lists, prepend=-1).astype(bool))
+
+    def propagated(self, lists: SortedLists, list_of_row: IntArray, error: float) -> _Cones:
         """Drop the rows that the winner at the centre of a cone beats at all its rays (lemma K1 of `proofs/cones.md`),
         and the lists that this settles; error: a bound on the error of differences of scores.
         """
-        if not len(self.rows):
+        if not len(self.row):
             return self
-        cones, number = self.cone_of_list, np.repeat(np.arange(len(self.sizes)), self.sizes)
-        scores = np.einsum("mkd,md->mk", self.rays[cones[number]], lists.rows[self.rows])
-        winners = first_best(scores.sum(axis=1), np.cumsum(self.sizes) - self.sizes)
-        leads = (scores[winners[number]] - scores).min(axis=1)
-        beaten = leads >= error
+        starts = self.starts(list_of_row)
+        number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(self.row)))
+        scores = np.einsum("mkd,md->mk", self.rays[self.cone], lists.rows[self.row])
+        winners = first_best(scores.sum(axis=1), starts)
+        beaten = (scores[winners[number]] - scores).min(axis=1) >= error
         beaten[winners] = False
-        left = np.bincount(number[~beaten], minlength=len(self.sizes))
-        decided = left == 1
+        decided = np.bincount(number[~beaten]) == 1
         settled = self.settled.copy()
-        np.add.at(settled, cones[decided], lists.costs[self.rows[winners[decided]]])
-        n_open = np.bincount(cones[~decided], minlength=len(self.rays))
-        rows = self.rows[~(beaten | decided[number])]
-        return self._replace(settled=settled, n_open=n_open, sizes=left[~decided], rows=rows)
+        np.add.at(settled, self.cone[starts[decided]], lists.costs[self.row[winners[decided]]])
+        kept = ~(beaten | decided[number])
+        return self._replace(settled=settled, cone=self.cone[kept], row=self.row[kept])
 
-    def costs(self, lists: SortedLists) -> tuple[IntArray, IntArray]:
+    def costs(self, lists: SortedLists, list_of_row: IntArray) -> tuple[IntArray, IntArray]:
         """Return bounds on the cost of all choices in each cone, from below [n] and above [n]."""
-        least, most, ends = self.settled.copy(), self.settled.copy(), np.cumsum(self.sizes)
-        np.add.at(least, self.cone_of_list, lists.costs[self.rows[ends - self.sizes]])
-        np.add.at(most, self.cone_of_list, lists.costs[self.rows[ends - 1]])
+        least, most, starts = self.settled.copy(), self.settled.copy(), self.starts(list_of_row)
+        np.add.at(least, self.cone[starts], lists.costs[self.row[starts]])
+        np.add.at(most, self.cone[starts], lists.costs[self.row[np.append(starts, len(self.row))[1:] - 1]])
         return least, most
 
 
@@ -539,7 +532,7 @@ class _Precision:
     def __init__(self, rows: FloatArray) -> None:
         reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
         self._most = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
-        self.rounding = 8.0 * EPSILON * (MOST_FEATURES + 1) * reach
+        self.rounding = 8.0 * EPSILON * (_MOST_FEATURES + 1) * reach
         """The bound if numbers are rounded, for rays with entries of at most 1."""
 
     def off(self, places: int) -> float:
@@ -556,6 +549,7 @@ class _Division:
 
     def __init__(self, lists: SortedLists, sure: int, possible: int, scale: FloatArray, start: FloatArray) -> None:
         self._lists, self._sure, self._possible, self.scale, self._start = lists, sure, possible, scale, start
+        self._list_of_row = list_numbers(lists.offsets)
         self._precision, places = _Precision(lists.rows), binary_places(start)
         self.places = _MOST_PLACES if places is None else places
         self.inner, self.inside = [start[:0]], 0.0
@@ -590,9 +584,9 @@ class _Division:
 
     def run(self, share: float, most_cones: int, deadline: Deadline, on_stage: OnStage | None) -> bool:
         """Split cones until at most a share of what may be near-optimal is open; return whether that was reached."""
-        rows, sizes = np.arange(len(self._lists.rows)), np.diff(self._lists.offsets)
+        nothing, rows = np.zeros(len(self._lists.rows), dtype=np.int64), np.arange(len(self._lists.rows))
         for rays in self._start:
-            self._decide(_Cones(self.places, rays[None], np.zeros(1, np.int64), np.array([len(sizes)]), sizes, rows))
+            self._decide(_Cones(self.places, rays[None], nothing[:1], nothing, rows))
         count = 0
         while self._waiting and self.left > share * (self.inside + self.left):
             _, cones = self._waiting[0]
@@ -607,19 +601,18 @@ class _Division:
 
     def _decide(self, cones: _Cones) -> None:
         """Propagate in cones, keep those inside, drop those outside, and queue the others in batches."""
-        cones = cones.propagated(self._lists, self._precision.off(cones.places))
+        cones = cones.propagated(self._lists, self._list_of_row, self._precision.off(cones.places))
         self.places = cones.places
-        least, most = cones.costs(self._lists)
+        least, most = cones.costs(self._lists, self._list_of_row)
         inner = cones.rays[most <= self._sure]
         self.inner.append(inner)
         self.inside += float(self.shares(inner).sum())
         cones = cones.take((least <= self._possible) & (most > self._sure))
-        n_batches = 1 + len(cones.rows) // _BLOCK
+        n_batches = 1 + len(cones.row) // _BLOCK
         batch_of_cone = np.arange(len(cones.rays)) * n_batches // max(1, len(cones.rays))
-        for number in range(n_batches if len(cones.rays) else 0):
-            batch = cones if n_batches == 1 else cones.take(batch_of_cone == number)
-            if len(batch.rays):
-                self._waiting.append((float(self.shares(batch.rays).sum()), batch))
+        for number in np.unique(batch_of_cone).tolist():
+            batch = cones.take(batch_of_cone == number)
+            self._waiting.append((float(self.shares(batch.rays).sum()), batch))
 
 
 def _unchanged(problem: Problem, cones: FloatArray, places: int) -> Any:

@@ -54,38 +54,19 @@ def read_or_refused(path: Path, read: Callable[[], Read], *, unless: str | None 
         return None
 
 
-WRONG = (
-    None,
-    True,
-    "x",
-    "",
-    [],
-    {},
-    [[1]],
-    {"a": None},
-    -0.0,
-    -1,
-    0.5,
-    10**400,
-    2**63,
-    1e300,
-    float("inf"),
-    "\x1b[31m",
-)
+SCALARS = (None, True, "x", "", -0.0, -1, 0.5, 10**400, 2**63, 1e300, float("inf"), "\x1b[31m")
+WRONG = (*SCALARS, [], {}, [[1]], {"a": None})
 """Wrong values for any place of a JSON document."""
 
 
 def places(value: object, most: int = 2) -> list[tuple[str | int, ...]]:
     """All places in a JSON document, the first ones of each array."""
-    found: list[tuple[str | int, ...]] = [()]
     inner: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         inner = list(value.items())
     elif isinstance(value, list):
         inner = list(enumerate(value))[:most]
-    for key, own in inner:
-        found += [(key, *rest) for rest in places(own, most)]
-    return found
+    return [(), *((key, *rest) for key, own in inner for rest in places(own, most))]
 
 
 def changed(value: Any, place: tuple[str | int, ...], change: Callable[[Any], Any]) -> Any:
@@ -93,7 +74,7 @@ def changed(value: Any, place: tuple[str | int, ...], change: Callable[[Any], An
     if not place:
         return change(value)
     key, *rest = place
-    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied = value.copy()
     copied[key] = changed(copied[key], tuple(rest), change)
     return copied
 
@@ -102,11 +83,9 @@ def without(value: Any, place: tuple[str | int, ...]) -> Any:
     """A copy of a JSON document that lacks what stands in one place, which is not the whole."""
 
     def less(inner: Any) -> Any:
-        return (
-            [own for key, own in enumerate(inner) if key != place[-1]]
-            if isinstance(inner, list)
-            else {key: own for key, own in inner.items() if key != place[-1]}
-        )
+        copied = inner.copy()
+        del copied[place[-1]]
+        return copied
 
     return changed(value, place[:-1], less)
 

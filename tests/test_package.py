@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -112,28 +113,19 @@ def test_a_result_of_another_version_is_refused(table: Path) -> None:
 
 
 class TestRates:
-    def test_zero_one_losses_give_an_accuracy(self, tmp_path: Path) -> None:
+    def test_zero_one_losses_give_an_accuracy_and_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
         nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"])
         result = lpmert.minimize(nbest)
         assert (result.loss, result.rates) == (1, {"accuracy": 0.5})
         assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
         lpmert.write(nbest, tmp_path / "x.npz")
-        assert "accuracy      50.00% (1 wrong)" in run("solve", tmp_path / "x.npz").stdout
-        assert "accuracy      50.00% (1 wrong)" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
-
-    def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
-        nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"], statistic_names=["correct"])
-        assert [doubt.code for doubt in lpmert.minimize(nbest).warnings] == ["orientation"]
-        assert lpmert.minimize(nbest).rates == lpmert.evaluate(nbest, [1]).rates == {}
-        lpmert.write(nbest, tmp_path / "x.tsv")
+        for command in (["solve"], ["evaluate", "--weights", "1"]):
+            assert "accuracy      50.00% (1 wrong)" in run(*command, tmp_path / "x.npz").stdout
+        gains = replace(nbest, statistic_names=["correct"])
+        assert [doubt.code for doubt in lpmert.minimize(gains).warnings] == ["orientation"]
+        assert lpmert.minimize(gains).rates == lpmert.evaluate(gains, [1]).rates == {}
+        lpmert.write(gains, tmp_path / "x.tsv")
         assert lpmert.minimize(lpmert.read(tmp_path / "x.tsv", gain="correct")).rates == {"accuracy": 0.5}
-
-    def test_statistics_with_lengths_give_an_error_rate(self, tmp_path: Path) -> None:
-        names = ["errors", "reference_length"]
-        nbest = lpmert.NBest([[1.0], [0]], [0, 2], [[1, 8], [3, 8]], names=["a"], statistic_names=names)
-        lpmert.write(nbest, tmp_path / "x.npz")
-        found = json_of("solve", tmp_path / "x.npz")
-        assert (found["rates"], found["statistics"]) == ({"error_rate": 0.125}, [1, 8])
 
     def test_errors_and_words_give_a_word_error_rate(self, tmp_path: Path) -> None:
         rows = "a\t1\t0\t0\t3\na\t0\t1\t2\t3\nb\t1\t0\t4\t5\nb\t0\t1\t1\t5\n"

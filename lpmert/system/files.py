@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lpmert.errors import DataError, reason_of
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.interrupts import undone_by_abort
 from lpmert.system.memory import room_for
-from lpmert.system.streams import DAMAGED, STDIN, compressor, damaged, decompressed, opened
+from lpmert.system.streams import BLOCK_BYTES, DAMAGED, STDIN, compressor, content_of, damaged, decompressed, opened
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 """Without it, nothing is locked."""
@@ -36,11 +36,11 @@ _OWNER_BYTES = 32
 class Sink(io.FileIO):
     """A file opened for writing whose errors name the path that the caller gave; an abandoned one discards all data.
 
-    durable: closing it waits until the data are on the disk.
+    Closing a new file waits until the data are on the disk.
     """
 
-    def __init__(self, file: Path, mode: str, path: str | Path, *, durable: bool = False) -> None:
-        self.path, self.abandoned, self._durable = path, False, durable
+    def __init__(self, file: Path, mode: str, path: str | Path) -> None:
+        self.path, self.abandoned, self._durable = path, False, mode == "xb"
         with writing_to(path):
             super().__init__(file, mode)
 
@@ -91,7 +91,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
     path: the target as the caller named it. Raises `DataError` if it cannot be written.
     """
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path, durable=True) as sink:
+    with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path) as sink:
         try:
             yield sink
             sink.close()
@@ -114,12 +114,17 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
     while True:
         with writing_to(path):
             file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
-        if not _lock(file, wait=wait) and fcntl is not None:
-            owner = os.read(file, _OWNER_BYTES).decode(errors="replace").strip()
-            os.close(file)
-            raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
-        if _is_at(file, beside):
-            break
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if not wait:
+                owner = os.read(file, _OWNER_BYTES).decode(errors="replace").strip() or "unknown"
+                os.close(file)
+                raise DataError(f"is in use by another run (process {owner}); give each its own", path=path) from error
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(beside)):
+                break
         os.close(file)  # its owner has just removed it
 
     def remove() -> None:
@@ -137,25 +142,6 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
         os.close(file)
 
 
-def _lock(file: int, *, wait: bool = True) -> bool:
-    """Lock an open file and return whether that worked; without support for locks it counts as locked if `wait`."""
-    if fcntl is None:
-        return wait
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return wait
-    return True
-
-
-def _is_at(file: int, place: Path) -> bool:
-    """Whether an open file still has this path."""
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(place))
-    except FileNotFoundError:
-        return False
-
-
 EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -164,7 +150,6 @@ LONGEST_LINE, LONGEST_FILE = 64 << 20, 4 << 30
 
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
-_BLOCK_BYTES = 1 << 20
 _CELLS = 16
 """Bytes of memory that the cells of a block of lines take temporarily, for each byte of the block."""
 
@@ -178,7 +163,7 @@ _ENCODINGS = {
 }
 """Byte order marks and decoders of encodings that are not read."""
 
-_CHANGED = "was changed while it was read; read it again when nobody writes to it"
+
 _PEEKED = 64
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
 _FEWEST_LETTERS = 4
@@ -200,37 +185,23 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
         raise DataError(f"cannot be read: {error}", path=path) from error
-    try:
-        with _unchanged(raw, path):
+    with raw:
+        before, failure = _state(raw), None
+        try:
             stream = decompressed(raw)
             check_encoding(stream.peek(_PEEKED)[:_PEEKED], path)
             yield stream
-    except DAMAGED as error:
-        raise damaged(path, error) from error
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
-    finally:
-        raw.close()
-
-
-@contextmanager
-def _unchanged(raw: BinaryIO, path: str | Path) -> Iterator[None]:
-    """Raise `DataError` if the length or date of a file changes during the block: the data read may mix two states of
-    the file, or end in the middle of a number.
-    """
-    before = _state(raw)
-    try:
-        yield
-    except GeneratorExit:  # the reader needs no more
-        raise
-    except Exception as error:
-        if _state(raw) != before:
-            raise DataError(_CHANGED, path=path) from error
-        raise
-    if _state(raw) != before:
-        raise DataError(_CHANGED, path=path)
+        except Exception as error:  # noqa: BLE001 - raised again below
+            failure = error
+        if _state(raw) != before:  # what was read may mix two states, or end in the middle of a number
+            trouble = "was changed while it was read; read it again when nobody writes to it"
+            raise DataError(trouble, path=path) from failure
+        if isinstance(failure, DAMAGED):
+            raise damaged(path, failure) from failure
+        if isinstance(failure, OSError) and failure.filename is None:
+            raise DataError(f"cannot be read: {reason_of(failure)}", path=path) from failure
+        if failure is not None:
+            raise failure
 
 
 def _state(raw: BinaryIO) -> tuple[int, int] | None:
@@ -318,7 +289,7 @@ class Bytes(NamedTuple):
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
     """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` for one that is too long."""
     most, first = LONGEST_LINE, 1
-    while data := stream.read(min(_BLOCK_BYTES, most)):
+    while data := stream.read(min(BLOCK_BYTES, most)):
         checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
@@ -327,8 +298,9 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
             beginning = quoted(line[:_SHOWN].decode(errors="replace"))
             trouble = f"a line of more than {most:,} bytes, {beginning}...; break it, or name another file"
             raise DataError(trouble, path=path, line=number)
-        if first == 1:
-            _check_line_ends(data, path)
+        json = data.removeprefix(BYTE_ORDER_MARK).startswith((b"{", b"["))  # in which carriage returns are white space
+        if first == 1 and data.count(b"\r") > 1 and b"\n" not in data and not json:
+            raise DataError("lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n'", path=path)
         room_for(_CELLS * len(data), "reading")
         block = Bytes(first, data)
         yield block
@@ -342,23 +314,12 @@ def lines_of(block: Bytes, path: str | Path) -> list[str]:
     return [line.removesuffix("\r") for line in texts] if "\r" in text else texts
 
 
-def _check_line_ends(data: bytes, path: str | Path) -> None:
-    """Raise `DataError` where the first lines of a file end with carriage returns alone."""
-    json = data.removeprefix(BYTE_ORDER_MARK).startswith((b"{", b"["))  # in which carriage returns are white space
-    if data.count(b"\r") > 1 and b"\n" not in data and not json:
-        raise DataError("lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n'", path=path)
-
-
-def read_all(stream: IO[bytes], path: str | Path) -> bytes:
+def read_all(stream: BinaryIO, path: str | Path) -> bytes:
     """Return all bytes of a stream; raises `DataError` for more than `LONGEST_FILE`."""
-    content = io.BytesIO()
-    while block := stream.read(_BLOCK_BYTES):  # reading all at once would allocate as much as the file may have
-        checkpoint()
-        room_for(len(block), "reading")
-        content.write(block)
-        if content.tell() > LONGEST_FILE:
-            raise DataError(f"more than {LONGEST_FILE:,} bytes; give a format that is read line by line", path=path)
-    return content.getvalue()
+    found = content_of(stream, LONGEST_FILE)
+    if len(found) > LONGEST_FILE:
+        raise DataError(f"more than {LONGEST_FILE:,} bytes; give a format that is read line by line", path=path)
+    return found
 
 
 def read_text(path: str | Path) -> str:
@@ -386,15 +347,6 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
         raise DataError(trouble, path=path, line=line) from error
 
 
-def text_of(packed: bytes, name: str) -> str:
-    """Return the text of a file with these bytes, as `read_text` does; name: that of the file in errors."""
-    try:
-        data = read_all(decompressed(io.BytesIO(packed)), name)
-    except DAMAGED as error:
-        raise damaged(name, error) from error
-    return decoded(data, name).replace("\r\n", "\n")
-
-
 def is_archive(path: str | Path) -> bool:
     """Whether a file, decompressed, begins as a tar archive does."""
     return str(path) != STDIN and head_of(path, _TAR_BLOCK)[_TAR_MAGIC].startswith(b"ustar")
@@ -412,7 +364,12 @@ def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
                     part = archive.extractfile(member) if member.isfile() else None
                     if part is not None:
                         name = f"{path}/{member.name}"
-                        yield member.name, text_of(read_all(part, name), name)
+                        packed = io.BytesIO(read_all(cast("BinaryIO", part), name))
+                        try:
+                            data = read_all(decompressed(packed), name)
+                        except DAMAGED as error:
+                            raise damaged(name, error) from error
+                        yield member.name, decoded(data, name).replace("\r\n", "\n")
         except tarfile.TarError as error:
             raise DataError(f"the archive is damaged: {error}", path=path) from error
 
@@ -451,8 +408,7 @@ def check_place(path: str | Path) -> None:
     with writing_to(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.is_file() or not target.exists():
-        with writing_to(path):
+        if target.is_file() or not target.exists():
             tempfile.TemporaryFile(dir=target.parent).close()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import math
 import os
 import stat
 import sys
@@ -70,12 +71,10 @@ def damaged(path: str | Path, why: object) -> DataError:
 
 STDIN = "-"
 
-_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
 
-_Key = tuple[int, int] | str
-"""Device and node of a pipe, or `STDIN`."""
-
-_pipes: ContextVar[dict[_Key, bytes] | None] = ContextVar("pipes", default=None)
+_pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=None)
+"""The content of each pipe, by its device and node, and of `STDIN`."""
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def buffered_pipes() -> Iterator[None]:
 
 def opened(path: str | Path) -> BinaryIO:
     """Open a file, or a pipe or standard input from its start, for reading its bytes; raises `OSError`."""
-    key: _Key = STDIN
+    key: object = STDIN
     if str(path) != STDIN:
         found = os.stat(path)
         if not stat.S_ISFIFO(found.st_mode):
@@ -100,18 +99,18 @@ def opened(path: str | Path) -> BinaryIO:
     pipes = _pipes.get()
     if pipes is None or key not in pipes:
         with nullcontext(sys.stdin.buffer) if key == STDIN else open(path, "rb") as source:
-            content = _content(source)
+            content = content_of(source)
         if pipes is None:
             return io.BytesIO(content)
         pipes[key] = content
     return io.BytesIO(pipes[key])
 
 
-def _content(source: BinaryIO) -> bytes:
-    """Return all bytes of a pipe; limits of time and memory hold on the way."""
+def content_of(source: BinaryIO, most: float = math.inf) -> bytes:
+    """Return the bytes of a stream up to a block beyond `most`; limits of time and memory hold on the way."""
     content = io.BytesIO()
-    while block := source.read(_BLOCK_BYTES):
+    while content.tell() <= most and (block := source.read(BLOCK_BYTES)):  # in blocks: its own size may be wrong
         checkpoint()
-        room_for(len(block), "reading a pipe")
+        room_for(len(block), "reading")
         content.write(block)
     return content.getvalue()
