@@ -24,10 +24,7 @@ class Outcome:
     """Fields that JSON leaves out."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, strings, lists and dictionaries, ready for JSON.
-
-        Weights become a mapping by the names of the features, and infinite numbers `None`.
-        """
+        """Return plain values, ready for JSON: weights are by name, and infinite numbers are `None`."""
         found: dict[str, Any] = plain(self)
         return found
 
@@ -62,13 +59,6 @@ def figures_of(evaluation: Any, kind: type[Any]) -> dict[str, Any]:
     return {one.name: getattr(evaluation, one.name) for one in fields(evaluation) if one.name in wanted}
 
 
-def json_fields(kind: type[Any]) -> list[str]:
-    """Return the names that the JSON of a dataclass has; beside weights, the feature names are their keys instead."""
-    own = [one.name for one in fields(kind)]
-    omitted = {*getattr(kind, "json_omits", ()), *(["names"] if "weights" in own else [])}
-    return [*(name for name in own if name not in omitted), *getattr(kind, "json_properties", ())]
-
-
 BY_FEATURE = ("weights", "initial", "ranges", "centre")
 """Arrays with an entry for each feature; JSON has them as mappings by name."""
 
@@ -78,21 +68,18 @@ def plain(value: Any, names: tuple[str, ...] = ()) -> Any:
     if isinstance(value, Enum):
         return value.name.lower()
     if is_dataclass(value):
-        names = getattr(value, "names", names)
-        found = {name: plain(getattr(value, name), names) for name in json_fields(type(value))}
-        arrays = [name for name in BY_FEATURE if _is_array(getattr(value, name, None))]
+        names, own = getattr(value, "names", names), [one.name for one in fields(value)]
+        omitted = {*getattr(value, "json_omits", ()), *(["names"] if "weights" in own else [])}  # names become keys
+        shown = [*(name for name in own if name not in omitted), *getattr(value, "json_properties", ())]
+        found = {name: plain(getattr(value, name), names) for name in shown}
+        arrays = [name for name in BY_FEATURE if hasattr(getattr(value, name, None), "tolist")]
         return {**found, **{name: dict(zip(names, found[name], strict=True)) for name in arrays}}
     if hasattr(value, "items"):
         return {key: plain(one, names) for key, one in value.items()}
-    if _is_array(value):
-        value = value.tolist()
+    value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list | tuple):
         return [plain(one, names) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "tolist")
 
 
 @dataclass(frozen=True)
@@ -128,7 +115,6 @@ class Unit:
         return "at least" if self.factor > 0 else "at most"
 
     def of(self, loss: float) -> float:
-        """Return the figure of a loss."""
         return self.offset + self.factor * loss
 
     def text(self, loss: float | None) -> str:
@@ -145,13 +131,14 @@ class Unit:
         if loss is None:
             return "-"
         value = self.of(loss)
+        side = self.factor if bound else 0.0
         if self.percent:
-            return f"{_rounded(100 * value, _DECIMALS, self.factor if bound else 0.0)}%"
+            return f"{_rounded(100 * value, _DECIMALS, side)}%"
         if not math.isfinite(value) or (self.offset == 0.0 and value == int(value)):
             return number(value)
         size = abs(self.offset) or abs(value)  # four digits of the largest figure
         decimals = min(_MOST_DECIMALS, max(0, _DIGITS - math.ceil(math.log10(size)))) if size else 0
-        return _rounded(value, decimals, self.factor if bound else 0.0)
+        return _rounded(value, decimals, side)
 
     def least(self, bound: float, loss: float) -> str:
         """Return the figure of a lower bound, rounded so that it stays one, or of the loss where both are equal."""
@@ -159,11 +146,10 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """The label of an axis of figures."""
+        """The label of an axis of `figures`."""
         return f"{self.name} in %" if self.percent else self.name
 
     def figures(self, losses: FloatArray) -> FloatArray:
-        """Return the figures of losses for drawing."""
         return (self.offset + self.factor * losses) * (100.0 if self.percent else 1.0)
 
     def own(self, loss: float | None, n_lists: int) -> str:
@@ -194,20 +180,15 @@ _LARGEST = 1e6
 """Bound on factor and offset; factors are at most 100, or 1 over a number of lists."""
 
 LOSS = Unit("loss")
-"""The unit of losses about which nothing else is known."""
 
 
 def _rounded(value: float, decimals: int, side: float) -> str:
     """Return a number with few decimals: rounded down if `side` is positive, up if it is negative, else to nearest."""
     scaled = value * 10.0**decimals
     nearest = round(scaled)
-    if side and abs(nearest - scaled) > _NOISE * max(1.0, abs(scaled)):
+    if side and abs(nearest - scaled) > 1e-9 * max(1.0, abs(scaled)):  # less is the rounding of a nearest decimal
         nearest = math.floor(scaled) if side > 0 else math.ceil(scaled)
     return f"{nearest / 10.0**decimals + 0.0:.{decimals}f}"
-
-
-_NOISE = 1e-9
-"""Relative error up to which a figure counts as the nearest decimal number, despite rounding."""
 
 
 @dataclass(frozen=True)
@@ -226,11 +207,8 @@ class Diagnostic:
     message: str
 
 
-ALL_ZERO = Diagnostic(
-    "all-zero",
-    "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value",
-)
-"""The diagnostic of weights that are all 0."""
+_TIED = "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value"
+ALL_ZERO = Diagnostic("all-zero", _TIED)
 
 
 @dataclass(frozen=True)

@@ -134,12 +134,9 @@ OnStage = Callable[[str, int, int], object]
 
 def relative_gap(loss: float, lower_bound: float | None) -> float | None:
     """Return (loss - bound) / |loss|, never negative, and 0 if both are equal; `None` without a bound."""
-    if lower_bound is None:
-        return None
-    gap = max(0.0, loss - lower_bound)
-    if gap == 0.0:
-        return 0.0
-    return gap / abs(loss) if loss else float("inf")
+    if lower_bound is None or loss <= lower_bound:
+        return None if lower_bound is None else 0.0
+    return (loss - lower_bound) / abs(loss) if loss else float("inf")
 
 
 @dataclass(frozen=True)
@@ -258,12 +255,10 @@ class Result(Weighted):
     @property
     def message(self) -> str:
         """The status as a sentence, which also tells whether there is a region and whether the search was resumed."""
+        which = "no weights of the region" if self.restricted else "no weights"
         within = f" with {listed(self.sums)} within budget" if self.sums else ""
-        status = self.status.value
-        if self.restricted:
-            status = status.replace("no weights", "no weights of the region")
         resumed = "; resumed from a checkpoint, on which the bound also rests" if self.resumed else ""
-        return f"{status}{within}{resumed}"
+        return f"{self.status.value.replace('no weights', which)}{within}{resumed}"
 
     @property
     def gap_abs(self) -> float | None:
@@ -279,11 +274,8 @@ class Result(Weighted):
     def cost(self) -> str:
         """The loss and its bound as text, in the unit in which losses are shown."""
         unit = self.unit or LOSS
-        found = f"{unit.name} {unit.text(self.loss)}"
-        if self.lower_bound is None:
-            return found
-        closed = self.gap_abs == 0.0
-        return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
+        bound = "" if self.lower_bound is None else f", {unit.bound} {unit.least(self.lower_bound, self.loss)}"
+        return f"{unit.name} {unit.text(self.loss)}{bound}"
 
     def factor_to(self, name: str, value: float) -> float:
         """Return the positive factor that brings the weight of a feature to a value.
@@ -350,41 +342,31 @@ class Result(Weighted):
             return np.array([by_name[name] for name in names], dtype=np.float64)
 
         if cell is not None:
-            ends = {
-                name: [-np.inf if a is None else a, np.inf if b is None else b]
-                for name, (a, b) in cell["ranges"].items()
-            }
-            found["cell"] = Cell(array(ends).reshape(-1, 2), array(cell["centre"]), cell["margin"])
+            ranges = array(cell["ranges"]).reshape(-1, 2)  # None becomes NaN
+            ranges = np.where(np.isnan(ranges), [-np.inf, np.inf], ranges)
+            found["cell"] = Cell(ranges, array(cell["centre"]), cell["margin"])
         for name in ("loss", "score", "lower_bound", "margin", "loss_best_ties", "loss_worst_ties"):
             found[name] = None if data[name] is None else float(data[name])
         for name in ("free", "limiting", "list_ids"):
             found[name] = tuple(data[name])
-        return Result(
-            **{
-                **found,
-                "weights": array(data["weights"]),
-                "names": names,
-                "status": Status[data["status"].upper()],
-                "statistics": np.array(data["statistics"], dtype=np.float64),
-                "selection": np.array(data["selection"], dtype=np.int64),
-                "trace": tuple((t, bound, loss) for t, bound, loss in data["trace"]),
-                "warnings": tuple(Diagnostic(**one) for one in data["warnings"]),
-                "unit": None if data.get("unit") is None else Unit(**data["unit"]),
-                "initial": None if data["initial"] is None else array(data["initial"]),
-            }
-        )
+        found |= {
+            "weights": array(data["weights"]),
+            "names": names,
+            "status": Status[data["status"].upper()],
+            "statistics": np.array(data["statistics"], dtype=np.float64),
+            "selection": np.array(data["selection"], dtype=np.int64),
+            "trace": tuple((t, bound, loss) for t, bound, loss in data["trace"]),
+            "warnings": tuple(Diagnostic(**one) for one in data["warnings"]),
+            "unit": None if data.get("unit") is None else Unit(**data["unit"]),
+            "initial": None if data["initial"] is None else array(data["initial"]),
+        }
+        return Result(**found)
 
     def __str__(self) -> str:
         """Return a short report."""
-        lines = self._lines()
-        if self.tied_lists:
-            lines.append(f"{self.tied_lists} lists are tied at these weights")
-        lines += [f"warning: {one.message}" for one in self.warnings]
-        return "\n".join([*lines, self.cost, self.message])
-
-    def with_seconds(self, **seconds: float) -> Result:
-        """Return the result with further phases in `seconds`."""
-        return replace(self, seconds={**self.seconds, **seconds})
+        ties = [f"{self.tied_lists} lists are tied at these weights"] if self.tied_lists else []
+        warnings = [f"warning: {one.message}" for one in self.warnings]
+        return "\n".join([*self._lines(), *ties, *warnings, self.cost, self.message])
 
 
 def warned(result: Result) -> Result:

@@ -92,7 +92,8 @@ def solve(
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
                 seconds["search"] -= driver.incumbent_seconds
-            return replace(result, resumed=saved.state is not None).with_seconds(**seconds, total=deadline.seconds)
+            seconds = {**result.seconds, **seconds, "total": deadline.seconds}
+            return replace(result, resumed=saved.state is not None, seconds=seconds)
 
 
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
