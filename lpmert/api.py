@@ -299,7 +299,7 @@ def certify(
     CertificateError
         If lattices are too large for exact arithmetic.
     LimitError
-        If a limit ended the work, or the time limit is far too short for the lattices; no certificate is written then.
+        If a limit ended the work; no certificate is written then.
 
     Notes
     -----

@@ -17,12 +17,9 @@ from lpmert.system.memory import Allowance
 
 Item = TypeVar("Item")
 
-_HOPELESS = 10
-"""Work is abandoned early if, at the pace so far, it would take more than this many times the time left."""
-
 
 class OutOfTime(Exception):
-    """Work was abandoned: time or memory is used up, the user stopped it, or it would take far too long."""
+    """Work was abandoned: time or memory is used up, or the user stopped it."""
 
 
 class Deadline:
@@ -145,27 +142,6 @@ def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
         yield item
 
 
-class Pace:
-    """The pace of work in `parts` parts, of which later ones are no smaller; errors call the work `what`."""
-
-    def __init__(self, parts: int, what: str) -> None:
-        self._parts, self._what, self._time = parts, what, time_left()
-
-    def check(self, done: int) -> None:
-        """Raise `OutOfTime` if the rest would take more than `_HOPELESS` times the time left, at the pace so far.
-
-        The pace counts as unknown until a `_HOPELESS`th of the time has passed.
-        """
-        left = time_left()
-        if self._time is None or left is None or (spent := self._time - left) * _HOPELESS < self._time:
-            return
-        if (rest := spent * (self._parts - done)) > _HOPELESS * left * done:
-            raise OutOfTime(
-                f"{self._what} would take {rest / max(done, 1):,.0f} s more at the pace so far, and there are "
-                f"{left:,.0f}; allow more with --time-limit (time_limit)"
-            )
-
-
 @contextmanager
 def heeding() -> Iterator[None]:
     """Let `checkpoint` raise within the block when the deadline of the running call passes."""
@@ -188,12 +164,12 @@ def limited(time_limit: float | None, memory_limit: int | None, message: Callabl
     with Deadline(time_limit, stop=stop, memory=allowance).running() as deadline, heeding():
         try:
             yield allowance
-        except OutOfTime as error:
+        except OutOfTime:
             if outer is not None and outer.expired:
                 raise
             from lpmert.errors import LimitError  # imported here: it loads numpy, which short commands do without
 
-            raise LimitError(message(str(error) or deadline.ending)) from None
+            raise LimitError(message(deadline.ending)) from None
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from lpmert import LimitError, MethodError, NBest, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.cli import progress
 from lpmert.cli.running import Quiet
-from lpmert.system import deadline
-from lpmert.system.deadline import Deadline, OutOfTime, Pace
+from lpmert.system.deadline import Deadline
 
 MIB = 1 << 20
 
@@ -75,29 +74,6 @@ def test_stages_are_told_small_lattices_first_then_records(path: Path) -> None:
     records = [(done, parts) for stage, done, parts in told if stage == "records of the certificate"]
     n_lines = len(path.read_text(encoding="utf-8").splitlines())
     assert records == [(k, None) for k in range(1, n_lines - 1)]  # without the first line and the last
-
-
-@pytest.mark.parametrize(
-    ("seconds_left", "hopeless"),
-    [
-        (None, False),  # there is no limit
-        (95, False),  # less than a tenth of the time has passed: too little is known
-        (90, False),  # 10 s for 2 of 100 parts: 490 s more, and 900 would be ten times what is left
-        (66, True),  # 34 s for 2: 1,666 s more, and 660 would be
-        (0, True),
-    ],
-)
-def test_hopeless_work_is_ended(seconds_left: float | None, hopeless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    now: list[float | None] = [100.0]
-    monkeypatch.setattr(deadline, "time_left", lambda: now[0])
-    pace = Pace(100, "work")
-    now[0] = seconds_left
-    if hopeless:
-        with pytest.raises(OutOfTime, match=r"work would take [0-9,]+ s more at the pace so far"):
-            pace.check(2)
-    else:
-        pace.check(2)
-    pace.check(100)
 
 
 @pytest.mark.parametrize("given", [None, 1000])

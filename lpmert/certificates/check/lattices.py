@@ -24,7 +24,7 @@ from lpmert.model.graphs import Graph, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.deadline import Pace, checked, checkpoint
+from lpmert.system.deadline import checked, checkpoint
 
 _MOST_LABELS = 400
 """A cone is halved where a node has more partial paths."""
@@ -64,17 +64,12 @@ def lists_of(
     sizes = [len(graphs.graph(number).targets) for number in range(graphs.n_lists)]
     if 1 << len(coordinates.free) > _MOST_CONES:
         raise _too_large(f"a number of {len(coordinates.free)} features")
-    ways: dict[int, list[Way]] = {}
-    done, pace = 0, Pace(sum(sizes), "finding the paths that may win, in exact arithmetic,")
-    # Small lattices first: `pace` asks that later links take no less time.
-    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):
-        ways[number] = sorted(_ways(graphs, number, limits, coordinates, partial(on_links, done, sum(sizes))))
-        if not ways[number]:
-            raise CertificateError("the limits and equations leave no weights")
-        done += sizes[number]
-        pace.check(done)
     for number in range(graphs.n_lists):
-        for way in ways[number]:
+        done = partial(on_links, sum(sizes[:number]), sum(sizes))
+        ways = sorted(_ways(graphs, number, limits, coordinates, done))
+        if not ways:
+            raise CertificateError("the limits and equations leave no weights")
+        for way in ways:
             links = np.array(way, dtype=np.int64)
             features.append(problem.features_of([(number, links)])[0])
             statistics.append(problem.statistics(number, links))
