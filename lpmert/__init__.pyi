@@ -1,74 +1,51 @@
-from . import formats as formats
-from . import methods as methods
-from . import metrics as metrics
-from . import plots as plots
-from .api import certify as certify
-from .api import check as check
-from .api import evaluate as evaluate
-from .api import minimize as minimize
-from .budgets import Front as Front
-from .budgets import pareto as pareto
-from .budgets import within_budget as within_budget
-from .certificates.check.verify import Verified as Verified
-from .certificates.check.verify import verify as verify
+from . import formats as formats, methods as methods, metrics as metrics, plots as plots
+from .api import certify as certify, check as check, evaluate as evaluate, minimize as minimize
+from .budgets import Front as Front, pareto as pareto, within_budget as within_budget
+from .certificates.check.verify import Verified as Verified, verify as verify
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
-from .errors import CertificateError as CertificateError
-from .errors import DataError as DataError
-from .errors import DecoderError as DecoderError
-from .errors import LimitError as LimitError
-from .errors import LpmertError as LpmertError
-from .errors import MethodError as MethodError
-from .errors import MetricError as MetricError
-from .errors import RegionError as RegionError
+from .errors import (
+    CertificateError as CertificateError,
+    DataError as DataError,
+    DecoderError as DecoderError,
+    LimitError as LimitError,
+    LpmertError as LpmertError,
+    MethodError as MethodError,
+    MetricError as MetricError,
+    RegionError as RegionError,
+)
 from .estimator import Reranker as Reranker
-from .findings import Cell as Cell
-from .findings import Diagnostic as Diagnostic
-from .formats.detect import read as read
-from .formats.detect import write as write
+from .findings import Cell as Cell, Diagnostic as Diagnostic
+from .formats.detect import read as read, write as write
 from .formats.judged import read_judged as read_judged
-from .formats.lattices import load_lattices as load_lattices
-from .formats.lattices import n_best as n_best
+from .formats.lattices import load_lattices as load_lattices, n_best as n_best
 from .formats.rows import to_columns as to_columns
-from .looping.decoder import Decoded as Decoded
-from .looping.decoder import Decoder as Decoder
-from .looping.loop import Iteration as Iteration
-from .looping.loop import Looped as Looped
-from .looping.loop import loop as loop
-from .looping.pool import Consistency as Consistency
-from .looping.pool import Pool as Pool
-from .looping.programs import Command as Command
-from .looping.programs import Worker as Worker
-from .model.converters import from_choices as from_choices
-from .model.converters import from_classification as from_classification
-from .model.converters import from_groups as from_groups
+from .looping.decoder import Decoded as Decoded, Decoder as Decoder
+from .looping.loop import Iteration as Iteration, Looped as Looped, loop as loop
+from .looping.pool import Consistency as Consistency, Pool as Pool
+from .looping.programs import Command as Command, Worker as Worker
+from .model.converters import (
+    from_choices as from_choices,
+    from_classification as from_classification,
+    from_groups as from_groups,
+)
 from .model.evaluation import Evaluation as Evaluation
-from .model.graphs import Hypergraphs as Hypergraphs
-from .model.graphs import Lattices as Lattices
+from .model.graphs import Hypergraphs as Hypergraphs, Lattices as Lattices
 from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
-from .model.region import Linear as Linear
-from .model.region import Region as Region
-from .rashomon import NearOptimal as NearOptimal
-from .rashomon import RashomonSet as RashomonSet
-from .rashomon import WeightRange as WeightRange
-from .rashomon import near_optimal as near_optimal
+from .model.region import Linear as Linear, Region as Region
+from .rashomon import (
+    NearOptimal as NearOptimal,
+    RashomonSet as RashomonSet,
+    WeightRange as WeightRange,
+    near_optimal as near_optimal,
+)
 from .reporting.page import report as report
-from .reranker import Reranked as Reranked
-from .reranker import rerank as rerank
-from .reranker import vote as vote
-from .result import Check as Check
-from .result import Limits as Limits
-from .result import Progress as Progress
-from .result import Result as Result
-from .result import Status as Status
-from .subsets import Subset as Subset
-from .subsets import Subsets as Subsets
-from .subsets import best_subsets as best_subsets
-from .unseen.leave_one_out import LeftOut as LeftOut
-from .unseen.leave_one_out import leave_one_out as leave_one_out
-from .unseen.tune import Tuned as Tuned
-from .unseen.tune import tune as tune
+from .reranker import Reranked as Reranked, rerank as rerank, vote as vote
+from .result import Check as Check, Limits as Limits, Progress as Progress, Result as Result, Status as Status
+from .subsets import Subset as Subset, Subsets as Subsets, best_subsets as best_subsets
+from .unseen.leave_one_out import LeftOut as LeftOut, leave_one_out as leave_one_out
+from .unseen.tune import Tuned as Tuned, tune as tune
 from .whole import whole_weights as whole_weights
 
 __version__: str

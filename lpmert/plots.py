@@ -18,8 +18,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, quoted
 from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
-from lpmert.reporting.material import Material
-from lpmert.reporting.material import changes as changed_lists
+from lpmert.reporting.material import Material, changes as changed_lists
 from lpmert.result import Result
 from lpmert.subsets import Subsets
 from lpmert.values import weights_array

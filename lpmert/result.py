@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.errors import LpmertError as LpmertError  # code that handles results also handles errors
+from lpmert.errors import (
+    DataError,
+    FloatArray,
+    IntArray,
+    LpmertError as LpmertError,  # code that handles results also handles errors
+)
 from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted
 from lpmert.quoting import WARNINGS, listed, quoted
 

@@ -16,8 +16,7 @@ from lpmert import Lattices, Progress, Result, Status
 from lpmert.methods import Auto, groups
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import choices
-from lpmert.methods.lattice import nodes
-from lpmert.methods.lattice import search as lattice_search
+from lpmert.methods.lattice import nodes, search as lattice_search
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve

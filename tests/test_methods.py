@@ -18,8 +18,7 @@ import hypothesis
 import numpy as np
 import pytest
 from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, run
-from graph_problems import METRICS as GRAPH_METRICS
-from graph_problems import graph_problem, with_ties
+from graph_problems import METRICS as GRAPH_METRICS, graph_problem, with_ties
 from hypothesis import strategies as st
 from long_searches import counted, in_pieces, long_searches, noise_of, open_lattices, same
 from oracle import Lists, assert_to_tolerance, decoded, exact_decode, loss_of

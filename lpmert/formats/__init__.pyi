@@ -1,3 +1,2 @@
-from .detect import read as read
-from .detect import write as write
+from .detect import read as read, write as write
 from .format import Format as Format

@@ -1,30 +1,30 @@
-from ..search.method import Comparator as Comparator
-from ..search.method import Found as Found
-from ..search.method import Incumbent as Incumbent
-from ..search.method import Method as Method
-from ..search.method import Run as Run
-from ..search.method import Search as Search
-from ..search.method import Task as Task
+from ..search.method import (
+    Comparator as Comparator,
+    Found as Found,
+    Incumbent as Incumbent,
+    Method as Method,
+    Run as Run,
+    Search as Search,
+    Task as Task,
+)
 from ..unseen.averaging import Averaging as Averaging
 from .auto import Auto as Auto
 from .cells.cells import Cells as Cells
 from .choices.choices import Choices as Choices
 from .exhaustive import Exhaustive as Exhaustive
 from .groups import Groups as Groups
-from .heuristic.derivative_free import CmaEs as CmaEs
-from .heuristic.derivative_free import Grid as Grid
-from .heuristic.derivative_free import NelderMead as NelderMead
-from .heuristic.derivative_free import RandomSearch as RandomSearch
-from .heuristic.derivative_free import Tpe as Tpe
+from .heuristic.derivative_free import (
+    CmaEs as CmaEs,
+    Grid as Grid,
+    NelderMead as NelderMead,
+    RandomSearch as RandomSearch,
+    Tpe as Tpe,
+)
 from .heuristic.likelihood import Likelihood as Likelihood
-from .heuristic.och import Och as Och
-from .heuristic.och import Stabilised as Stabilised
-from .heuristic.ranking import Mira as Mira
-from .heuristic.ranking import Pro as Pro
+from .heuristic.och import Och as Och, Stabilised as Stabilised
+from .heuristic.ranking import Mira as Mira, Pro as Pro
 from .heuristic.risk import Annealing as Annealing
-from .heuristic.sparse import Boosting as Boosting
-from .heuristic.sparse import MinimumSampleRisk as MinimumSampleRisk
-from .heuristic.sparse import Perceptron as Perceptron
+from .heuristic.sparse import Boosting as Boosting, MinimumSampleRisk as MinimumSampleRisk, Perceptron as Perceptron
 from .lp_mert.beam import Beam as Beam
 from .lp_mert.method import LpMert as LpMert
 from .mip import Mip as Mip

@@ -1,15 +1,19 @@
 from ..model.converters import measure_texts as measure_texts
-from .base import AdditiveMetric as AdditiveMetric
-from .base import Cer as Cer
-from .base import Metric as Metric
-from .base import SumOfLosses as SumOfLosses
-from .base import Wer as Wer
-from .base import ZeroOne as ZeroOne
-from .ratio import Bleu as Bleu
-from .ratio import Chrf as Chrf
-from .ratio import LinearFraction as LinearFraction
-from .ratio import error_rate as error_rate
-from .ratio import f_beta as f_beta
-from .ratio import precision as precision
-from .ratio import recall as recall
+from .base import (
+    AdditiveMetric as AdditiveMetric,
+    Cer as Cer,
+    Metric as Metric,
+    SumOfLosses as SumOfLosses,
+    Wer as Wer,
+    ZeroOne as ZeroOne,
+)
+from .ratio import (
+    Bleu as Bleu,
+    Chrf as Chrf,
+    LinearFraction as LinearFraction,
+    error_rate as error_rate,
+    f_beta as f_beta,
+    precision as precision,
+    recall as recall,
+)
 from .text import TextMetric as TextMetric

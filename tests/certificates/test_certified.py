@@ -20,8 +20,7 @@ import oracle
 import pytest
 from certificates import assert_refused, base, document, layout, rewrite
 from commands import COLUMNS, json_of, python, refusal, succeeded
-from graph_problems import METRICS as GRAPH_METRICS
-from graph_problems import Drawn, graph_problem, with_ties
+from graph_problems import METRICS as GRAPH_METRICS, Drawn, graph_problem, with_ties
 from problems import FEATURES, REGIONS, WORTHS, Case, at_odds, problem, random_lists
 from searches import many_more, peak_of
 from shared import librispeech, needs_shared, swahili, train_choices

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import PATIENCE, environment, finished, until
-from commands import start as start_process
+from commands import PATIENCE, environment, finished, start as start_process, until
 from searches import many_more
 
 import lpmert

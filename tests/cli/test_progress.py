@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 import click
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lpmert.cli.progress import HOW_TO_STOP, LiveView, ProgressLog, header, picture, progress_line, shown
 from lpmert.cli.reports import result_report

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
 from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at, ranks
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put

@@ -19,8 +19,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from commands import finished, loss_of, refusal, run, succeeded
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mutations import examples
 from scipy import sparse
 from searches import peak_of

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, succeeded
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from mutations import examples, read_or_refused
 
 import lpmert

@@ -6,8 +6,7 @@ from itertools import chain, groupby, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracle import decoded, decoded_loss, directions_of_the_plane
 from problems import random_lists
 from scipy.sparse import csr_array

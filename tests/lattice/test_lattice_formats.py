@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, run, succeeded
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mutations import damaged, examples, read_or_refused
 from shared import ROOT
 from written_lists import put

@@ -9,8 +9,7 @@ from itertools import chain, combinations, pairwise, product, repeat
 import numpy as np
 import pytest
 from graph_problems import DrawnHypergraphs, all_ways, lists_of_all_ways, real_lattices
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from oracle import decoded, directions_of_the_plane
 from problems import METRICS, Plain, random_nbest
 from refusals import refused

@@ -11,8 +11,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from late import Late
 from numpy.typing import ArrayLike
 from oracle import Lists, best_loss

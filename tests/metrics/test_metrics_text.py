@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from commands import succeeded
 from graph_problems import edits
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from late import Late
 from refusals import refused
 from shared import needs_shared, shared

@@ -7,8 +7,7 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracle import exact_decode, meaning
 from problems import Case, problem, random_lists
 from searches import FRACTIONS, many_more

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import python
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from late import Late
 from oracle import decoded_loss
 from refusals import refused

@@ -7,8 +7,7 @@ from math import nextafter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from oracle import dot, strictly_feasible
 
 from lpmert import core

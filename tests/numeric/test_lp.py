@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from commands import python
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from oracle import Lists, decoded, dot, positive_weights, strictly_feasible, whole
 from problems import KINDS, random_lists

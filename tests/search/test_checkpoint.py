@@ -18,8 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from commands import environment
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from long_searches import counted, kept_search, lattices_of, long_searches, noise_of
 from mutations import damaged, examples
 from searches import many_more
