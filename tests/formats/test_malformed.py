@@ -199,7 +199,6 @@ TABLE: list[Case] = [
         (HEAD + GOOD + "\n" + GOOD, 3, "empty line; delete it"),
         (HEAD + GOOD + GOOD + "a\t1\t\t3\n", 4, "column 'lm' is empty"),
         (HEAD + GOOD + "\t1\t2\t3\n", 3, "column 'utt' is empty"),
-        (HEAD + GOOD + 'a\t"1"\t2\t3\n', 3, "column 'am' is '\"1\"', not a number"),
         (HEAD.encode() + GOOD.encode() + b"a\t1\t\xff\t3\n", 3, "byte 0xff is not UTF-8"),
         ("one\ntwo\n", 1, "no column 'utt'"),
         (HEAD + 2 * "b\t1\t2\t3\n" + GOOD + "b\t1\t2\t3\n", 5,
@@ -207,7 +206,6 @@ TABLE: list[Case] = [
     ]),
     *of("csv", "dev.csv", [
         ("", None, "empty file"),
-        ("utt,am,lm,errors\n", None, "no rows"),
         ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2,q,z\n', 4, "column 'errors' is 'q'"),
         ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2\n', 4, "3 cells, but the header has 5"),
         ('utt,am,lm,errors\na,1,2,3\na,1,2,"3\n', 3, "not CSV"),
@@ -225,11 +223,8 @@ TABLE: list[Case] = [
         (GOOD_OBJECT + GOOD_OBJECT.replace("2", "[2]"), 2, r"column 'lm' is \[2\], not a number"),
         (GOOD_OBJECT + GOOD_OBJECT.replace("2", "NaN"), 2, "NaN is not a finite number"),
         (GOOD_OBJECT + GOOD_OBJECT.replace("2", "1e400"), 2, "column 'lm' is inf, not a finite number"),
-        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "1" + "0" * 400), 2, "column 'lm' is .*, not a finite number"),
         (GOOD_OBJECT + GOOD_OBJECT.replace('"a"', "null"), 2, "column 'utt' is empty"),
-        (GOOD_OBJECT + GOOD_OBJECT.replace('"a"', "true"), 2, "column 'utt' is True, not a string or an integer"),
         (GOOD_OBJECT.replace('"a"', "1") + GOOD_OBJECT.replace('"a"', "1.0"), 2, "column 'utt' is 1.0, not a string"),
-        (GOOD_OBJECT + '{"utt": "a",\n', 2, "not one JSON object"),
         (GOOD_OBJECT + GOOD_OBJECT.strip() + GOOD_OBJECT, 2, "not one JSON object .*Extra data"),
         (GOOD_OBJECT + "[1, 2]\n", 2, r"not a JSON object but \[1, 2\]"),
         (GOOD_OBJECT + "\n" + GOOD_OBJECT, 2, "empty line"),
@@ -276,7 +271,6 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "has a, c, loss, text; the candidates before have a, b, loss"),
         (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number but a string"),
         (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: column 'b' is True, not a number"),
-        (SET + SECOND.replace('"b": 2', '"b": 1' + "0" * 400), 2, "candidate 1: column 'b' is .*, not a finite number"),
         (SET + SECOND.replace(', "loss": 0', ""), 2, 'one of "loss", "correct" and "statistics"; it has 0'),
         (SET + SECOND.replace('"loss": 0', '"loss": 0, "correct": 1'), 2, "it has 2"),
         (SET + SECOND.replace('"loss": 0', '"loss": null'), 2, "candidate 1: column 'loss' is empty"),
@@ -294,7 +288,6 @@ TABLE: list[Case] = [
         ("0 ||| a ||| L= 1 ||| 3", 1, r"no line end here, so the file may be cut off"),
         ("0 ||| a ||| L= 1 ||| 3\n\n", 2, r"empty line"),
         ("0 ||| a\n", 1, r"2 fields between \|\|\|, but a line needs id, text and features"),
-        ("0 ||| a ||| b ||| L= 1 ||| 3\n", 1, "a feature is 'b', not a number"),
         ("0 ||| a ||| L= 1 ||| 3\n0 ||| a ||| b ||| L= 1 ||| 3\n", 2, r"5 fields .* but line 1 has 4"),
         (" ||| a ||| L= 1 ||| 3\n", 1, r"the first field must say"),
         ("0 ||| a ||| ||| 3\n", 1, r"no features"),
@@ -307,7 +300,6 @@ TABLE: list[Case] = [
         ("0 ||| a ||| 1 2 ||| 3\n0 ||| a ||| 1 ||| 3\n", 2, r"feature 'feature2' is missing"),
         ("0 ||| a ||| L= 1\n", 1, r"0 statistics"),
         ("0 ||| a ||| L= 1 ||| 3\n1 ||| a ||| L= 1 ||| 3\n0 ||| a ||| L= 1 ||| 3\n", 3, r"list '0' comes back"),
-        (b"0 ||| a ||| L= 1 ||| 3\n0 ||| th\xe9 ||| L= 1 ||| 3\n", 2, "byte 0xe9 is not UTF-8"),
     ]),
     *of("written moses", "lists.txt", [
         (f"0 ||| a ||| L= 1 ||| 0 ||| statistics: {wrong}\n", 1, "statistic")
@@ -317,7 +309,6 @@ TABLE: list[Case] = [
         ("0 1\n0 3\n", None, r"ends before line 3 of .*lists.txt"),
         ("0 1\n0 3\n1 4\n1 4\n", 4, r"more lines than .*lists.txt"),
         ("0 1\n1 3\n1 4\n", 2, r"a line must begin with the id of the list, here '0', not '1'"),
-        ("0 1\n0 x\n1 4\n", 2, r"a statistic is 'x', not a number"),
         ("0 1\n\n1 4\n", 2, r"a line must begin with the id"),
     ]),
     *of("moses beside", "statistics", [
@@ -354,7 +345,7 @@ TABLE: list[Case] = [
         ("1 4\n", "1\n", 6, r"1 words in 2 columns"),
     ])),
     *of("mert", "features", changed(FEATURES, [
-        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, "list '3' of 2 .*, but line 1 of .*features has list '4'"),
+        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, "list '3' of 2 .*, but line 1 of .* has list '4'"),
     ]), blamed="scores"),
     *(("scores", changes, f"{file}:{line}" if line else file, message) for changes, file, line, message in [
         ({"am": ""}, "am", None, "empty file"),
@@ -393,7 +384,6 @@ TABLE: list[Case] = [
     *of("references", "text", [
         ("", None, "empty file"),
         ("one a\ntwo b\none c\n", 3, "'one' comes twice, first on line 1"),
-        ("a (one)\nb (one)\n", 2, "'one' comes twice, first on line 1"),
     ]),
     *of("slf", "x.slf", [
         ("", None, "no N= in the header"),
@@ -416,7 +406,6 @@ TABLE: list[Case] = [
         ("N=2 L=1\n" + REST.replace("a=-1", "a"), 4, "'a' should be a field name=value"),
         ("N=2 L=1\n" + REST.replace("W=x", r"W=\303"), 4, "is not UTF-8"),
         ("N=2 L=1\n" + REST.replace("W=x", 'W="a b"'), 4, "'a b' is empty or has white space"),
-        ("N=2 L=1\n" + REST.replace("W=x", 'W=""'), 4, "'' is empty or has white space"),
         ("N=2 L=1\n" + REST.replace("I=1", "I=1 W=y"), 4, "the link has the word 'x', its node 'y'"),
         ("N=2 L=1\n" + REST.replace("I=1", "I=1 L=sub"), 3, "sub-lattices cannot be read"),
         ("SUBLAT=x\nN=2 L=1\n" + REST, 1, "sub-lattices cannot be read"),
@@ -459,7 +448,6 @@ TABLE: list[Case] = [
     ]),
     *of("judged", "judged", [
         ("1 1:2\n", 1, "the second word must be qid:QUERY"),
-        ("1 qid: 1:2\n", 1, "the second word must be qid:QUERY"),
         ("1 qid:a 1:x\n", 1, "feature 1 is 'x', not a number"),
         ("1 qid:a x:1\n", 1, "an index is 'x', not a count"),
         ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", 3, "query 'a' comes again"),
@@ -483,7 +471,6 @@ TABLE: list[Case] = [
         ("[1]", 1, "1 words"),
         ('{"q": [1]}', None, r"query 'q' has \[1\], not numbers by document"),
         ('{"q": {"d": "x"}}', None, "document 'd' of query 'q' is 'x'"),
-        ('{"q": {"d": 1}', None, "not JSON"),
         ('{"q": {"d": 1}, "q": {}}', None, "not JSON"),
     ]),
     *of("runs", "qrels", [
