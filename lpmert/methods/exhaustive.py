@@ -51,12 +51,22 @@ def attainable_selections(
     heads = optimizer.offsets
     rows = np.arange(len(optimizer.features)) if allowed is None else np.flatnonzero(allowed)
     candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))
-    # Lists without a choice come first, so that what they exclude is excluded once.
-    order = (
-        np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
-    )
+    order = np.arange(len(candidates))
+    if allowed is not None:  # lists without a choice come first, so that what they exclude is excluded once
+        order = np.argsort([len(c) != 1 for c in candidates], kind="stable")
     chosen: list[int] = []
-    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve((order[:0], order[:0])))]
+
+    def children(parent: Verdict) -> Iterator[tuple[int, Verdict]]:
+        """Yield the rows of the next list that are attainable together with the chosen rows, with their verdicts."""
+        lists = order[: len(chosen) + 1]
+        before = tuple(chosen)
+        for row in candidates[lists[-1]].tolist():
+            together = lists, np.array([*before, row], dtype=np.int64)
+            verdict = optimizer.solve(together, start=parent.weights, rows=parent.rows)
+            if verdict.attainable:
+                yield row, verdict
+
+    stack = [children(optimizer.solve((order[:0], order[:0])))]
     while stack:
         found = next(stack[-1], None)
         if found is None:
@@ -66,24 +76,8 @@ def attainable_selections(
         row, verdict = found
         if len(stack) < len(order):
             chosen.append(row)
-            stack.append(_children(optimizer, order, candidates, chosen, verdict))
+            stack.append(children(verdict))
         else:
             selection = np.empty(len(order), dtype=np.int64)
             selection[order] = [*chosen, row]
             yield selection - heads[:-1], verdict.weights
-
-
-def _children(
-    optimizer: LinOptimizer,
-    order: IntArray,
-    candidates: list[IntArray],
-    chosen: list[int],
-    parent: Verdict,
-) -> Iterator[tuple[int, Verdict]]:
-    """Yield the rows of the next list that are attainable together with the chosen rows, with their verdicts."""
-    decided = len(chosen)
-    for row in candidates[order[decided]].tolist():
-        rows = np.array([*chosen, row], dtype=np.int64)
-        verdict = optimizer.solve((order[: decided + 1], rows), start=parent.weights, rows=parent.rows)
-        if verdict.attainable:
-            yield row, verdict
