@@ -74,11 +74,11 @@ def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: in
         # If there are ties, this is the highest cost that they allow, and weights close by attain it.
         upper.improve(part.clear_cost(candidate)[0], candidate, "")
     search = ChoicesSearch(part, upper)
-    while not search.finished and (search.work < budget or not search.between_nodes):
+    while not search.finished and (search.core.work < budget or not search.core.between_nodes):
         checkpoint()
-        search.search_for(max(1, min(SLICE, budget - search.work)))
+        search.search_for(max(1, min(SLICE, budget - search.core.work)))
     nodes = [] if search.finished else search.export_nodes()
-    return Answer(nodes, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
+    return Answer(nodes, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.core.work)
 
 
 _SAVED = ("lists", "weights", "closed", "unsettled")
@@ -143,9 +143,6 @@ class Group:
         """Return all groups that this one was joined from, parts before the groups joined from them, and itself."""
         return [*(group for part in self.parts for group in part.all()), self]
 
-    def leaves(self) -> list[Group]:
-        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
-
 
 def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
     """Return the cost [P, s] of each list at each of the weights [P, d]."""
@@ -162,10 +159,7 @@ def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
     A large least sum means that at none of the P sampled weights all lists of the group are cheap. Each group starts
     with the most expensive row left; the last group may be smaller.
     """
-    means = np.empty(len(lists))
-    for k, row in enumerate(lists):
-        checkpoint()
-        means[k] = excess[row].mean()
+    means = np.array([excess[row].mean() for row in lists])
     left = lists[np.argsort(-means, kind="stable")]
     groups = []
     while len(left):
@@ -212,10 +206,7 @@ def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
     """Return the root of a tree of groups over these lists: groups of `size` lists, then joined in pairs."""
     groups = [Group(group) for group in gather(excess, lists, size)]
     while len(groups) > 1:
-        sums = np.empty((len(groups), excess.shape[1]))
-        for k, group in enumerate(groups):
-            checkpoint()
-            sums[k] = excess[group.lists].sum(axis=0)
+        sums = np.array([excess[group.lists].sum(axis=0) for group in groups])
         groups = [
             Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
             if len(pair) > 1
@@ -482,13 +473,11 @@ class GroupedSearch(Combined):
             return
         if len(self._parts) > 1 or done:
             excess = sample if done else np.zeros((self._canonical.n_lists, 1))
-            for costs in excess:
-                checkpoint()
-                costs -= costs.min()
+            excess -= excess.min(axis=1, keepdims=True)
             trees = [tree_of(excess, lists, self._settings.size) for lists in self._parts]
             self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
-        self._waiting.extend(self._root.leaves())
+        self._waiting.extend(group for group in self._root.all() if not group.parts)
 
     def _next_weights(self, most: int) -> FloatArray:
         """Return the next samples of weights [P, d], at most `most`."""

@@ -18,6 +18,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods import Cells, Incumbent
 from lpmert.methods.cells.cells import CellsSearch
 from lpmert.methods.cells.nodes import (
+    WIDER,
     Fields,
     NodeSettings,
     Precision,
@@ -26,7 +27,6 @@ from lpmert.methods.cells.nodes import (
     precision_of,
     whole_box,
     whole_cone,
-    widened,
 )
 from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
 from lpmert.metrics import error_rate
@@ -226,7 +226,7 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         normals = box_normals(centre, radius)
         assert normals.shape == (2 * n_features - 1, n_features)
         assert all(least_product(normal, centre, radius) > 0 for normal in normals.tolist())
-        outside = sum(least_product(normal, centre, widened(radius) * 1.001) < 0 for normal in normals.tolist())
+        outside = sum(least_product(normal, centre, radius * WIDER * 1.001) < 0 for normal in normals.tolist())
         assert outside == 2 * n_features - 2  # all but the face itself
 
 
@@ -355,8 +355,7 @@ def open_boxes(problem: Problem, budget: int) -> list[Fields]:
     nodes = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)._nodes
     found: list[Fields] = []
     for face in faces(form.n_features):
-        nodes.load_root(face)
-        nodes.propagate_root(start.cost)
+        nodes.propagate_root(face, start.cost)
         if nodes.n_nodes:
             nodes.explore(start.cost, budget)
         while nodes.n_nodes:

@@ -286,7 +286,7 @@ class CellsSearch(Combined):
         self._unit_counts = Counter(state["counts"])
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
-        """Return the roots that cover the weight space, as `NodeSearch.load_root` takes them.
+        """Return the roots that cover the weight space, as `NodeSearch.propagate_root` takes them.
 
         They are the faces of the cube, or cones by their numbers, or within a cosine one cone around the cap.
         """
@@ -312,8 +312,7 @@ class CellsSearch(Combined):
         """Propagate the next root, and push it to the node queue unless it is closed; no other node is at hand."""
         checkpoint(0 if self._counts["nodes"] else _ROOT * self._loss.lists.rows.nbytes)
         nodes = self._nodes
-        nodes.load_root(self._roots[0])
-        nodes.propagate_root(self.incumbent.cost)
+        nodes.propagate_root(self._roots[0], self.incumbent.cost)
         self.incumbent.improve(*nodes.found(), "C")
         self._queue.push(nodes.take_all())
         self._roots.popleft()
@@ -416,7 +415,7 @@ class CellsSearch(Combined):
             return
         if self._closing is None:
             # A better incumbent of another unit may have closed the node meanwhile.
-            self._closing = None if self._is_cut_off(self._nodes.top_bound) else self._start_closing()
+            self._closing = None if self._is_cut_off(self._nodes.top()["bound"]) else self._start_closing()
             if self._closing is None:
                 self._nodes.drop_top()
             return

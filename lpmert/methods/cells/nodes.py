@@ -37,8 +37,8 @@ _MOST_HALVINGS = 30
 _WIDE = 1.0 + 1e-5
 """Largest absolute weight in a box or in a slightly wider one, with room for rounding."""
 
-_WIDER = 1.0 + 2.0**-20
-"""Factor on the radii of a box that gives a box surely around it; the products are exact."""
+WIDER = 1.0 + 2.0**-20
+"""Factor on the radii of a box that gives the box around it whose normals `lpmert.core.box_normals` returns; exact."""
 
 MOST_FEATURES_OF_CONES = 6
 """Most features for dividing a box into cones: there are (D - 1)! cones to each box."""
@@ -97,11 +97,6 @@ def _with_all(lists: SortedLists, total: FloatArray) -> Fields:
     least = int(lists.costs[lists.offsets[:-1]].sum())
     ids = np.arange(len(lists.rows), dtype=np.int32)
     return {"ids": ids, "ends": lists.offsets, "own": least, "bound": least, "total": total}
-
-
-def widened(radius: FloatArray) -> FloatArray:
-    """Return the radii [D] of the box whose normals `lpmert.core.box_normals` returns."""
-    return radius * _WIDER
 
 
 def binary_places(lists: SortedLists) -> int:
@@ -256,42 +251,29 @@ class NodeSearch:
         return min(self._core.bounds.tolist(), default=None)
 
     @property
-    def top_bound(self) -> int:
-        """The dual bound of the top node, which is explored next."""
-        return int(self._core.bounds[-1])
-
-    @property
     def counts(self) -> Counter[str]:
         """Counts since the last `renew`, by name."""
         return Counter(dict(zip(_COUNTS, self._core.counts, strict=True)))
 
-    def load_root(self, root: Any) -> None:
-        """Push a root node, with all hypotheses.
+    def push(self, fields: Fields) -> None:
+        self._core.push(fields)
 
+    def load(self, node: OpenNode) -> None:
+        self._core.load(node.data)
+
+    def propagate_root(self, root: Any, cutoff: int, limit: int | None = None) -> None:
+        """Push a root node with all hypotheses, the only node, and propagate it.
+
+        It is closed if its bound shows that nothing in it costs less than the cut-off, or if its bound exceeds `limit`.
         root: for boxes, centre [D] and radius [D]; for cones, rays [D, D] or the number of a cone that `covering_cone`
         knows.
         """
         lists, total = self.loss.lists, self.loss.total
         if self._task.boxed:
-            centre, radius = root
-            self.push(whole_box(lists, centre, radius, total))
+            self.push(whole_box(lists, *root, total))
         else:
             rays = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
             self.push(whole_cone(lists, rays, total))
-
-    def push(self, fields: Fields) -> None:
-        """Push a node given by its fields."""
-        self._core.push(fields)
-
-    def load(self, node: OpenNode) -> None:
-        """Push a node that some search has returned."""
-        self._core.load(node.data)
-
-    def propagate_root(self, cutoff: int, limit: int | None = None) -> None:
-        """Propagate the only node, which holds all hypotheses.
-
-        It is closed if its bound shows that nothing in it costs less than the cut-off, or if its bound exceeds `limit`.
-        """
         self._core.aim(cutoff, self.loss.loss_of(cutoff))
         self._core.propagate_root(self.loss.bound_of(cutoff) - self.loss.granularity if limit is None else limit)
 
@@ -351,14 +333,13 @@ class NodeSearch:
         """
         top = self.top()
         if self._task.boxed:
-            return core.box_normals(top["centre"], top["radius"]), (top["centre"], widened(top["radius"]))
+            return core.box_normals(top["centre"], top["radius"]), (top["centre"], WIDER * top["radius"])
         return enclosing_cone(top["rays"].reshape(len(top["errors"]), -1))
 
     def propagated(self, root: Any, cutoff: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
         """Return the survivors of a root, `None` if propagation closes it, and the incumbent found there."""
         fresh = NodeSearch(self._task, self.found()[1])
-        fresh.load_root(root)
-        fresh.propagate_root(cutoff, core.INFINITE_COST - 1)
+        fresh.propagate_root(root, cutoff, core.INFINITE_COST - 1)
         return fresh._survivors() if fresh.n_nodes else None, fresh.found()
 
 

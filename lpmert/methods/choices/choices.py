@@ -199,28 +199,14 @@ class ChoicesSearch(Search):
         self.granularity = loss.granularity
         self._lists, self._offsets, self._cap = loss.lists, loss.lists.offsets, canonical.cap
         n_fixed += 0 if loss.ratio is None else len(canonical.limits)
-        self._core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
-        self._state = WORKING
+        self.core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
+        self.stage = WORKING
         self._exact_decisions = 0
 
     def _set_cutoff(self) -> None:
         """Set the cut-off of the core to the incumbent's cost."""
         cost = self.incumbent.cost
-        self._core.aim(cost, self.loss.loss_of(cost))
-
-    @property
-    def work(self) -> int:
-        """Work done since the search began."""
-        return self._core.work
-
-    @property
-    def done(self) -> bool:
-        return self._state == DONE
-
-    @property
-    def between_nodes(self) -> bool:
-        """Whether the search can stop here without loss, so that other searches explore its `export_nodes`."""
-        return self._core.between_nodes
+        self.core.aim(cost, self.loss.loss_of(cost))
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -228,49 +214,44 @@ class ChoicesSearch(Search):
 
     @property
     def finished(self) -> bool:
-        return self._state == DONE or self.lower_bound >= self.incumbent.cost
+        return self.stage == DONE or self.lower_bound >= self.incumbent.cost
 
     @property
     def nodes(self) -> int:
-        return self._core.nodes + 1
+        return self.core.nodes + 1
 
     @property
     def open_nodes(self) -> int:
-        return max(0, self._core.depth + 1)
+        return max(0, self.core.depth + 1)
 
     @property
     def lps(self) -> int:
-        return self._core.programs
-
-    @property
-    def rounds(self) -> int:
-        """Rounds of linear programs."""
-        return int(self._core.rounds)
+        return self.core.programs
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
             "lps": self.lps,
-            "lp_rounds": self.rounds,
-            "lps_for_cores": self._core.core_programs,
+            "lp_rounds": self.core.rounds,
+            "lps_for_cores": self.core.core_programs,
             "exact_decisions": self._exact_decisions,
         }
 
     @property
     def lower_bound(self) -> int:
         """The least dual bound of the open nodes: the current node, and the waiting siblings along its path."""
-        upper, bound = self._upper, self._core.least_open
+        upper, bound = self._upper, self.core.least_open
         least = upper if bound >= core.INFINITE_COST else self.loss.cost_of(bound)
         return upper if least > upper - self.granularity else least
 
     def export_nodes(self) -> list[OpenNode]:
         """Return the open nodes, those with the fewest decided lists first, for other searches to explore."""
-        return [OpenNode(self.loss.cost_of(bound), data) for bound, data in self._core.open_nodes()]
+        return [OpenNode(self.loss.cost_of(bound), data) for bound, data in self.core.open_nodes()]
 
     def load(self, node: OpenNode) -> None:
         """Replace all open nodes by this one."""
-        self._core.go_on_with(node.data)
-        self._state = WORKING
+        self.core.go_on_with(node.data)
+        self.stage = WORKING
 
     def advance(self) -> None:
         self.search_for(SLICE)
@@ -278,34 +259,34 @@ class ChoicesSearch(Search):
     def search_for(self, budget: int) -> None:
         """Search for a given amount of work."""
         self._set_cutoff()
-        stop = self._core.work + budget
-        while self._core.work < stop:
-            self._state = self._core.search(stop - self._core.work)
-            found = self._core.found
+        stop = self.core.work + budget
+        while self.core.work < stop:
+            self.stage = self.core.search(stop - self.core.work)
+            found = self.core.found
             self.incumbent.improve(self.loss.cost_found(found), found[2], "S")
-            if self._state != ASKING:
+            if self.stage != ASKING:
                 break
             checkpoint()
             self._decide_exactly()
 
     def _decide_exactly(self) -> None:
         """Decide exactly whether the choices that the core asks about are attainable together, and answer the core."""
-        question = self._core.question
+        question = self.core.question
         self._exact_decisions += 1
         lists = None if self._cap is not None else self._confirmed_core(dict(question.tolist()))
         if lists is None:
             rows = self._offsets[question[:, 0]] + question[:, 1]
-            start = self._core.trial.point
+            start = self.core.trial.point
             verdict = self._optimizer.solve((question[:, 0].copy(), rows), start=start if start.any() else None)
             if verdict.attainable:
                 self._accept(verdict.weights, rows if len(question) == len(self._offsets) - 1 else None)
                 return
             lists = sorted({s for s, _, _ in verdict.core})
-        self._core.answer(_NO_WEIGHTS, question[np.isin(question[:, 0], lists)])
+        self.core.answer(_NO_WEIGHTS, question[np.isin(question[:, 0], lists)])
 
     def _confirmed_core(self, position: Mapping[int, int]) -> list[int] | None:
         """Return the lists of a conflict that the linear program of the compiled core claims, if it is one exactly."""
-        trial = self._core.trial
+        trial = self.core.trial
         if trial.size == 0:
             return None
         active = trial.multipliers > 1e-9
@@ -324,7 +305,7 @@ class ChoicesSearch(Search):
         complete: the rows of a complete selection. It improves the incumbent, or its cost is unsettled without weights.
         """
         known = self.incumbent.weights if complete is None else _NO_WEIGHTS
-        self._core.answer(known if weights is None else weights, _NO_CORE)
+        self.core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
             cost = self.loss.cost_of_rows(complete)
             if weights is not None:
@@ -360,18 +341,18 @@ def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: 
     """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D]."""
     search = task.search(Incumbent(cost, CanonicalWeights(weights), ""))
     left = list(nodes)
-    while left and search.work < budget:
+    while left and search.core.work < budget:
         node = left.pop(0)
         if node.bound > search.incumbent.cost - search.granularity:
             continue
         search.load(node)
-        while not (search.done or (search.work >= budget and search.between_nodes)):
-            search.search_for(max(1, budget - search.work))
-        if not search.done:
+        while not (search.stage == DONE or (search.core.work >= budget and search.core.between_nodes)):
+            search.search_for(max(1, budget - search.core.work))
+        if search.stage != DONE:
             left = search.export_nodes() + left
     best = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    return Answer(left, best.cost, best.weights, best.source, search.unsettled, counts, search.work)
+    return Answer(left, best.cost, best.weights, best.source, search.unsettled, counts, search.core.work)
 
 
 class SharedChoices(Combined):
@@ -423,12 +404,12 @@ class SharedChoices(Combined):
     @property
     def rounds(self) -> int:
         """Rounds of linear programs."""
-        return self._local.rounds + self._counted["lp_rounds"]
+        return self._local.core.rounds + self._counted["lp_rounds"]
 
     @property
     def work(self) -> int:
         """Work of this process and of all answered units."""
-        return self._local.work + self._work
+        return self._local.core.work + self._work
 
     def state(self) -> Mapping[str, Any]:
         local = [] if self._queue.shared or self._local.finished else self._local.export_nodes()
@@ -460,7 +441,7 @@ class SharedChoices(Combined):
             self._take_answer()
             return
         self._local.advance()
-        if self._local.work >= _ALONE and self._local.between_nodes and not self._local.finished:
+        if self._local.core.work >= _ALONE and self._local.core.between_nodes and not self._local.finished:
             self._submit_nodes(self._local.export_nodes())
 
     def _submit_nodes(self, nodes: Iterable[OpenNode]) -> None:
