@@ -124,7 +124,7 @@ def assert_bounds_hold(
     for _ in range(20):
         grades = random.integers(0, 3, size=5).astype(float)
         grades[0] = 2
-        lists, measure = Judged(random.normal(size=(5, 1)), [0, 5], grades), RankingMetric.of(metric)
+        lists, measure = Judged(random.random(size=(5, 1)), [0, 5], grades), RankingMetric.of(metric)
         relevant, bound = bound_of(lists, measure)
         least, gains = random.integers(0, 3, size=5), measure.parts(lists).gains
         for order in permutations(range(5)):

@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import product
 from math import fsum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from rankings import value
 
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
-from lpmert.fusion import Fused, Unseen, fuse, rounded_up
+from lpmert.fusion import Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
 from lpmert.ranking import evaluate, maximize
 from lpmert.reporting.pictures import write_picture
@@ -38,10 +37,10 @@ def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scor
     return runs, qrels
 
 
-def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
+def fused_by_hand(runs: dict[str, Scores], how: str | None, weights: tuple[float, ...] = WEIGHTS) -> Scores:
     """The weighted sum over the runs that return a document, without the package; other runs add 0."""
     found: Scores = {}
-    for weight, run in zip(WEIGHTS, runs.values(), strict=True):
+    for weight, run in zip(weights, runs.values(), strict=True):
         for q, scores in run.items():
             low, high = min(scores.values()), max(scores.values())
             mean = fsum(scores.values()) / len(scores)
@@ -79,11 +78,7 @@ def test_ties_are_ordered_as_by_trec_eval() -> None:
     runs, qrels = collection(3)
     coarse = {name: {q: {d: round(s) for d, s in own.items()} for q, own in run.items()} for name, run in runs.items()}
     weights, lists = (0.5, 0.25, 0.25), read_judged(coarse, qrels=qrels, missing="zero")
-    combined: Scores = {}
-    for weight, run in zip(weights, coarse.values(), strict=True):
-        for q, d in ((q, d) for q, own in run.items() for d in own):
-            own = combined.setdefault(q, {})
-            own[d] = own.get(d, 0.0) + weight * run[q][d]
+    combined = fused_by_hand(coarse, None, weights)
     for metric in METRICS:
         found = [evaluate(lists, weights, metric, ties=ties) for ties in ("worst", "given")]
         expected = [trec_eval(combined, qrels, metric, by_name=by_name) for by_name in (False, True)]
@@ -160,7 +155,7 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     assert found.message == f"proved: {'no nonnegative' if nonnegative else 'no'} weights do better"
 
 
-def test_a_proof_about_nonnegative_weights_says_so() -> None:
+def test_the_message_says_what_is_proved_and_of_which_weights() -> None:
     """The least of the scores is that of the relevant document."""
     lists = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
     found = fuse(lists, "mrr@10", other=[-1.0])
@@ -168,6 +163,10 @@ def test_a_proof_about_nonnegative_weights_says_so() -> None:
     assert found.message == "proved: no nonnegative weights do better"
     signed = fuse(lists, "mrr@10", nonnegative=False)
     assert (signed.result.score, signed.message) == (1.0, "proved: no weights do better")
+    nearly = replace(found, result=replace(found.result, bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE))
+    assert nearly.message == (
+        "optimal to tolerance: no nonnegative weights with a higher score were found; none exceed 0.600000"
+    )
 
 
 def test_the_progress_of_fusion_is_reported() -> None:
@@ -227,16 +226,27 @@ def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None
     assert Unseen(0.5, 0.7, 0.1, 5).message == "on unseen queries equal weights are better"
 
 
-def test_a_stopped_search_reports_its_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_search_reports_its_upper_bound_and_the_best_of_all_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = lists_of(2, 3)
-    found = fuse(lists, "ndcg-exp@5", time_limit=0.0)
-    assert found.result.status is Status.TIME_LIMIT
-    reached = f"no nonnegative weights reach more than {rounded_up(found.result.bound)}"
-    assert found.message == f"stopped at the time limit: {reached}"
-    assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
+    best = fuse(lists, "ndcg@5").result
+    known = maximize(lists, "ndcg@5", time_limit=0.0)
+    assert known.score >= max(evaluate(lists, axis, "ndcg@5") for axis in np.eye(3))
+    stopped = fuse(lists, "ndcg@5", time_limit=0.0)
+    assert stopped.result.status is Status.TIME_LIMIT
+    reached = f"no nonnegative weights reach more than {rounded_up(stopped.result.bound)}"
+    assert stopped.message == f"stopped at the time limit: {reached}"
+    others = [one.score for one in stopped.others.values()]
+    assert max(*others, *stopped.alone.values()) - 1e-12 <= stopped.result.score <= best.score <= stopped.result.bound
+    given = fuse(lists, "ndcg@5", time_limit=0.0, other=4 * best.weights).result
+    assert (given.score, given.status) == (pytest.approx(best.score, abs=1e-12), Status.TIME_LIMIT)
+    assert given.score <= given.bound
+    signed = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array([1.0, -1.0, 1.0]))
+    assert min(signed.result.weights) >= 0
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
-    short = fuse(lists, "ndcg-exp@5")
-    assert short.others["grid of 1"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert fuse(lists, "ndcg@5").others["grid of 1"].score == evaluate(lists, [0, 0, 1], "ndcg@5")
+    # what reaches the bound is proved, however it was found
+    monkeypatch.setattr(fusion, "maximize", lambda *_, **__: replace(known, bound=best.score))
+    assert fuse(lists, "ndcg@5", other=best.weights).result.status is Status.OPTIMAL
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
@@ -293,13 +303,6 @@ def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_pa
         pictures.fusion(fuse(lists_of(5, 3), "ndcg-exp@5"))
 
 
-def numbers(content: Any) -> list[float]:
-    """All numbers in a JSON document."""
-    if isinstance(content, dict | list):
-        return [x for one in (content.values() if isinstance(content, dict) else content) for x in numbers(one)]
-    return [content] if isinstance(content, float) else []
-
-
 @pytest.mark.parametrize(("engine", "how"), [(engine, how) for engine, known in ENGINES.items() for how in known])
 def test_settings_of_engines_hold_the_weights(engine: str, how: str | None) -> None:
     text = engine_text(engine, ("bm25", "dense"), np.array([0.3, 0.7]), how)
@@ -307,7 +310,9 @@ def test_settings_of_engines_hold_the_weights(engine: str, how: str | None) -> N
         norm = {None: None, "minmax": "min-max", "z": "zmuv"}[how]
         assert text == f"fuse(runs=[bm25, dense], norm={norm!r}, method='wsum', params={{'weights': (0.3, 0.7)}})"
         return
-    assert numbers(json.loads(text)) == ([0.7] if engine == "weaviate" else [0.3, 0.7])
+    numbers: list[float] = []
+    json.loads(text, parse_float=lambda number: numbers.append(float(number)))
+    assert numbers == ([0.7] if engine == "weaviate" else [0.3, 0.7])
     assert f'"{ENGINES[engine][how]}"' in text
     with pytest.raises(DataError, match="no weights below 0"):
         engine_text(engine, ("bm25", "dense"), np.array([1.3, -0.3]), how)
@@ -316,33 +321,3 @@ def test_settings_of_engines_hold_the_weights(engine: str, how: str | None) -> N
 def test_weaviate_takes_two_scores() -> None:
     with pytest.raises(DataError, match="fuses two scores, keywords and vectors, not 3"):
         engine_text("weaviate", ("a", "b", "c"), np.array([0.2, 0.3, 0.5]), "minmax")
-
-
-def test_a_result_to_tolerance_is_not_called_proved() -> None:
-    result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
-    found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
-    assert found.message == (
-        "optimal to tolerance: no nonnegative weights with a higher score were found; none exceed 0.600000"
-    )
-
-
-# Searches that are stopped
-
-
-def test_a_stopped_search_returns_the_best_of_all_that_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = lists_of(2, 3)
-    best = fuse(lists, "ndcg@5").result
-    axes = maximize(lists, "ndcg@5", time_limit=0.0).score
-    assert axes >= max(evaluate(lists, axis, "ndcg@5") for axis in np.eye(3))
-    stopped = fuse(lists, "ndcg@5", time_limit=0.0, other=4 * best.weights)
-    assert stopped.result.score == pytest.approx(best.score, abs=1e-12)
-    assert stopped.result.status is Status.TIME_LIMIT
-    assert stopped.result.score <= stopped.result.bound
-    signed = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array([1.0, -1.0, 1.0]))
-    assert min(signed.result.weights) >= 0
-    plain = fuse(lists, "ndcg@5", time_limit=0.0)
-    assert plain.result.score >= max(*(one.score for one in plain.others.values()), *plain.alone.values()) - 1e-12
-    # what reaches the bound is proved, however it was found
-    known = replace(maximize(lists, "ndcg@5", time_limit=0.0), bound=best.score)
-    monkeypatch.setattr(fusion, "maximize", lambda *_, **__: known)
-    assert fuse(lists, "ndcg@5", other=best.weights).result.status is Status.OPTIMAL

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from late import Late
 from oracle import dot, primitive
-from rankings import METRICS, Exact, no_multiples, random_lists, value
+from rankings import METRICS, Bound, Exact, assert_bounds_hold, no_multiples, random_lists, value
 from refusals import refused
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
@@ -18,7 +18,6 @@ import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.certificates.check.ranking import least_lead
 from lpmert.fusion import fuse
-from lpmert.model.judged import Parts
 from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
 
@@ -26,11 +25,6 @@ SMALL, TURNED = no_multiples(random_lists(0, 3, decimals=False)), Judged([[1], [
 _random = np.random.default_rng(8)
 TWENTY = Judged(_random.normal(size=(200, 3)), np.arange(0, 201, 10), _random.random(200) < 0.2)
 """One query; documents that are ranked best by weights below 0; and twenty queries."""
-
-
-def middles(curve: Curve) -> list[list[float]]:
-    """Weights between those at which the value changes."""
-    return (curve.begins[:-1] + curve.begins[1:]).tolist()
 
 
 # Against all orders
@@ -52,35 +46,37 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
         assert not nonnegative or min(weights) >= 0
 
 
-def test_ties_of_coarse_features_leave_nothing_to_tolerance() -> None:
-    # many documents tie on each of few planes, and cells are wide: doubles hold weights of all of them
-    random = np.random.default_rng(15)
-    features = random.integers(0, 5, size=(18, 3))
-    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
-    lists = Judged(features, [0, 6, 12, 18], relevance)
-    result = maximize(lists, "recall@3", nonnegative=False)
-    assert result.status is Status.OPTIMAL
-    assert result.score == pytest.approx(Exact(lists).best("recall@3", nonnegative=False), abs=1e-12)
+@pytest.mark.parametrize(
+    ("lists", "nonnegative", "score"),
+    [
+        (TURNED, True, 1 / 3),
+        (TURNED, False, 1.0),
+        # the third document is second for all weights but equal ones, with which all three tie
+        (Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), True, 0.5),
+    ],
+)
+def test_the_best_score_of_a_few_documents(lists: Judged, nonnegative: bool, score: float) -> None:
+    result = maximize(lists, "mrr@3", nonnegative=nonnegative)
+    assert (result.score, result.status) == (pytest.approx(score), Status.OPTIMAL)
 
 
-def test_one_feature_is_taken_as_it_is_or_turned_round() -> None:
-    assert maximize(TURNED, "mrr@3").score == pytest.approx(1 / 3)
-    assert maximize(TURNED, "mrr@3", nonnegative=False).score == 1.0
+def assert_curve_holds(curve: Curve, exact: Exact, metric: str) -> None:
+    """Assert that the values are those of weights between the ones at which they change."""
+    middles = (curve.begins[:-1] + curve.begins[1:]).tolist()
+    values = [exact.worst(metric, tuple(map(Fraction, weights))) for weights in middles]
+    assert curve.values.tolist() == pytest.approx(values, abs=1e-11)
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_the_curve_has_the_value_of_every_cell(nonnegative: bool) -> None:
     for seed in (3, 4):
         lists = random_lists(seed, 2, decimals=seed % 2 == 1, sizes=(6, 5))
-        curve = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve
-        exact = Exact(lists)
-        for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
-            assert found == pytest.approx(exact.worst("ndcg-exp@4", tuple(map(Fraction, weights))), abs=1e-11)
+        curve, exact = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve, Exact(lists)
+        assert_curve_holds(curve, exact, "ndcg-exp@4")
         inside = {exact.worst("ndcg-exp@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
         assert {round(v, 9) for v in inside} == {round(v, 9) for v in curve.values.tolist()}
         if nonnegative:
-            assert curve.alpha[0] == 0
-            assert curve.alpha[-1] == 1
+            assert (curve.alpha[0], curve.alpha[-1]) == (0, 1)
             assert (np.diff(curve.alpha) > 0).all()
 
 
@@ -89,17 +85,14 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     random = np.random.default_rng(12)
     features = np.round(random.normal(size=(90, 2)), 1)
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
-    curve = maximize(lists, "ndcg-exp@3").curve
-    exact = Exact(lists)
-    for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
-        assert found == pytest.approx(exact.worst("ndcg-exp@3", tuple(map(Fraction, weights))), abs=1e-11)
+    curve, exact = maximize(lists, "ndcg-exp@3").curve, Exact(lists)
+    assert_curve_holds(curve, exact, "ndcg-exp@3")
     # the axes and the directions of all ties are in order, as are the values between any two of them
     ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
     ordered = sorted(ties, key=lambda w: Fraction(w[1], w[0] + w[1]))
     values = [exact.worst("ndcg-exp@3", (a[0] + b[0], a[1] + b[1])) for a, b in pairwise(ordered)]
-    assert [v for i, v in enumerate(values) if i == 0 or abs(v - values[i - 1]) > 1e-9] == pytest.approx(
-        curve.values.tolist(), abs=1e-11
-    )
+    steps = [v for i, v in enumerate(values) if i == 0 or abs(v - values[i - 1]) > 1e-9]
+    assert steps == pytest.approx(curve.values.tolist(), abs=1e-11)
 
 
 def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
@@ -153,57 +146,15 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 # The bound
 
 
-def bounding(lists: Judged, parts: Parts) -> core.Ranking:
-    rows = np.zeros((len(lists.relevance), 1))
-    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
+def bound_of_core(lists: Judged, metric: RankingMetric) -> tuple[Any, Bound]:
+    parts = metric.parts(lists)
+    bounds = core.Ranking(lists.features, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
+    return bounds.relevant, lambda ahead: Fraction(bounds.worth(0, ahead), 1 << 40)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: str) -> None:
-    random = np.random.default_rng(5)
-    for _ in range(30):
-        grades = random.integers(0, 3, size=5).astype(float)
-        grades[0] = 2
-        lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
-        parts = RankingMetric.of(metric).parts(lists)
-        bounds = bounding(lists, parts)
-        least = random.integers(0, 3, size=5)
-        reached = [-1.0]
-        for order in permutations(range(5)):
-            gains = parts.gains[list(order)]
-            before = np.zeros(5, dtype=np.int64)
-            for place, d in enumerate(order):
-                before[d] = np.count_nonzero(gains[:place] != gains[place])
-            own = value(metric, [grades[d] for d in order]) or 0.0
-            found = bounds.worth(0, before[bounds.relevant]) / 2**40
-            assert found == pytest.approx(own, abs=1e-11)
-            assert found > own
-            if (before >= least)[parts.gains > 0].all():
-                reached.append(own)
-        assert bounds.worth(0, least[bounds.relevant]) / 2**40 > max(reached)
-
-
-def assigned(parts: Parts, ranks: list[int]) -> float:
-    """The largest sum where every document takes a place of its own, not before its rank, or none."""
-    k, best = len(parts.discounts), 0.0
-    for places in product(range(-1, k), repeat=len(ranks)):
-        taken = [p for p in places if p >= 0]
-        if len(set(taken)) == len(taken) and all(p < 0 or p >= r for p, r in zip(places, ranks, strict=True)):
-            best = max(best, sum(g * parts.discounts[p] for g, p in zip(parts.gains, places, strict=True) if p >= 0))
-    return best * parts.scales[0]
-
-
-def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
-    random = np.random.default_rng(6)
-    for _ in range(60):
-        grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
-        lists = Judged(np.zeros((4, 1)), [0, 4], grades)
-        parts = RankingMetric.of("ndcg-exp@4").parts(lists)
-        bounds = bounding(lists, parts)
-        ranks = random.integers(0, 5, size=4)
-        assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
-            assigned(parts, ranks.tolist()), abs=1e-11
-        )
+    assert_bounds_hold(metric, bound_of_core, above=1e-11, below=0.0)
 
 
 @pytest.mark.parametrize(
@@ -295,14 +246,18 @@ def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyP
     assert little.nodes != best.nodes  # the order of nodes was another one
 
 
-def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers() -> None:
-    # many documents change places at the same weights: cones around them end in exact arithmetic
+def test_ties_of_coarse_features_are_decided_in_whole_numbers_and_leave_nothing_to_tolerance() -> None:
+    # many documents tie on each of few planes: cones around them end in exact arithmetic, and cells are wide
     random = np.random.default_rng(2)
-    lists = Judged(random.integers(0, 3, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
-    result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
-    assert result.search.exact_nodes > 0
-    assert result.status is Status.OPTIMAL
-    assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
+    fine = no_multiples(Judged(random.integers(0, 3, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4))
+    random = np.random.default_rng(15)
+    features = random.integers(0, 5, size=(18, 3))
+    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
+    for lists, metric in ((fine, "ndcg-exp@3"), (Judged(features, [0, 6, 12, 18], relevance), "recall@3")):
+        result = maximize(lists, metric, nonnegative=False)
+        assert result.search.exact_nodes > 0 or lists is not fine
+        assert result.status is Status.OPTIMAL
+        assert result.score == pytest.approx(Exact(lists).best(metric, nonnegative=False), abs=1e-12)
 
 
 def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,42 +314,29 @@ def test_a_twin_that_is_not_relevant_comes_first() -> None:
 # What weights are worth
 
 
-def tied_lists(random: np.random.Generator, size: int) -> tuple[Judged, list[tuple[int, ...]]]:
-    """Documents whose scores at weights 1 and 1 often tie, and all orders of them by these."""
-    features = random.integers(0, 2, size=(size, 2)) / 10
-    grades = random.integers(0, 3, size=size).astype(float)
-    grades[0] = 2
-    scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
-    orders = [p for p in permutations(range(size)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
-    return Judged(features, [0, size], grades), orders
-
-
 def test_the_given_order_of_ties_is_worth_more_than_the_worst_one() -> None:
     random = np.random.default_rng(7)
-    for metric in METRICS:
-        for _ in range(10):
-            lists, orders = tied_lists(random, 6)
-            worth = {order: value(metric, [lists.relevance[d] for d in order]) or 0.0 for order in orders}
-            expected = {"worst": min(worth.values()), "given": worth[min(orders)]}
-            for ties, wanted in expected.items():
-                assert evaluate(lists, [1.0, 1.0], metric, ties=ties) == pytest.approx(wanted, abs=1e-14)
-            assert evaluate(lists, [1.0, 1.0], metric) == evaluate(lists, [1.0, 1.0], metric, ties="worst")
+    for metric, _ in product(METRICS, range(10)):
+        features = random.integers(0, 2, size=(6, 2)) / 10
+        grades = random.integers(0, 3, size=6).astype(float)
+        grades[0] = 2
+        scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
+        orders = [p for p in permutations(range(6)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
+        worth = {order: value(metric, [grades[d] for d in order]) or 0.0 for order in orders}
+        lists = Judged(features, [0, 6], grades)
+        given, worst = (evaluate(lists, [1.0, 1.0], metric, ties=ties) for ties in ("given", "worst"))
+        assert (given, worst) == pytest.approx((worth[min(orders)], min(worth.values())), abs=1e-14)
+        assert evaluate(lists, [1.0, 1.0], metric) == worst
     # two queries that no weights rank right, but for those with which all documents tie
     lists = Judged([[1, 0], [0, 1], [0, 1], [1, 0]], [0, 2, 4], [1, 0, 1, 0])
     assert maximize(lists, "mrr@2").bound < 0.75 + 1e-11
     assert evaluate(lists, [0.5, 0.5], "mrr@2", ties="given") == 1.0
-    with pytest.raises(DataError, match="ties must be one of worst, given, not 'name'"):
-        evaluate(lists, [0.5, 0.5], "mrr@2", ties="name")
 
 
-def test_a_tie_of_decimals_is_a_tie() -> None:
-    # as doubles, 0.1 + 0.2 is more than 0.3
-    lists = Judged([[0.1, 0.2], [0.3, 0.0]], [0, 2], [1, 0])
+def test_scores_are_compared_as_decimals_and_beyond_doubles() -> None:
+    lists = Judged([[0.1, 0.2], [0.3, 0.0]], [0, 2], [1, 0])  # as doubles, 0.1 + 0.2 is more than 0.3
     assert evaluate(lists, [1.0, 1.0], "mrr@2") == 0.5
     assert evaluate(lists, [1.0, 1.0 + 2**-52], "mrr@2") == 1.0
-
-
-def test_scores_beyond_doubles_are_compared_all_the_same() -> None:
     lists = Judged([[1e308, 1e308], [1.5e308, 1e308], [1e308, 0.0]], [0, 3], [1, 0, 0])
     assert evaluate(lists, [1.0, 1.0], "mrr@3") == 0.5
     assert evaluate(lists, [-1.0, 1.0], "mrr@3") == 1.0
@@ -409,13 +351,6 @@ def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
     result = maximize(Judged(features, [0, *range(10, 3010)], relevance), "ndcg-exp@3")
     assert result.status is Status.OPTIMAL
     assert result.bound - result.score < 1e-11
-
-
-def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:
-    # The third document is second for all weights but equal ones, with which all three tie.
-    result = maximize(Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), "mrr@3")
-    assert result.status is Status.OPTIMAL
-    assert result.score == 0.5
 
 
 def test_a_metric_is_written_as_it_is_read() -> None:
@@ -470,6 +405,14 @@ test_what_cannot_be_ranked_is_refused = refused([
         (TWO, [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
         (TWO, [0, 2], [1e-320, 0], "relevance must be 0, or from 1e-100 to 1e"),
     ]),
+    (DataError, "must be Judged documents, not list", partial(maximize, [[1.0]], "mrr@1")),
+    (DataError, "must be Judged documents, not NoneType", partial(evaluate, None, [1], "mrr@1")),
+    (DataError, "ties must be one of worst, given, not 'name'", partial(evaluate, ONE, [1], "mrr@2", ties="name")),
+    (MethodError, "must be a result of maximize, not str", partial(certify, "x", "proof.json")),
+    (DataError, "weights have none for 1", partial(evaluate, ONE, {}, "mrr@1")),
+    (DataError, "one number for each of the 1 features", partial(evaluate, ONE, [1, 2], "mrr@1")),
+    (MethodError, "folds must be a whole number of at least 2", partial(fuse, ONE, "mrr@1", folds=2.0)),
+    (DataError, "'1' has nan", partial(fuse, ONE, "mrr@1", other=[np.nan])),
 ])
 # fmt: on
 
@@ -484,22 +427,6 @@ def test_documents_are_a_copy_and_may_be_a_data_frame() -> None:
     assert named.names == ("bm25", "dense")
     found = maximize(named, "mrr@1")
     assert evaluate(named, found.by_name, "mrr@1") == evaluate(named, {"dense": 0, "bm25": 1}, "mrr@1") == 1.0
-
-
-def test_other_arguments_are_refused_by_name() -> None:
-    lists = Judged([[1.0, 0.0], [0.0, 1.0]], [0, 2], [1, 0])
-    for error, said, call in (
-        (DataError, "must be Judged documents, not list", lambda: maximize([[1.0]], "mrr@1")),
-        (DataError, "must be Judged documents, not NoneType", lambda: evaluate(None, [1], "mrr@1")),
-        (MethodError, "must be a result of maximize, not str", lambda: certify("x", "proof.json")),
-        (DataError, "weights have none for 2", lambda: evaluate(lists, {"1": 1}, "mrr@1")),
-        (DataError, "one number for each of the 2 features", lambda: evaluate(lists, [1], "mrr@1")),
-        (MethodError, "folds must be a whole number of at least 2", lambda: fuse(lists, "mrr@1", folds=2.0)),
-        (DataError, "'1' has nan", lambda: fuse(lists, "mrr@1", other=[np.nan, 1])),
-    ):
-        with pytest.raises(error, match=said):
-            call()
-    assert fuse(lists, "mrr@1", other=[0, 1]).others["these weights"].score == 0.0
 
 
 # LightGBM's example

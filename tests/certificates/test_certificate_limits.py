@@ -1,6 +1,8 @@
 """Certificates are written and checked within limits; work that they end says how far it was, and claims nothing."""
 
-import json
+import re
+from collections.abc import Callable
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import BASES, assert_refused, base, document, rewrite
-from commands import COLUMNS, run, succeeded
+from commands import COLUMNS, ended, json_of, succeeded
 from graph_problems import Drawn
 from searches import peak_of
 
@@ -35,33 +37,68 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return looks
 
 
+def cut(looks: int, left: list[float], path: Path, call: Callable[[], object], what: str) -> None:
+    """Assert that a call that has so many looks at its limits is ended by them, and leaves nothing new."""
+    left[0], before = looks, list(path.parent.iterdir())
+    with pytest.raises(LimitError, match=what):
+        call()
+    assert list(path.parent.iterdir()) == before
+
+
+def looks_of(call: Callable[[], Any], left: list[float]) -> tuple[int, Any]:
+    """Return how often a call looks at its limits, and what it returns."""
+    left[0] = 1_000_000
+    found = call()
+    return 1_000_000 - int(left[0]), found
+
+
 @pytest.mark.parametrize("name", ["few boxes", "boxes", "selections", "bleu boxes", "f1"])
 def test_a_limit_at_any_moment_leaves_no_certificate(path: Path, name: str, left: list[float]) -> None:
     nbest = base(name)[0]
-    result = lpmert.minimize(nbest)
-    left[0] = 1_000_000
-    lpmert.certify(nbest, result, path)
-    total = 1_000_000 - int(left[0])
+    certify = partial(lpmert.certify, nbest, lpmert.minimize(nbest), path)
+    total, _ = looks_of(certify, left)
     assert total >= 10
     path.unlink()
     for looks in (*range(0, total, 1 + total // 6), total - 1):
-        left[0] = looks
-        with pytest.raises(LimitError, match="no certificate written: "):
-            lpmert.certify(nbest, result, path)
-        assert not list(path.parent.iterdir())
+        cut(looks, left, path, certify, "no certificate written: ")
 
 
-@pytest.mark.parametrize("limits", [{"time_limit": 0}, {"memory_limit": 1 << 40, "time_limit": 0.0}])
-def test_lattices_keep_to_limits_too(path: Path, limits: dict[str, Any]) -> None:
-    lattices = Drawn(3, "integers", 2, 2).lattices()
-    result = lpmert.minimize(lattices)
-    with pytest.raises(LimitError, match=r"no certificate written: the time limit of 0 s is over; .*\(time_limit\)"):
-        lpmert.certify(lattices, result, path, **limits)
+@pytest.mark.parametrize("name", BASES)
+def test_a_check_that_a_limit_cuts_anywhere_says_that_it_did_not_end(path: Path, name: str, left: list[float]) -> None:
+    nbest, text = base(name)
+    path.write_text(text)
+    check = partial(verify, path, nbest)
+    total, whole = looks_of(check, left)
+    assert total >= whole.records  # every line looks at the limits
+    told: list[int] = []
+    verify(path, nbest, on_line=told.append)
+    assert told == list(range(1, len(text.splitlines()) + 1))
+    for looks in {*range(0, total, 1 + total // 30), total - 1}:
+        cut(looks, left, path, check, "not checked further")
+    left[0] = total
+    assert check() == whole
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_certificate_that_does_not_hold_is_not_accepted_within_limits_either(path: Path, name: str) -> None:
+    changed = document(name)
+    del changed["tree"][-1]
+    assert_refused(path, base(name)[0], content=changed, time_limit=1e6, memory_limit=1 << 50)
+
+
+@pytest.mark.parametrize("data", [base("boxes")[0], Drawn(3, "integers", 2, 2).lattices()], ids=["lists", "lattices"])
+def test_a_limit_is_no_refusal_and_names_itself(path: Path, data: Any) -> None:
+    result = lpmert.minimize(data)
+    late, full = r"the time limit of 0 s is over; .*\(time_limit\)$", r"the memory limit .*\(memory_limit\)$"
+    place = rf"^{re.escape(str(path))}: not checked further: "
+    with pytest.raises(LimitError, match=f"^no certificate written: {late}"):
+        lpmert.certify(data, result, path, time_limit=0)
     assert not path.exists()
-    lpmert.certify(lattices, result, path)
-    with pytest.raises(LimitError, match="not checked further: the time limit"):
-        lpmert.verify(path, lattices, **limits)
-    assert lpmert.verify(path, lattices).proved
+    lpmert.certify(data, result, path)
+    for limits, said in (({"time_limit": 0, "memory_limit": 1 << 40}, late), ({"memory_limit": 1}, full)):
+        with pytest.raises(LimitError, match=place + said):
+            verify(path, data, **limits)
+    assert verify(path, data).proved
 
 
 def test_stages_are_told_small_lattices_first_then_records(path: Path) -> None:
@@ -86,8 +123,7 @@ def test_proofs_get_the_time_left(given: int | None, table: Path, path: Path, mo
 
     monkeypatch.setattr(lpmert, "certify", certify)
     time_limit = () if given is None else ("--time-limit", given)
-    outcome = run("solve", table, *COLUMNS, "--certificate", path, *time_limit)
-    assert outcome.exit_code == 3, outcome.output
+    outcome = ended(3, "solve", table, *COLUMNS, "--certificate", path, *time_limit)
     assert "lpmert: stopped by a limit: no certificate written" in outcome.stderr
     assert "loss" in outcome.stdout  # the result is there
     (left,) = limits
@@ -104,47 +140,6 @@ def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None
         now[0] = seconds
         told("links", done, parts)
     assert said == ["links: 10 of 100", "links: 7"]
-
-
-@pytest.mark.parametrize("limits", [{"time_limit": 0}, {"memory_limit": 1}], ids=["time", "memory"])
-def test_a_limit_is_no_refusal_and_names_itself(path: Path, limits: dict[str, Any]) -> None:
-    nbest, text = base("boxes")
-    path.write_text(text)
-    with pytest.raises(LimitError) as told:
-        verify(path, nbest, **limits)
-    message = str(told.value)
-    assert message.startswith(f"{path}: not checked further: the ")
-    assert [name in message for name in ("(time_limit)", "(memory_limit)")] == [
-        name in limits for name in ("time_limit", "memory_limit")
-    ]
-    assert not any(word in message for word in ("verified", "holds", "proved", "refused"))
-    assert verify(path, nbest).proved
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_a_check_that_a_limit_cuts_anywhere_says_that_it_did_not_end(path: Path, name: str, left: list[float]) -> None:
-    nbest, text = base(name)
-    path.write_text(text)
-    left[0] = 1_000_000
-    whole = verify(path, nbest)
-    total = 1_000_000 - int(left[0])
-    assert total >= whole.records  # every line looks at the limits
-    told: list[int] = []
-    verify(path, nbest, on_line=told.append)
-    assert told == list(range(1, len(text.splitlines()) + 1))
-    for last in {*range(0, total, 1 + total // 30), total - 1}:
-        left[0] = last
-        with pytest.raises(LimitError, match="not checked further"):
-            verify(path, nbest)
-    left[0] = total
-    assert verify(path, nbest) == whole
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_a_certificate_that_does_not_hold_is_not_accepted_within_limits_either(path: Path, name: str) -> None:
-    changed = document(name)
-    del changed["tree"][-1]
-    assert_refused(path, base(name)[0], content=changed, time_limit=1e6, memory_limit=1 << 50)
 
 
 @pytest.mark.parametrize(
@@ -195,13 +190,11 @@ def test_a_line_that_would_not_fit_when_it_is_read_ends_the_check(path: Path, fr
         verify(path, nbest, memory_limit=fresh_memory + 200 * MIB)
 
 
-@pytest.mark.parametrize("option", ["--time-limit", "--memory-limit"])
-def test_the_command_has_an_exit_code_for_limits(path: Path, table: Path, option: str) -> None:
+def test_the_command_has_an_exit_code_for_limits(path: Path, table: Path) -> None:
     columns = (table, *COLUMNS)
     succeeded("solve", *columns, "--certificate", path, "--quiet")
-    roomy = succeeded("verify", path, *columns, option, "1000000000000", "--json")
-    assert json.loads(roomy.stdout)["proved"]
-    if option == "--time-limit":
-        outcome = run("verify", path, *columns, option, "0")
-        assert (outcome.exit_code, outcome.stdout) == (3, "")
-        assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked further: the time")
+    for option in ("--time-limit", "--memory-limit"):
+        assert json_of("verify", path, *columns, option, "1000000000000")["proved"]
+    outcome = ended(3, "verify", path, *columns, "--time-limit", "0")
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked further: the time")

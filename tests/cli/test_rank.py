@@ -53,10 +53,10 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
 
 
 def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:
-    alone = succeeded("rank", RUNS[0], *QRELS)
-    assert "documents, 1 feature;" in alone.stderr
-    assert "warning: one feature leaves nothing to choose" in alone.stderr
-    assert "warning: one feature leaves" in succeeded("rank", RUNS[0], *QRELS, "-q").stderr
+    alone = succeeded("rank", RUNS[0], *QRELS).stderr
+    assert "documents, 1 feature;" in alone
+    for said in (alone, succeeded("rank", RUNS[0], *QRELS, "-q").stderr):
+        assert "warning: one feature leaves nothing to choose" in said
     assert "leaves nothing to choose" not in succeeded("rank", *RUNS, *QRELS).stderr
 
 
