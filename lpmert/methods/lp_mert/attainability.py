@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, Halves, StreamSearch, WarmStart, balanced_tree, by_length
+from lpmert.methods.lp_mert.streams import Combination, CombinationTest, Halves, StreamSearch, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
@@ -130,27 +130,23 @@ _SLICE_LPS = 60
 """Linear programs of HiGHS in a slice."""
 
 
-class PublishedTest:
+class PublishedTest(CombinationTest):
     """The test as published: one linear program of HiGHS decides whether a combination belongs to a stream.
 
-    tested: combinations by length. refused_attainable: whether the program has refused an attainable combination; the
-    kernel checks every refusal for this, but changes none.
+    refused_attainable: whether the program has refused an attainable combination; the kernel checks every refusal for
+    this, but changes none.
     """
 
     def __init__(self, canonical: Canonical) -> None:
-        self.sorted_lists = canonical.by_cost
+        super().__init__(canonical)
         self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap)
-        self.tested: Counter[int] = Counter()
         self.refused_attainable = False
-        self._no_bounds = np.zeros(canonical.n_lists, dtype=np.int64)
 
     def counters(self) -> dict[str, int]:
         """Return all counts: each combination is one program; `checked` counts the refusals."""
-        counts = {"lps": self.tested.total(), "checked": self.oracle.counters["lps"]}
-        return {**counts, **by_length("tested", self.tested)}
+        return {"lps": self.tested.total(), "checked": self.oracle.counters["lps"], **super().counters()}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
-        """Return the combination if the program of the paper accepts it."""
         del halves
         checkpoint()
         self.tested[len(lists)] += 1

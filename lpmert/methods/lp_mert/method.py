@@ -21,12 +21,12 @@ from lpmert.errors import IntArray, MethodError
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.methods.lp_mert.streams import (
     Combination,
+    CombinationTest,
     Halves,
     Stream,
     StreamSearch,
     WarmStart,
     balanced_tree,
-    by_length,
     cost_at,
 )
 from lpmert.model.canonical import Canonical
@@ -78,25 +78,22 @@ class LpMert(Method):
         return LpMertSearch(self, task.canonical, task.incumbent)
 
 
-class SavingTest:
+class SavingTest(CombinationTest):
     """Tests combinations with as few linear programs as possible; witnesses improve the incumbent.
 
-    tested: counts of combinations by length. costs [S, longest list + 1]: cost of each position of each list, infinite
-    beyond its end.
+    costs [S, longest list + 1]: cost of each position of each list, infinite beyond its end.
     """
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
+        super().__init__(canonical)
         self.incumbent = incumbent
-        self.sorted_lists = canonical.by_cost
         self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, settings.cosine_test)
-        self.tested: Counter[int] = Counter()
         self.counts: Counter[str] = Counter(saved_by_look_ahead=0, lps_ahead=0)
         self._looks_ahead = settings.look_ahead
         self._granularity = canonical.granularity
         sizes = self.oracle.sizes
         n_lists, longest = len(sizes), int(sizes.max(initial=1))
         self._all_lists = np.arange(n_lists)
-        self._no_bounds = np.zeros(n_lists, dtype=np.int64)
         self._selection = np.zeros(n_lists, dtype=np.int64)
         self._witness_is_clear = False
         self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
@@ -104,8 +101,7 @@ class SavingTest:
             self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
 
     def counters(self) -> dict[str, int]:
-        """Return all counts; `tested_n` are combinations of n lists."""
-        return {**self.oracle.counters, **self.counts, **by_length("tested", self.tested)}
+        return {**self.oracle.counters, **self.counts, **super().counters()}
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination, `None` if it is not attainable or no selection with it is below the cut-off."""

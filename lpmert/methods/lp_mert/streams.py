@@ -8,17 +8,17 @@ search can pause after any linear program.
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.lists import SortedLists
+from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Search
 
 
@@ -51,15 +51,19 @@ Halves = tuple[Combination, Combination]
 """The two combinations that a longer one consists of."""
 
 
-class CombinationTest(Protocol):
-    """Decides which combinations a stream contains."""
+class CombinationTest(ABC):
+    """Decides which combinations a stream contains; tested: counts of combinations by length."""
 
-    sorted_lists: SortedLists
-    tested: Counter[int]
+    def __init__(self, canonical: Canonical) -> None:
+        self.sorted_lists = canonical.by_cost
+        self.tested: Counter[int] = Counter()
+        self._no_bounds = np.zeros(canonical.n_lists, dtype=np.int64)
 
-    def counters(self) -> Mapping[str, int]:
-        """Return all counts by name; `tested`: combinations by length."""
+    def counters(self) -> dict[str, int]:
+        """Return all counts by name; `tested_n` are combinations of n lists."""
+        return {f"tested_{n}": count for n, count in sorted(self.tested.items())}
 
+    @abstractmethod
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination of these positions if it belongs to the stream, else `None`."""
 
@@ -120,8 +124,8 @@ class TwoHalves:
         if cell is None:
             return
         left, right = self.left.found[cell[0]], self.right.found[cell[1]]
-        cost, positions = combine(left, right)
-        combination = self._test.test(self.lists, cost, positions, (left, right))
+        positions = np.concatenate([left.positions, right.positions])  # the paper's sparse combination
+        combination = self._test.test(self.lists, left.cost + right.cost, positions, (left, right))
         self.expand_frontier(cell)
         if combination is not None:
             self.found.append(combination)
@@ -167,11 +171,6 @@ Stream = OneList | TwoHalves
 """The attainable combinations of some lists in order of cost, computed on demand and kept."""
 
 
-def combine(left: Combination, right: Combination) -> tuple[int, IntArray]:
-    """Return cost and positions of the combination of two halves (the paper's sparse combination)."""
-    return left.cost + right.cost, np.concatenate([left.positions, right.positions])
-
-
 def cost_at(stream: Stream, rank: int) -> int:
     """Return the cost of the combination of this rank, or a lower bound if it has not been found yet."""
     return stream.found[rank].cost if rank < len(stream.found) else stream.bound
@@ -211,11 +210,6 @@ class StreamSearch(Search):
         return sum(len(stream.frontier) for stream in self._joined)
 
     def counters(self) -> Mapping[str, int]:
-        """Return the counts of the test; `tested_n` are combinations of n lists."""
         n_combinations = prod(self._sizes)
         total = {"combinations": n_combinations} if n_combinations < _LARGEST_COUNT else {}
         return {"nodes": self.nodes, **self._combination_test.counters(), **total}
-
-
-def by_length(name: str, counts: Counter[int]) -> dict[str, int]:
-    return {f"{name}_{n}": count for n, count in sorted(counts.items())}
