@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
+
+import numpy as np
 
 from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
@@ -81,93 +82,67 @@ class Auto(Method):
     takes_lattices = True
 
     def start(self, task: Task) -> Search:
-        canonical = task.canonical
+        form = task.canonical
         if isinstance(task.problem, LatticeProblem):
             return self.cells.start(task)
-        if not canonical.additive:
-            return self._start_ratio(task)
-        plane = canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None
-        if plane and too_wide(canonical.features) is None:
-            _log_choice(canonical, "sweep", "the directions of two weights form a circle")
+        first, second, why = _plan(form)
+        logger.info(
+            "auto: %s, as %s; left after preparation: %d lists, %d hypotheses, %d features, %s",
+            f"{first} in turns with {second}" if second in ("cells", "choices", "groups") else first,
+            why,
+            form.n_lists,
+            len(form.features),
+            form.n_features,
+            "a sum of losses" if form.additive else "a loss that is no sum",
+        )
+        if first == "sweep":
             return Sweep().start(task)
-        if canonical.n_lists <= _FEW_LISTS:
-            _log_choice(canonical, "choices", "few lists have few selections")
-            return self.choices.start(task)
-        if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
-            _log_choice(canonical, "choices", "cones fit a cosine around given weights poorly")
-            return self._in_turns(task, self.choices.start(task))
-        pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
-        if canonical.n_features > _MOST_CELL_FEATURES:
-            if canonical.n_lists > _MANY_LISTS and not pairs:
-                return self._start_groups(task)
-            why = "the features are too many to split the weight space"
-            _log_choice(canonical, "choices in turns with groups", why)
-            selections = self.choices.start(task)
-            return self._in_turns(task, selections, lambda: self.groups.start(task))
-        few_lists = canonical.n_lists <= _MANY_LISTS and canonical.n_features >= _FEATURES_FOR_CHOICES
-        if pairs or few_lists:
-            why = "lists of two choose by one halfspace each" if pairs else "there are few lists and many features"
-            _log_choice(canonical, "choices in turns with cells", why)
-            return self._in_turns(task, self.choices.start(task), lambda: self.cells.on_lists(task))
-        _log_choice(canonical, "cells in turns with choices", "there are few features and many lists")
-        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task), root=True)
-
-    def _start_ratio(self, task: Task) -> Search:
-        canonical = task.canonical
-        if canonical.n_features <= 2 and canonical.cap is None:
-            _log_choice(canonical, "cells", "two weights have few cells")
-            return self.cells.start(task)
-        if canonical.n_lists <= _FEW_LISTS:
-            _log_choice(canonical, "choices", "few lists have few selections")
-            return self.choices.start(task)
-        many_features = canonical.n_features > _MOST_CELL_FEATURES
-        if many_features and canonical.n_lists > _MANY_LISTS and canonical.cap is None:
-            return self._start_groups(task)
-        if canonical.cap is not None or many_features:
-            why = (
-                "the features are too many to split the weight space" if many_features else "cones fit a cosine poorly"
-            )
-            _log_choice(canonical, "choices", why)
-            return self._in_turns(task, self.choices.start(task))
-        _log_choice(canonical, "cells in turns with choices", "there are few features and many lists")
-        cells = self.cells.on_lists(task)
-        return self._in_turns(task, cells, lambda: self.choices.start(task, cells.oracle_bound))
-
-    def _start_groups(self, task: Task) -> Search:
-        _log_choice(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
-        groups = self.groups.start(task)
-        oracle_bound = groups.oracle_bound if isinstance(groups, MinorantSearch) else None
-        start = partial(self.choices.start, task, oracle_bound)
-        return self._in_turns(task, groups, start, root=task.canonical.additive)
-
-    def _in_turns(
-        self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, *, root: bool = False
-    ) -> Portfolio:
-        form = task.canonical
+        begin: dict[str, Callable[[], Engine]] = {
+            "cells": lambda: self.cells.on_lists(task),
+            "choices": lambda: self.choices.start(task),
+            "groups": lambda: self.groups.start(task),
+        }
+        search = begin[first]()
+        if second == "":
+            return search
+        if isinstance(search, CellsSearch | MinorantSearch):
+            begin["choices"] = lambda: self.choices.start(task, search.oracle_bound)
         searchable = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving) if searchable and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, improver, root=root)
+        root = form.additive and second == "choices"
+        return Portfolio(search, begin.get(second), task.incumbent, improver, root=root)
 
 
-def _log_choice(canonical: Canonical, method: str, why: str) -> None:
-    kind = "a sum of losses" if canonical.additive else "a loss that is no sum"
-    logger.info(
-        "auto: %s, as %s; left after preparation: %d lists, %d hypotheses, %d features, %s",
-        method,
-        why,
-        canonical.n_lists,
-        len(canonical.features),
-        canonical.n_features,
-        kind,
-    )
+def _plan(form: Canonical) -> tuple[str, str, str]:
+    """Return the first and the second method, and why; the second is "heuristics" for these alone, or empty."""
+    plane, many_lists = form.n_features <= 2 and form.cap is None, form.n_lists > _MANY_LISTS
+    pairs = form.additive and bool((np.diff(form.offsets) == 2).all())
+    if plane and form.additive and form.rounding is None and too_wide(form.features) is None:
+        return "sweep", "", "the directions of two weights form a circle"
+    if plane and not form.additive:
+        return "cells", "", "two weights have few cells"
+    if form.n_lists <= _FEW_LISTS:
+        return "choices", "", "few lists have few selections"
+    if form.cap is not None and (form.n_features > _MOST_CAPPED_FEATURES or not form.additive):
+        return "choices", "heuristics", "cones fit a cosine around given weights poorly"
+    if form.n_features > _MOST_CELL_FEATURES:
+        if many_lists and not pairs:
+            return "groups", "choices", "the lists and features are too many for a proof"
+        why = "the features are too many to split the weight space"
+        return "choices", "groups" if form.additive else "heuristics", why
+    if pairs:
+        return "choices", "cells", "lists of two choose by one halfspace each"
+    if form.additive and not many_lists and form.n_features >= _FEATURES_FOR_CHOICES:
+        return "choices", "cells", "there are few lists and many features"
+    return "cells", "choices", "there are few features and many lists"
 
 
-@dataclass
 class BoundProgress:
     """The bound of a search by its effort: marks (effort, bound), each at 1.5 times the effort of the one before."""
 
-    effort: float
-    marks: list[tuple[float, int]]
+    def __init__(self, search: Engine) -> None:
+        self.effort = 0.0
+        self.marks = [(0.0, search.lower_bound)]
 
     def note(self, effort: float, bound: int) -> None:
         """Add the effort of a turn, and note the bound after it."""
@@ -209,14 +184,10 @@ class Portfolio(Combined):
         root: bool = False,
     ) -> None:
         super().__init__(incumbent)
-        self._root = root
-        self._improver = improver
-        self._first = first
-        self._second: Engine | None = None
-        self._start_second = start_second
-        self._progress = [BoundProgress(0.0, [(0.0, first.lower_bound)])]
-        self._balance = 0.0
-        self._effort = 0.0
+        self._engines, self._start_second = [first], start_second
+        self._progress = [BoundProgress(first)]
+        self._improver, self._root = improver, root
+        self._balance = self._effort = 0.0
 
     @property
     def finished(self) -> bool:
@@ -241,30 +212,31 @@ class Portfolio(Combined):
 
     @property
     def _searches(self) -> list[Engine]:
-        return [self._first] if self._second is None else [self._first, self._second]
+        return self._engines
 
     def state(self) -> Mapping[str, Any]:
         return {"searches": [search.state() for search in self._searches]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from the state, with a new head start; a search without a state restarts from the incumbent."""
-        if len(state["searches"]) > 1 and self._start_second is not None:
-            self._add_second(self._start_second)
+        if len(state["searches"]) > 1:
+            self._add_second()
         for search, stored in zip(self._searches, state["searches"], strict=True):
             if stored:
                 search.restore(stored)
-        self._progress = [BoundProgress(0.0, [(0.0, search.lower_bound)]) for search in self._searches]
+        self._progress = [BoundProgress(search) for search in self._searches]
 
-    def _add_second(self, start: Callable[[], Engine]) -> None:
-        self._second = start()
-        self._progress.append(BoundProgress(0.0, [(0.0, self._second.lower_bound)]))
+    def _add_second(self) -> None:
+        if self._start_second is not None:
+            self._engines.append(self._start_second())
+            self._progress.append(BoundProgress(self._engines[1]))
 
     @property
     def _share_of_second(self) -> float:
         """The share of the effort for the second search."""
-        cost, bound, second_bound = self.incumbent.cost, self._first.lower_bound, self._searches[1].lower_bound
-        progress, second_progress = self._progress
-        early = self._searches[1].early
+        (first, second), (progress, second_progress) = self._engines, self._progress
+        cost, bound, second_bound = self.incumbent.cost, first.lower_bound, second.lower_bound
+        early = second.early
         if early and second_progress.effort < _HEAD_START:
             return _GROUPS_BEGIN
         leads = second_bound > bound
@@ -272,7 +244,7 @@ class Portfolio(Combined):
         if second_left is None:
             # The bound of `cells` rises slowly at first, that of `groups` fast: it reaches a bound soon or never.
             to_catch_up = progress.effort_left(bound, second_bound)
-            far = to_catch_up is None or (self._first.early and to_catch_up > progress.effort)
+            far = to_catch_up is None or (first.early and to_catch_up > progress.effort)
             return 0.5 if leads and far else _LEAST
         if left is None:
             left = progress.effort  # a guess: as much again as it has taken without a rise
@@ -283,13 +255,9 @@ class Portfolio(Combined):
         if self._improver is not None:
             self._improver.run(self._effort)
         ahead = self._progress[0].effort
-        if (
-            self._second is None
-            and self._start_second is not None
-            and ahead >= (_ROOT_AFTER if self._root else _HEAD_START)
-        ):
-            self._add_second(self._start_second)
-        second = self._second
+        if len(self._engines) == 1 and ahead >= (_ROOT_AFTER if self._root else _HEAD_START):
+            self._add_second()
+        second = self._engines[1] if len(self._engines) > 1 else None
         at_root = self._root and second is not None and second.nodes <= 1 and not second.finished
         share = 0.0 if second is None or ahead < _HEAD_START else self._share_of_second
         number = int(at_root or (share > 0.0 and self._balance >= 0.0))
