@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -90,14 +90,15 @@ class MipSearch(Search):
         return min(self._upper, self._bound)
 
     def counters(self) -> Mapping[str, int]:
-        rows = 0 if self._program is None else self._program.n_rows
+        rows = 0 if self._program is None else self._program.program.numConstraints()
         return {"nodes": self.nodes, "programs": self._programs, "rows": rows, "cores": self._cores}
 
     def advance(self) -> None:
         if self._program is None:
             self._program = _Program(self._canonical, self._unit)
         checkpoint()
-        left = _time_left()
+        limit = time_left()
+        left = math.inf if limit is None else limit
         # Passing the program to the solver takes PuLP about as long as building it.
         answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
@@ -107,14 +108,15 @@ class MipSearch(Search):
             attained = answer.selection is not None and self._take(self._program, answer.selection)
         except OutOfTime:
             return  # the bound still holds
-        if answer.optimal and answer.selection is not None:
+        if answer.status == pulp.LpSolutionOptimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
-        elif answer.infeasible and self.unsettled is not None:
+        elif answer.status == pulp.LpSolutionInfeasible and self.unsettled is not None:
             self._closed = True
-        elif answer.optimal or math.isinf(left):
-            raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {answer.status}")
+        elif answer.status == pulp.LpSolutionOptimal or limit is None:
+            status = pulp.LpSolution[answer.status]
+            raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {status}")
         else:
-            time.sleep(min(_PAUSE, _time_left()))
+            time.sleep(min(_PAUSE, time_left() or 0.0))
 
     def _cost_of(self, objective: float) -> int:
         """Return the least cost that is compatible with a lower bound on the objective."""
@@ -139,16 +141,13 @@ class MipSearch(Search):
         return False
 
 
-@dataclass(frozen=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     """The answer of a solver: rows of its selection, if any; its bound on the objective, 0 if it reports none."""
 
-    optimal: bool
-    infeasible: bool
+    status: int
     selection: IntArray | None
     bound: float
     nodes: int
-    status: str
 
 
 class _Program:
@@ -156,14 +155,14 @@ class _Program:
 
     def __init__(self, canonical: Canonical, unit: float) -> None:
         started = time.perf_counter()
-        self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
+        self.program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
         self._offsets = canonical.offsets
         weights = [program.add_variable(f"w{d}", -1, 1) for d in range(canonical.n_features)]
         self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(canonical.costs))]
-        self._program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
+        self.program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
         for begin, end in pairwise(canonical.offsets.tolist()):
             checkpoint()
-            self._program += pulp.lpSum(self._chosen[begin:end]) == 1
+            self.program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
                 others = np.delete(canonical.features[begin:end], i - begin, axis=0)
                 for row in _normalised(canonical.features[i] - others):
@@ -171,28 +170,24 @@ class _Program:
         self._touch_surface(weights)
         self.seconds = time.perf_counter() - started
 
-    @property
-    def n_rows(self) -> int:
-        """Number of constraints."""
-        return int(self._program.numConstraints())
-
     def _compare(self, weights: list[Any], chosen: Any, row: FloatArray) -> None:
         """Add the constraint that row.w >= 0 if the binary variable is 1."""
         reach = float(np.abs(row).sum())
         terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
-        self._program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
+        self.program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
 
     def _touch_surface(self, weights: list[Any]) -> None:
-        high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]
-        low = [self._program.add_variable(f"l{d}", cat=pulp.LpBinary) for d in range(len(weights))]
-        self._program += pulp.lpSum(high) + pulp.lpSum(low) == 1
+        high, low = (
+            [self.program.add_variable(f"{one}{d}", cat=pulp.LpBinary) for d in range(len(weights))] for one in "hl"
+        )
+        self.program += pulp.lpSum(high) + pulp.lpSum(low) == 1
         for weight, up, down in zip(weights, high, low, strict=True):
-            self._program += weight - 2 * up >= -1
-            self._program += weight + 2 * down <= 1
+            self.program += weight - 2 * up >= -1
+            self.program += weight + 2 * down <= 1
 
     def forbid(self, rows: list[int]) -> None:
         """Add the constraint that not all of these hypotheses are chosen."""
-        self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
+        self.program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
     def solve(self, solver: type[Any], seconds: float) -> _Outcome:
         """Solve the program within this time."""
@@ -202,23 +197,19 @@ class _Program:
             if "timeLimit" not in accepted:
                 raise MethodError(f"solver {quoted(solver.name)} takes no time limit from PuLP; use 'highs'")
             options["timeLimit"] = seconds
-        self._program.solve(solver(**{key: value for key, value in options.items() if key in accepted}))
-        optimal = self._program.sol_status == pulp.LpSolutionOptimal
-        bound, nodes = 0.0, 0
-        model = getattr(self._program, "solverModel", None)
+        self.program.solve(solver(**{key: value for key, value in options.items() if key in accepted}))
+        status = self.program.sol_status
+        bound, nodes, selection = 0.0, 0, None
+        model = getattr(self.program, "solverModel", None)
         if isinstance(model, highspy.Highs):
             info = model.getInfo()
             bound, nodes = float(info.mip_dual_bound), max(0, int(info.mip_node_count))
-        elif optimal and "gapRel" in accepted:
-            bound = float(pulp.value(self._program.objective))
-        selection = None
-        if optimal or self._program.sol_status == pulp.LpSolutionIntegerFeasible:
-            values = np.array([variable.value() or 0.0 for variable in self._chosen])
-            ones = np.flatnonzero(values > 0.5)
-            if len(ones) == len(self._offsets) - 1:
-                selection = ones
-        status = self._program.sol_status
-        return _Outcome(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
+        elif status == pulp.LpSolutionOptimal and "gapRel" in accepted:
+            bound = float(pulp.value(self.program.objective))
+        if status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+            ones = np.flatnonzero([(variable.value() or 0.0) > 0.5 for variable in self._chosen])
+            selection = ones if len(ones) == len(self._offsets) - 1 else None
+        return _Outcome(status, selection, bound, nodes)
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
@@ -227,11 +218,6 @@ def _normalised(rows: FloatArray) -> FloatArray:
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)
-
-
-def _time_left() -> float:
-    left = time_left()
-    return math.inf if left is None else left
 
 
 def _solver_class(name: str) -> type[Any]:
