@@ -354,7 +354,6 @@ def certify(
 def _problem_within(
     limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
 ) -> tuple[Problem | LatticeProblem, float]:
-    """Build the problem within the limits of time and memory; return it and the time at which that began."""
     allowance = Allowance(limits.memory_limit)
     with allowance.enforced_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         return problem_of(data, metric, ties, region), deadline.started
@@ -369,7 +368,6 @@ def evaluated(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation
 
 
 def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
-    """Check the arguments, and return the problem on lists or lattices."""
     if not isinstance(data, WordGraphs):
         return Problem(checked_lists(data), metric, ties=ties, region=checked_region(region))
     metric = metric or "loss"
@@ -407,7 +405,6 @@ def settings_of(
     gap: float | None = None,
     target: float | None = None,
 ) -> tuple[Method, Limits, int]:
-    """Check the settings of a search, and return its method, limits and seed."""
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = method_of(method)

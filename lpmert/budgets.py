@@ -376,10 +376,7 @@ class _BudgetSearch:
         return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
     def _loss_of(self, loss: float) -> float:
-        """Return the caller's loss, rounded down, for a loss of the search or a bound on it.
-
-        The sums are integers, so a bound is rounded up to the next one.
-        """
+        """Return the caller's loss, rounded down, for a loss of the search or a bound on it: the next integer."""
         whole = math.ceil(Fraction(min(loss, WITHIN)) / Fraction(self._unit)) // self._factor
         exact = self._sums.loss.value(min(whole, self._sums.loss.largest))
         nearest = float(exact)

@@ -39,8 +39,7 @@ class Option:
     """An option of a method or metric.
 
     kind: the type of its values; `None` unless they are numbers, truth values or texts. For such values form tells how
-    they are written on the command line, and parse reads them, or raises `ValueError`. choices: the texts allowed;
-    least, above, most, below: the ends of the range of a number.
+    they are written on the command line, and parse reads them, or raises `ValueError`. choices: the texts allowed.
     """
 
     name: str = ""
@@ -58,23 +57,18 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """The allowed values, in words."""
         ends = [f"{word} {end:g}" for word, end, _ in self._ends]
         what = self.form if self.kind is None else _WORDS[self.kind]
         words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
         return f"{words}, or none" if self.optional else words
 
     def checked(self, value: Any, owner: str) -> Any:
-        """Convert a value of Python or numpy to this option's type; raises `MethodError` if it is not allowed.
-
-        owner: what has the option, for messages: `method 'och'`.
-        """
+        """Convert a value of Python or numpy to this option's type; raises `MethodError`, which names its owner."""
         if (value is None and self.optional) or self.kind is None:
             return value
         found = _CONVERTED[self.kind](value)
-        if found is None or found != found or (self.choices and found not in self.choices):
-            raise self._refused(value, owner)
-        if not all(holds(found, end) for _, end, holds in self._ends):
+        allowed = found is not None and found == found and (not self.choices or found in self.choices)
+        if not allowed or not all(holds(found, end) for _, end, holds in self._ends):
             raise self._refused(value, owner)
         return found
 
@@ -119,13 +113,13 @@ class Configurable:
     name: ClassVar[str]
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Add the options to the docstring."""
         super().__init_subclass__(**arguments)
         own = {name: one for name, one in vars(cls).items() if isinstance(one, Field) and _METADATA in one.metadata}
         if cls.__doc__ and own:
             lines = ["", "    Parameters", "    ----------"]
             for name, one in own.items():
-                described = _option(name, cls.__annotations__[name], one.metadata, _default(one))
+                one.name = name  # as `dataclass` will do
+                described = _option_of(one, cls.__annotations__[name])
                 lines.append(f"    {name} : {described.allowed}, default {described.default!r}")
                 lines.append(fill(described.help, 112, initial_indent=8 * " ", subsequent_indent=8 * " "))
             cls.__doc__ = cls.__doc__.rstrip() + "\n".join(["", *lines, "    "])
@@ -138,27 +132,22 @@ class Configurable:
     @classmethod
     def options(cls) -> tuple[Option, ...]:
         """Return the options; an option of a method that is itself an option is named `method.option`."""
-        found = []
+        found: list[Option] = []
         for one in _own_options(cls):
-            if isinstance(one.default, Configurable):
-                found += [replace(inner, name=f"{one.name}.{inner.name}") for inner in one.default.options()]
-            else:
-                found.append(one)
+            inner = one.default.options() if isinstance(one.default, Configurable) else None
+            found += [one] if inner is None else [replace(own, name=f"{one.name}.{own.name}") for own in inner]
         return tuple(found)
 
     def configured(self, texts: Mapping[str, str]) -> Self:
         """Return the method with changed options, given by name as texts of the command line; raises `MethodError`."""
         known = _known(self.options(), texts, self._owner)
         changes: dict[str, Any] = {}
-        inner: dict[str, dict[str, str]] = {}
         for name, text in texts.items():
             first, _, rest = name.partition(".")
             if rest:
-                inner.setdefault(first, {})[rest] = text
+                changes[first] = changes.get(first, getattr(self, first)).configured({rest: text})
             else:
                 changes[name] = known[name].of_text(text, self._owner)
-        for first, more in inner.items():
-            changes[first] = getattr(self, first).configured(more)
         return replace(self, **changes)  # type: ignore[type-var]
 
     @property
@@ -167,33 +156,24 @@ class Configurable:
 
     def settings(self) -> str:
         """Return the method's name and its options that differ from their defaults, for the signature of results."""
-        changed = [
-            f"{one.name}={getattr(self, one.name)!r}"
-            for one in _own_options(type(self))
-            if getattr(self, one.name) != one.default
-        ]
-        return self.name + (f"({', '.join(changed)})" if changed else "")
+        values = [(one.name, getattr(self, one.name), one.default) for one in _own_options(type(self))]
+        changed = ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+        return f"{self.name}({changed})" if changed else self.name
 
 
 def parameters(of: Any) -> tuple[Option, ...]:
-    """Return the options of a class or function: its parameters with defaults that are numbers, truth values or texts.
-
-    For an object of a dataclass they are those of its class, with the values of the object as defaults.
-    """
+    """Return the parameters of a class, function or dataclass whose defaults are numbers, truth values or texts."""
     made = not callable(of)
     found = []
     for one in signature(type(of) if made else of).parameters.values():
-        option = _option(one.name, one.annotation, {}, getattr(of, one.name, None) if made else one.default)
+        option = _option(one.name, one.annotation, getattr(of, one.name, None) if made else one.default)
         if one.default is not one.empty and option.kind is not None:
             found.append(option)
     return tuple(found)
 
 
 def with_parameters(of: Any, texts: Mapping[str, str], owner: str) -> Any:
-    """Call a class or function with options given by name as texts, or change these in an object of a dataclass.
-
-    Raises `MethodError` for unknown options, and whatever the class or function raises.
-    """
+    """Call a class or function with options as texts, or change these in an object; raises `MethodError`."""
     known = _known(parameters(of), texts, owner)
     values = {name: known[name].of_text(text, owner) for name, text in texts.items()}
     return of(**values) if callable(of) else replace(of, **values)
@@ -208,20 +188,18 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-def _declared_options(cls: Any) -> tuple[Option, ...]:
+@cache
+def _own_options(cls: Any) -> tuple[Option, ...]:
     own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
-    return tuple(_option(one.name, one.type, one.metadata, _default(one)) for one in own)
+    return tuple(_option_of(one, one.type) for one in own)
 
 
-_own_options: Callable[[Any], tuple[Option, ...]] = cache(_declared_options)
+def _option_of(declared: Field[Any], annotation: Any) -> Option:
+    default = declared.default_factory() if declared.default_factory is not MISSING else declared.default
+    return _option(declared.name, annotation, default, declared.metadata.get(_METADATA, Option()))
 
 
-def _default(declared: Field[Any]) -> Any:
-    return declared.default_factory() if declared.default_factory is not MISSING else declared.default
-
-
-def _option(name: str, annotation: Any, metadata: Mapping[str, Any], default: Any) -> Option:
+def _option(name: str, annotation: Any, default: Any, declared: Option = Option()) -> Option:
     kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
-    declared: Option = metadata.get(_METADATA, Option())
     kind = _KINDS.get(", ".join(kinds - {"None"}))
     return replace(declared, name=name, default=default, kind=kind, optional="None" in kinds)

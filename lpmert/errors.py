@@ -28,20 +28,14 @@ def reason_of(error: OSError) -> str:
 
 
 class LpmertError(Exception):
-    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle.
-
-    It may have several lines. Other control characters are escaped, because messages quote data.
-    """
+    """Base of all errors raised on purpose; long messages lose their middle, and data in them are escaped."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shortened(visible(message, "\n"), LONGEST_MESSAGE))
 
 
 class DataError(LpmertError):
-    """The data cannot be used; names the file, the line and the remedy where they are known.
-
-    reason: what is wrong, without the file and the line.
-    """
+    """The data cannot be used; names file, line and remedy where they are known. reason: without file and line."""
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
         self.path = None if path is None else str(path)

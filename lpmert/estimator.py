@@ -244,10 +244,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         return features, np.array([numbers.setdefault(group, len(numbers)) for group in ids.tolist()]), names
 
     def _split(self, X: Any, **checks: Any) -> tuple[FloatArray, Any, list[str] | None]:
-        """Return features [M, D], the column of groups (`None` without `group_column`), and names of features.
-
-        checks: arguments of scikit-learn's `validate_data`.
-        """
+        """Return features [M, D], the column of groups if any, and names; checks: arguments of `validate_data`."""
         table = _array(X, "X")
         validate_data(self, X, **checks, skip_check_array=True)
         known, width = frame_names(X), table.shape[1]

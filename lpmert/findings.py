@@ -38,8 +38,6 @@ class Outcome:
 
 
 class Weighted(Outcome):
-    """An outcome that has weights for the features."""
-
     weights: FloatArray
     names: tuple[str, ...]
 
@@ -123,7 +121,6 @@ class Unit:
         return f"{self.short(loss)}{count}"
 
     def counted(self, loss: float) -> str:
-        """Return the count of a loss with its noun, such as "3 errors"."""
         return f"{number(loss)} {self.counts.removesuffix('s') if loss == 1 else self.counts}"
 
     def short(self, loss: float | None, *, bound: bool = False) -> str:
@@ -146,7 +143,6 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """The label of an axis of `figures`."""
         return f"{self.name} in %" if self.percent else self.name
 
     def figures(self, losses: FloatArray) -> FloatArray:

@@ -38,7 +38,6 @@ def listed(names: Iterable[str]) -> str:
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs twice, if any."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -265,10 +265,7 @@ class _Ranges:
     scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
-        """Fix the scale of the weights, unless the region does.
-
-        Raises `MethodError` if no weight has a sure sign, `LimitError` if the searches ended before that was known.
-        """
+        """Fix the scale, unless the region does; raises `MethodError` or `LimitError` if no weight has a sure sign."""
         self.optimum, self._region = optimum, region
         fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
         self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
@@ -309,7 +306,6 @@ class _Ranges:
         return WeightRange(name, weight, (low, high), (least, largest))
 
     def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
-        """Return the attained and the possible end of a range, by bisection over angles."""
         sign = 1.0 if upper else -1.0
         size = abs(weight) or 1.0
         attained, possible = weight, sign * inf
@@ -341,10 +337,7 @@ class _Ranges:
         return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
 
     def _beyond(self, name: str, value: float, *, upper: bool) -> Below:
-        """Search for near-optimal weights of which one is at least `value` (upper), or at most.
-
-        `value` lies beyond the attained range, so it replaces the region's own limit on that side.
-        """
+        """Search for near-optimal weights of which one is at least (upper) or at most `value`, beyond its range."""
         low, high = self._region.bounds.get(name, (None, None))
         low, high = (value, high) if upper else (low, value)
         if low is None or high is None or low < high:
@@ -382,7 +375,6 @@ _BOX_PLACES = 16
 
 
 def _check_cones(problem: Problem) -> None:
-    """Raise `MethodError` for problems whose near-optimal weights cannot be divided into cones."""
     form = problem.canonical
     if not form.n_features:
         raise MethodError(
@@ -476,7 +468,6 @@ class _Cones(NamedTuple):
     row: IntArray
 
     def take(self, mask: NDArray[np.bool_]) -> _Cones:
-        """Return the cones that a mask [n] selects."""
         kept = mask[self.cone]
         cone = (np.cumsum(mask) - 1)[self.cone[kept]]
         return _Cones(self.places, self.rays[mask], self.settled[mask], cone, self.row[kept])
@@ -569,14 +560,10 @@ class _Division:
         return np.asarray(scaled / np.abs(scaled).sum(axis=2, keepdims=True))
 
     def shares(self, rays: FloatArray) -> FloatArray:
-        """Return the shares [n] of cones [n, d, d], each in one orthant, among all weights with L1 norm 1.
-
-        In an orthant these weights form a simplex; the share of a cone in it is the determinant of its rays.
-        """
+        """Return the shares [n] of cones, each in one orthant, in all weights with L1 norm 1, by determinants."""
         return np.asarray(np.ldexp(np.abs(np.linalg.det(self.unit(rays))), -rays.shape[1]))
 
     def longest(self, rays: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the two rays [n] of each cone that are farthest from each other."""
         unit = self.unit(rays)
         first, second = np.triu_indices(rays.shape[1], 1)
         widest = np.abs(unit[:, first] - unit[:, second]).sum(axis=2).argmax(axis=1)
@@ -600,7 +587,6 @@ class _Division:
         return True
 
     def _decide(self, cones: _Cones) -> None:
-        """Propagate in cones, keep those inside, drop those outside, and queue the others in batches."""
         cones = cones.propagated(self._lists, self._list_of_row, self._precision.off(cones.places))
         self.places = cones.places
         least, most = cones.costs(self._lists, self._list_of_row)

@@ -44,7 +44,6 @@ class Registry:
     own: Mapping[str, str]
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, our own first."""
         return (*self.own, *sorted(self._foreign()))
 
     def find(self, name: str) -> Any:

@@ -73,10 +73,7 @@ def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
 
 
 def weights_array(weights: object, names: Sequence[str], what: str = "weights") -> FloatArray:
-    """Return weights as an array [D] in the order of the features `names`.
-
-    Raises `DataError` unless there is exactly one finite number for each feature.
-    """
+    """Return weights [D] in the order of the features; raises `DataError` unless each has exactly one finite number."""
     if isinstance(weights, WeightsSource):
         return weights.of_features(names)
     if isinstance(weights, Result):
@@ -103,10 +100,7 @@ def weights_array(weights: object, names: Sequence[str], what: str = "weights") 
 
 
 def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, more: bool = False) -> list[Number]:
-    """Return the values of a mapping in the order of `names`; more: other names are allowed as well.
-
-    Raises `DataError`, which lists missing and unknown names.
-    """
+    """Return values in the order of `names`; raises `DataError` for missing names, and others unless `more`."""
     known = set(names)
     missing = [name for name in names if name not in weights]
     unknown = [] if more else [str(name) for name in weights if name not in known]

@@ -121,10 +121,7 @@ def whole_weights(
 
 
 def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> Iterator[FloatArray]:
-    """Yield the limits [k, D] of the cone by blocks: each choice minus the hypotheses of its list with other values.
-
-    values [M, V]: losses or statistics.
-    """
+    """Yield the limits [k, D] of the cone: each choice minus the hypotheses of its list with other values [M, V]."""
     chosen = decode(features, offsets, weights)
     for lists, some, ends in blocks_of_lists(offsets):
         checkpoint()
@@ -188,10 +185,7 @@ def _smallest(limits: IntArray, near: FloatArray, serves: Callable[[IntArray], b
 
 
 def _narrowed(limits: IntArray, low: IntArray, high: IntArray, slack: int) -> tuple[IntArray, IntArray] | None:
-    """Propagate limits @ w > -slack over the integers w of a box low, high [d]; `None` if the box becomes empty.
-
-    Each limit bounds each entry of w, given the most that all other entries can contribute to it.
-    """
+    """Propagate limits @ w > -slack over the integers w of a box low, high [d]; `None` if the box becomes empty."""
     for _ in range(_ROUNDS):
         most = np.where(limits > 0, limits * high, limits * low)
         missing = 1 - slack - (most.sum(axis=1, keepdims=True) - most)  # lower bound on limit * w for each entry

@@ -96,7 +96,6 @@ class Pending(Generic[T]):
         return False
 
     def answer(self) -> T:
-        """Return the answer, or raise the error of the unit."""
         if not self._answer:
             self._answer.append(cast("Future[Any]", self._future).result())
         return self._answer[0]
@@ -149,7 +148,6 @@ class Workers:
         return None
 
     def cancel(self, future: Future[Any]) -> None:
-        """Cancel the unit of a future if it has not begun yet."""
         future.cancel()
 
     def absent(self) -> bool:
@@ -297,7 +295,6 @@ class PerThread(Generic[T]):
         self._local = threading.local()
 
     def get(self, make: Callable[[], T]) -> T:
-        """Return this thread's value, made on first use."""
         own: T | None = getattr(self._local, "own", None)
         if own is None:
             own = self._local.own = make()
@@ -314,7 +311,6 @@ _workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
 
 
 def checked_backend(backend: str) -> str:
-    """Return the name of a backend; raises `MethodError` for an unknown one."""
     host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
     if backend == "threads" or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
         return backend
@@ -325,7 +321,6 @@ def checked_backend(backend: str) -> str:
 
 
 def workers_of(backend: str, jobs: int) -> Workers:
-    """Return the workers of a backend; jobs: their number, unless it is a cluster."""
     if backend.startswith(_SCHEME):
         return Cluster(backend.removeprefix(_SCHEME))
     return SERIAL if jobs == 1 else Threads(jobs)

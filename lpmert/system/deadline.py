@@ -41,7 +41,6 @@ class Deadline:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
         return time.perf_counter() - self.started
 
     @property
@@ -62,7 +61,6 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Seconds left, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
     def share(self, parts: float) -> float | None:
@@ -135,7 +133,6 @@ def checkpoint(size: int = 0) -> None:
 
 
 def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
-    """Yield items, with a `checkpoint` at every `every`-th."""
     for number, item in enumerate(items):
         if number % every == 0:
             checkpoint()

@@ -75,10 +75,7 @@ def writing_to(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder, removed when the block ends or the process is aborted within it.
-
-    Raises `OSError` if it cannot be made.
-    """
+    """Make a temporary folder, removed when the block ends or the process is aborted within it; raises `OSError`."""
     temporary = tempfile.TemporaryDirectory(prefix="lpmert-", ignore_cleanup_errors=True)
     with temporary as folder, undone_by_abort(lambda: shutil.rmtree(folder, ignore_errors=True)):
         yield Path(folder)
@@ -86,10 +83,7 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
-    """Open a new file beside the target that replaces it when the block ends, and vanishes if the block raises.
-
-    path: the target as the caller named it. Raises `DataError` if it cannot be written.
-    """
+    """Open a new file beside the target, named `path` by the caller, that replaces it unless the block raises."""
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
     with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path) as sink:
         try:
@@ -232,10 +226,7 @@ def check_encoding(beginning: bytes, path: str | Path) -> None:
 
 @contextmanager
 def writing_later(*paths: str | Path | None) -> Iterator[None]:
-    """Refuse to read, while the block runs, any file that writing to these paths will overwrite, by whatever name.
-
-    Raises `DataError` for such a file, or one in such a folder, and where two of the paths are the same.
-    """
+    """Refuse to read, within the block, what writing to these paths will overwrite; refuse paths that are the same."""
     outputs = [path for path in paths if path is not None]
     places = [Path(path).resolve() for path in outputs]
     for number, place in enumerate(places):
@@ -266,10 +257,7 @@ def head_of(path: str | Path, most: int) -> bytes:
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the number, from 1, and the text of each line, without its line end (LF or CRLF).
-
-    The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
-    """
+    """Yield the number, from 1, and the text of each line of UTF-8, without line end (LF, CRLF) and byte order mark."""
     with open_bytes(path) as stream:
         for block in blocks_of_bytes(stream, path):
             yield from enumerate(lines_of(block, path), block.first)
@@ -348,15 +336,11 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
 
 
 def is_archive(path: str | Path) -> bool:
-    """Whether a file, decompressed, begins as a tar archive does."""
     return str(path) != STDIN and head_of(path, _TAR_BLOCK)[_TAR_MAGIC].startswith(b"ustar")
 
 
 def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each file in a tar archive; the files may be compressed.
-
-    Raises `DataError`, which names archive and file, for one that is damaged, too large or not UTF-8.
-    """
+    """Yield the name and the text of each file, perhaps compressed, of a tar archive; errors name archive and file."""
     with open_bytes(path) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -375,7 +359,6 @@ def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file as `atomic_writer` does."""
     with atomic_writer(path) as stream:
         stream.write(text)
 

@@ -36,7 +36,6 @@ def _process(pid: int) -> Any:
 
 
 def resident() -> int:
-    """Return the resident bytes of this process."""
     return int(_process(os.getpid()).memory_info().rss)
 
 
@@ -99,7 +98,6 @@ class Allowance:
 
     @property
     def left(self) -> int:
-        """How many more bytes fit beside the reserve."""
         return max(0, self.limit - resident() - self._reserved)
 
     def grants(self, size: int) -> bool:
@@ -144,10 +142,7 @@ _enforced: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def room_for(size: int, what: str) -> None:
-    """Raise `DataError` where `size` more bytes, which `what` takes, exceed the enforced allowance.
-
-    It is for work without which there is no result; other work calls `checkpoint`.
-    """
+    """Raise `DataError` where `size` more bytes, without which there is no result, exceed the enforced allowance."""
     allowance = _enforced.get()
     if allowance is not None:
         allowance.check(size, what)

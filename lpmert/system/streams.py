@@ -63,7 +63,6 @@ def compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
 
 
 def damaged(path: str | Path, why: object) -> DataError:
-    """Return the error for bytes that cannot be decompressed."""
     from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
 
     return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
