@@ -451,37 +451,6 @@ def check_n_best(features: str, worth: str, seed: int) -> list[Outcome]:
     return [run(listed, method, seed=seed % 3) for method in choose(listed, seed, 2)]
 
 
-FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n")
-"""Formats that are written and hold any features and statistics."""
-
-TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
-PACKED = ("", ".gz", ".xz")
-
-
-def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
-    """Every format gives back every number, and what is read is solved as what was written."""
-    case = problem(features, worth, seed, in_region=seed % 2 == 0)
-    nbest, kind = case.nbest, FILES[seed % len(FILES)]
-    packed = PACKED[seed // len(FILES) % len(PACKED)] if kind in ("tsv", "csv", "jsonl", "moses") else ""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / ("run1.features.dat" if kind == "mert" else f"lists{packed}")
-        lpmert.write(nbest, path, kind, **({"score_type": "own"} if kind == "mert" else {}))
-        options: dict[str, Any] = {}
-        if kind in TABLES:
-            names = nbest.statistic_names
-            options = {"segment": "list", "features": nbest.names, "statistics": names}
-        elif kind == "mert":
-            (options["scores"],) = (one for one in path.parent.iterdir() if one != path)
-        found = lpmert.read(path, kind, **options)
-    about = f"{case.name}, {kind}{packed}"
-    assert (found.names, len(found.statistic_names)) == (nbest.names, len(nbest.statistic_names)), about
-    for written, read in ((case.features, found.dense_features()), (nbest.statistics, found.statistics)):
-        assert written.tolist() == read.tolist(), about
-    assert found.offsets.tolist() == case.offsets, about
-    again = replace(case, name=about, given=found)
-    return [run(again, method, seed=seed % 3) for method in choose(again, seed, 1)]
-
-
 @cache
 def _cluster() -> str:
     """Two Dask workers for as long as this process lives."""
@@ -545,7 +514,6 @@ CHECKS = {
     "forged": check_forged,
     "faces": check_faces,
     "n_best": check_n_best,
-    "files": check_files,
     "workers": check_workers,
 }
 
