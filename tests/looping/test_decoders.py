@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from looping.test_loop import START, looped
-from looping.toy import NAMES, decoded, universe
+from looping.toy import NAMES, decoded, errors_of, universe
 
 import lpmert
 from lpmert.cli.loop_file import read_config
@@ -91,27 +91,27 @@ def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
         assert found.own["u3"] == ""
         whole = looped(decoder, iterations=1)
     others = decoded(ALL, START, 1)
-    errors = sum(
-        sum(a != b for a, b in zip(some[0][0].split(), REFERENCES[name].split(), strict=True))
-        for name, some in others.items()
-        if name != "u3"
-    )
+    errors = sum(errors_of(some[0][0], REFERENCES[name]) for name, some in others.items() if name != "u3")
     assert whole.loss == errors + 5  # all words of the reference are missing
     assert whole.iterations[0].consistency.lists == 11
     assert whole.iterations[0].consistency.own_loss == errors
 
 
 def test_a_command_that_fails_is_quoted() -> None:
-    with pytest.raises(lpmert.DecoderError, match="ended with exit code 7\n  cannot find model x"):
-        command("exit").decode(START, 3)
-    with pytest.raises(lpmert.DecoderError, match=r"cannot be used: \{lists\}: cannot be read: No such file"):
-        command("nothing").decode(START, 3)
-    with pytest.raises(lpmert.DecoderError, match=r"lacks u5; it must decode the same inputs every time"):
+    elsewhere = lpmert.Command([sys.executable, "{weights}", "{lists}"], NAMES, folder="/no/such")
+    for decoder, said in (
+        (command("exit"), "ended with exit code 7\n  cannot find model x"),
+        (command("nothing"), r"cannot be used: \{lists\}: cannot be read: No such file"),
+        (
+            lpmert.Command(["/no/such/program", "{weights}", "{lists}"], NAMES),
+            "'/no/such/program' cannot be started: No",
+        ),
+        (elsewhere, "cannot be started: there is no folder '/no/such' to run it in"),
+    ):
+        with pytest.raises(lpmert.DecoderError, match=said):
+            decoder.decode(START, 3)
+    with pytest.raises(lpmert.DecoderError, match="lacks u5; it must decode the same inputs every time"):
         looped(_Then(command(), command("missing")))
-    with pytest.raises(lpmert.DecoderError, match=r"'/no/such/program' cannot be started: No such file"):
-        lpmert.Command(["/no/such/program", "{weights}", "{lists}"], NAMES).decode(START, 3)
-    with pytest.raises(lpmert.DecoderError, match=r"cannot be started: there is no folder '/no/such' to run it in"):
-        lpmert.Command([sys.executable, "{weights}", "{lists}"], NAMES, folder="/no/such").decode(START, 3)
 
 
 class _Then:
@@ -201,11 +201,8 @@ def test_weights_reach_a_command_to_the_last_digit(tmp_path: Path) -> None:
     weights = {"am": 0.1 + 0.2, "lm": -1e-17, "words": 1 / 3}
     decoder = lpmert.Command(
         [sys.executable, "decode.py", "{lists}", "{weights}", "{weight:words}", "{{n}}={n}"],
-        NAMES,
-        reading=READING,
-        references={"0": "a"},
-        folder=tmp_path,
-    )
+        NAMES, reading=READING, references={"0": "a"}, folder=tmp_path,
+    )  # fmt: skip
     decoder.decode(weights, 7)
     words, file = (tmp_path / "seen").read_text().split("|")
     assert words.split()[1:] == [repr(1 / 3), "{n}=7"]
@@ -236,9 +233,9 @@ def written(folder: Path, text: str = CONFIG) -> Path:
 
 def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
     more = "[region]\nfix = 'am=1'\nbounds = 'lm:0..'\nlinear = ['lm=1,words=1:0..']\n"
-    found = read_config(
-        written(tmp_path, CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'"))
-    )
+    text = CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'")
+    found = read_config(written(tmp_path, text))
+    bounds, linear = {"lm": (0, None)}, (lpmert.Linear({"lm": 1, "words": 1}, lower=0),)
     with found.closing:
         assert isinstance(found.decoder, lpmert.Worker)
         assert found.decoder.inputs == tuple(REFERENCES)
@@ -246,9 +243,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         assert found.arguments == {
             "n": 4,
             "references": tmp_path / "references.tsv",
-            "region": lpmert.Region(
-                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=(lpmert.Linear({"lm": 1, "words": 1}, lower=0),)
-            ),
+            "region": lpmert.Region(fixed={"am": 1}, bounds=bounds, linear=linear),
             "iterations": 5,
             "seed": 3,
             "equal_words": "latest",

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def universe(seed: int = 0, n_lists: int = 12, size: int = 30) -> tuple[Hypothes
             words = list(reference)
             for place in rng.permutation(5)[: rng.integers(0, 5)]:
                 words[place] = str(rng.choice(WORDS))
-            errors = sum(one != other for one, other in zip(words, reference, strict=True))
+            errors = errors_of(" ".join(words), " ".join(reference))
             am, lm = rng.normal(size=2) * 2 - (0.3 * errors, 1.2 * errors)
             # features with few digits, so that programs can print all of them
             features = round(float(am), 4), round(float(lm), 4), float(rng.integers(3, 8))
@@ -41,6 +40,11 @@ def universe(seed: int = 0, n_lists: int = 12, size: int = 30) -> tuple[Hypothes
         found[f"u{number}"] = list(hypotheses.items())
         references[f"u{number}"] = " ".join(reference)
     return found, references
+
+
+def errors_of(text: str, reference: str) -> int:
+    """Return in how many places two texts of as many words differ."""
+    return sum(map(str.__ne__, text.split(), reference.split()))
 
 
 def decoded(all_of_them: Hypotheses, weights: Mapping[str, float], n: int) -> Hypotheses:
@@ -57,12 +61,10 @@ def _work(trouble: str) -> None:
     for line in sys.stdin:
         task = json.loads(line)
         for name, some in decoded(universe()[0], task["weights"], task["n"]).items():
-            hypotheses: list[Any] = [
+            hypotheses = [
                 {"text": text, "features": dict(zip(NAMES, features, strict=True))} for text, features in some
             ]
-            answer: dict[str, Any] = {
-                "decoding": task["decoding"], "id": name, "own": some[0][0], "hypotheses": hypotheses
-            }  # fmt: skip
+            answer = {"decoding": task["decoding"], "id": name, "own": some[0][0], "hypotheses": hypotheses}
             if name == "u3" and trouble:
                 print("reading models", "cannot find model x", sep="\n", file=sys.stderr)
                 if trouble == "exit":
@@ -79,15 +81,15 @@ def _work(trouble: str) -> None:
                 if trouble == "endless":
                     while True:
                         sys.stdout.write("x" * 65536)
-                answer = {
-                    "stranger": {"id": "u99", "own": "", "hypotheses": []},
-                    "twice": {**answer, "id": "u2"},
-                    "nan": {**answer, "hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "words": "x"}}]},
-                    "list": {**answer, "hypotheses": [{"text": "x", "features": [1, 2, 3]}]},
-                    "names": {**answer, "hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "wrds": 3}}]},
-                    "empty": {**answer, "own": "", "hypotheses": []},
-                    "late": {**answer, "decoding": task["decoding"] - 1},
-                }.get(trouble, answer)
+                answer |= {
+                    "stranger": {"id": "u99"},
+                    "twice": {"id": "u2"},
+                    "nan": {"hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "words": "x"}}]},
+                    "list": {"hypotheses": [{"text": "x", "features": [1, 2, 3]}]},
+                    "names": {"hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "wrds": 3}}]},
+                    "empty": {"own": "", "hypotheses": []},
+                    "late": {"decoding": task["decoding"] - 1},
+                }.get(trouble, {})
             line = json.dumps(answer) + "\n"
             if trouble == "surplus" and name == task["inputs"][-1]:
                 line += line  # in one piece, so that both have come when the first one is read

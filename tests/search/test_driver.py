@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, nextafter
 from pathlib import Path
@@ -23,15 +22,14 @@ from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import NodeSearch
 from lpmert.methods.choices import choices
-from lpmert.methods.choices.choices import ChoicesTask, SharedChoices, explore_batch
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.result import relative_gap
 from lpmert.search.driver import Below, _bound_of, search_below
-from lpmert.search.node_queue import Answer, OpenNode
-from lpmert.search.report import Ending, _holds, _result
+from lpmert.search.node_queue import OpenNode
+from lpmert.search.report import _holds
 from lpmert.system.memory import Allowance
 
 
@@ -49,21 +47,6 @@ def test_a_loss_of_which_more_than_its_last_digits_is_rounded_away_is_no_proof()
     assert found.status is Status.OPTIMAL_TO_TOLERANCE
     assert found.lower_bound is not None
     assert found.lower_bound <= found.loss == 1.4 * unit
-
-
-def test_no_bound_is_above_the_loss_of_the_weights() -> None:
-    nbest = NBest([[1.0], [2.0]], [0, 2], [[3.0], [5.0]])
-    problem = Problem(nbest)
-    weights = CallerWeights(np.array([-1.0]))
-    evaluation = problem.evaluate(weights)
-    assert evaluation.loss == 3.0
-    # a search that took the dearer one for the cost of its weights, as it may where ties decide
-    cost = int(problem.canonical.costs.max())
-    known = METHODS.build("cells"), 0, Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost
-    ending = Ending(*known, (), True, {}, lambda found: found, None)
-    assert problem.canonical.loss_of(cost) == 5.0
-    found = _result(problem, ending, weights, evaluation, doubtful=True)
-    assert found.lower_bound == found.loss == 3.0
 
 
 def test_weights_on_lattices_hold_only_where_no_tie_decides() -> None:
@@ -247,55 +230,16 @@ def test_the_cutoff_is_the_bound_only_where_the_search_is_exact(
     assert _bound_of(lists, 4.5, outcome) == expected
 
 
-def _node(bound: int) -> OpenNode:
-    return OpenNode(bound, np.zeros(1))
-
-
-def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    form = replace(Problem(problem_of(1, 8, 3)).canonical, step=2)
-    assert form.granularity == 2
-    weights = CanonicalWeights(np.ones(3))
-
-    def divide(_: object, nodes: list[OpenNode], *known: object) -> Answer:  # noqa: ARG001
-        """Leave nodes of all bounds up to the incumbent's cost."""
-        bounds = range(11) if nodes[0].bound == 0 else ()
-        return Answer([_node(bound) for bound in bounds], 10, weights, "", None, {})
-
-    monkeypatch.setattr(choices, "explore_batch", divide)
-    search = SharedChoices(1, form, Incumbent(10, weights, ""))
-    search.resume_from(Answer([_node(0)], 10, weights, "", None, {}))
-    search.advance()
-    assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
-
-
-def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
-    lists = problem_of(1, 8, 3)
-    form, whole = Problem(lists).canonical, lpmert.minimize(lists)
-    assert whole.status is Status.OPTIMAL
-    least = int(whole.loss / form.unit) - form.constant
-    common = ChoicesTask(form)
-    (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).export_nodes()
-    known = least + form.granularity, np.zeros(3)
-    found = explore_batch(common, [node._replace(bound=least)], *known, 10**8)
-    assert found.cost == least
-
-
 def test_cones_that_wait_for_exact_arithmetic_count_in_the_bound() -> None:
     form = Problem(problem_of(1, 8, 3)).canonical
     search = CellsSearch(Cells(), form, Incumbent(form.dearest, CanonicalWeights(np.ones(3)), ""), roots=[])
     assert search.finished
-    search._awaiting_exact.append(_node(0))
+    search._awaiting_exact.append(OpenNode(0, np.zeros(1)))
     assert search.lower_bound == 0
     assert not search.finished
 
 
-@pytest.fixture
-def units_at_once() -> Iterator[None]:
-    with long_searches():
-        yield
-
-
-@pytest.mark.usefixtures("units_at_once")
+@long_searches()
 @pytest.mark.parametrize("shape", ["simplices", "boxes"])
 def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = problem_of(7, 400)
@@ -317,7 +261,7 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
     assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
 
 
-@pytest.mark.usefixtures("units_at_once")
+@long_searches()
 def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("broken unit")

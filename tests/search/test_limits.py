@@ -5,7 +5,6 @@ in it. `test_methods.py` stops searches on every kind of problem.
 """
 
 import json
-import mmap
 import os
 import resource
 import signal
@@ -24,20 +23,17 @@ from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
-from lpmert import DataError, NBest, Progress, Region, Result, Status
+from lpmert import NBest, Progress, Region, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
-from lpmert.lines.descents import Descents
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear
-from lpmert.search.incumbent import first_incumbent
 from lpmert.search.report import bound_on_loss
 from lpmert.system import memory
-from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, out_of_time, time_left, unheeded
+from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance, room_for
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
 MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
@@ -253,25 +249,6 @@ def test_the_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> No
     timed(NBest(features, lists.offsets, lists.losses), 5.0, method=method)
 
 
-def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is prepared grows with the square of the number of features: 5 s for 300 of them and 100,000 hypotheses."""
-    problem = Problem(gaussian_lists(20, lists=20, hypotheses=10, features=30).nbest)
-    asked: list[int] = []
-
-    def expired(_: Deadline) -> bool:
-        asked.append(1)
-        return len(asked) > 12
-
-    monkeypatch.setattr(Deadline, "expired", property(expired))
-    with Deadline(None).running():
-        with heeding(), pytest.raises(OutOfTime):
-            Descents(*problem.canonical.lists)
-        assert len(asked) == 13  # of 30 columns
-        asked.clear()
-        found = first_incumbent(problem, 0, None)
-    assert problem.canonical.clear_cost(found.weights)[0] == found.cost
-
-
 def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
     rng = np.random.default_rng(4)
     lists, size = 400, 50
@@ -319,42 +296,15 @@ def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
         timed(nbest, 1.0, method="cells")
 
 
-PAUSE = 0.05
+def test_no_limit_cuts_short_what_a_callback_calls() -> None:
+    inner: list[Result] = []
 
+    def call(_: Progress) -> bool:
+        inner.append(lpmert.minimize(MEDIUM.nbest))
+        return False
 
-@pytest.mark.serial
-def test_seconds_count_from_the_start() -> None:
-    deadline = Deadline(PAUSE)
-    before = time.perf_counter()
-    seconds = deadline.seconds
-    assert before - deadline.started <= seconds <= time.perf_counter() - deadline.started
-    time.sleep(2 * PAUSE)
-    assert deadline.expired
-    assert Deadline(1.0, before).seconds >= 2 * PAUSE
-
-
-def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:
-    checkpoint()
-    assert not out_of_time()
-    assert time_left() is None
-    with Deadline(0.0).running():
-        assert out_of_time()
-        assert time_left() is None  # exact arithmetic would take over from a linear program cut short, without an end
-        checkpoint()
-        with heeding():
-            assert time_left() == 0.0
-            with pytest.raises(OutOfTime):
-                checkpoint()
-            with unheeded():  # as in the caller's own code
-                checkpoint()
-                assert not out_of_time()
-    with Deadline(None, stop=lambda: True).running(), heeding(), pytest.raises(OutOfTime):
-        checkpoint()
-    with Deadline(100.0).running() as deadline, heeding():
-        checkpoint()
-        assert not out_of_time()
-        assert 0.0 < deadline.later(50.0).left - 50.0 <= 100.0
-    assert not out_of_time()
+    assert lpmert.minimize(HARD.nbest, time_limit=0.0, callback=call).status is Status.TIME_LIMIT
+    assert {one.status for one in inner} == {Status.OPTIMAL}
 
 
 rng = np.random.default_rng(3)
@@ -483,42 +433,6 @@ def test_a_limit_below_what_reading_needs_ends_with_one_line(form: str, tmp_path
     assert peak < 64 * MIB
 
 
-def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, free = memory.resident(), memory.free()
-    with monkeypatch.context() as still:  # other processes take memory and give it back meanwhile
-        still.setattr(memory, "resident", lambda: held)
-        still.setattr(memory, "free", lambda: free)
-        limit = Allowance().limit
-    assert held < limit < held + free
-    assert not Allowance().spent
-
-
-def test_what_is_held_grows_and_falls_with_arrays() -> None:
-    before = memory.resident()
-    # pages of their own: an array could take what an earlier one left in the heap, which is held already
-    with mmap.mmap(-1, 64 * MIB) as pages:
-        block = np.frombuffer(pages)
-        block.fill(1.0)
-        grown = memory.resident()
-        del block
-    after = memory.resident()
-    assert grown - before > 56 * MIB
-    assert memory.sys.platform != "linux" or grown - after > 56 * MIB
-
-
-def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [100]
-    monkeypatch.setattr(memory, "resident", lambda: held[0] * MIB)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = Allowance(1000 * MIB)
-    held[0] = 300
-    assert not allowance.spent
-    held[0] = 601
-    assert allowance.spent  # 301 more in the last step: two of these would be too many
-    held[0] = 100
-    assert allowance.spent
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
 def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) -> None:
     path = written(tmp_path / "lists.npz", 100, 100)
@@ -542,15 +456,6 @@ def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
     finally:
         resource.setrlimit(limit, old)
     assert 200 * MIB < left <= min(before, 256 * MIB)
-
-
-def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
-    room_for(1 << 50, "anything")
-    with Allowance(200 * MIB).enforced():
-        room_for(100 * MIB, "this")
-        with pytest.raises(DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* that takes 101.0 MiB more"):
-            room_for(101 * MIB, "that")
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """Averages of weights, for lists and lattices, against plain decoding on the sphere of weights."""
 
 import json
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from commands import finished
+from commands import json_of
 from graph_problems import lists_of_all_ways, real_lattices
 from long_searches import with_workers
 from oracle import decoded
@@ -53,11 +53,7 @@ def unit(metric, features, offsets, statistics, weights):
     rows = decoded(features, offsets, weights)
     means = []
     for s, (begin, end) in enumerate(pairwise(offsets.tolist())):
-        costs = []
-        for i in range(begin, end):
-            switched = rows.copy()
-            switched[s] = i
-            costs.append(energy(metric, statistics, switched))
+        costs = [energy(metric, statistics, np.where(np.arange(len(rows)) == s, i, rows)) for i in range(begin, end)]
         means.append(np.mean([abs(a - b) for a in costs for b in costs]))
     return float(np.mean(means))
 
@@ -70,10 +66,9 @@ def mean_on_circle(features, offsets, statistics, metric, temperature, basis, in
     sphere = features @ basis
     angles = set(more)
     for begin, end in pairwise(offsets.tolist()):
-        for i in range(begin, end):
-            for j in range(begin, i):
-                x, y = sphere[i] - sphere[j]
-                angles |= {float(np.arctan2(x, -y)), float(np.arctan2(-x, y))}
+        for one, other in combinations(sphere[begin:end], 2):
+            x, y = one - other
+            angles |= {float(np.arctan2(x, -y)), float(np.arctan2(-x, y))}
     around = sorted(angles)
     pieces = []
     for a, b in pairwise([*around, around[0] + 2 * np.pi]):
@@ -153,16 +148,7 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
         turns = np.linspace(-np.pi, np.pi, 200_001)
         within = inside(basis @ np.array([np.cos(turns), np.sin(turns)]))
         ends = [turns[k : k + 2].mean() for k in np.flatnonzero(within[1:] != within[:-1])]
-    expected = mean_on_circle(
-        features,
-        offsets,
-        statistics,
-        metric,
-        3 * scale,
-        basis,
-        lambda w: bool(inside(w[:, None])[0]),
-        ends,
-    )
+    expected = mean_on_circle(*data, metric, 3 * scale, basis, lambda w: bool(inside(w[:, None])[0]), ends)
     found = problem.to_caller(average.weights)
     assert problem.inside(found, strictly=True)
     assert cosine(found, expected) == pytest.approx(1.0, abs=1e-12 if region is None else 1e-7)
@@ -273,32 +259,6 @@ def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(se
             assert scores[own[0]] == scores[begin:end].max()
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("capped", [False, True])
-def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
-    rng = np.random.default_rng(seed)
-    w, v = np.linalg.qr(rng.normal(size=(4, 2)))[0].T.copy()
-    basis = rng.normal(size=(4, 4))
-    limits = rng.normal(size=(3, 4))
-    limits *= np.sign(limits @ w)[:, None]
-    middle = basis @ w + 0.3 * rng.normal(size=4)
-    middle /= np.linalg.norm(middle)
-    cosine = 0.6 * float(middle @ (basis @ w)) / float(np.linalg.norm(basis @ w))
-    if cosine <= 0:
-        middle, cosine = -middle, -cosine
-    unit = middle if capped else np.empty(0)
-    low, high = core.arc_within((limits, basis, unit, cosine), w, v)
-    for t in np.linspace(-np.pi, np.pi, 2001):
-        if min(abs(t - low), abs(t - high)) < 1e-6:
-            continue
-        x = np.cos(t) * w + np.sin(t) * v
-        given = basis @ x
-        within = bool((limits @ x > 0).all())
-        if capped:
-            within = within and float(middle @ given) >= cosine * float(np.linalg.norm(given))
-        assert within == (low < t < high)
-
-
 # All paths of lattices
 
 
@@ -338,11 +298,7 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
     assert problem.inside(found, strictly=True)
     assert average.complete
-    assert np.array_equal(average.weights, average_on(problem, canonical).weights)
-
-
-def average_on(problem, start):
-    return averaging.average_around(problem, start, seed=0)
+    assert np.array_equal(average.weights, averaging.average_around(problem, canonical, seed=0).weights)
 
 
 def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
@@ -382,21 +338,6 @@ def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
     assert tuned.weights.shape == (2,)
 
 
-def test_a_selection_of_lattices_keeps_their_paths():
-    lattices = drawn(3)
-    some = lattices.restrict([4, 1])
-    assert some.list_ids == (lattices.list_ids[4], lattices.list_ids[1])
-    weights = [1.0, -0.2]
-    both = [LatticeProblem(one).decode(CallerWeights(np.array(weights))).winners for one in (lattices, some)]
-    for place, number in enumerate((4, 1)):
-        own, other = LatticeProblem(some), LatticeProblem(lattices)
-        assert own.text(place, both[1][place].ways[0]) == other.text(number, both[0][number].ways[0])
-    for first, second in pairwise(some.offsets.tolist()):
-        assert second > first
-    with pytest.raises(lpmert.DataError, match="cannot choose these of 10 lattices"):
-        lattices.restrict([11])
-
-
 def test_lattices_that_are_tuned_on_are_not_unseen(caplog):
     everything = drawn(5)
     lpmert.tune(everything, held_out=everything.restrict([1, 4, 7]), quick=True)
@@ -410,14 +351,12 @@ def test_held_out_data_must_have_the_same_features():
 
 def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tmp_path):
     place = tmp_path / "weights.txt"
-    code, out, log = finished(
-        *("tune", "examples/speech/lattices", "--references", "examples/speech/text", "--fix", "acoustic=1"),
-        *("--bounds", "lm:1..30,words:-20..20", "--quick", "--json", "-q", "--weights-out", place),
-        cwd=ROOT,
-    )
-    assert code == 0, log
-    told = json.loads(out)
-    lattices = lpmert.load_lattices(ROOT / "examples/speech/lattices", ROOT / "examples/speech/text")
+    given = (ROOT / "examples/speech/lattices", ROOT / "examples/speech/text")
+    told = json_of(
+        "tune", given[0], "--references", given[1], "--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20",
+        "--quick", "--weights-out", place,
+    )  # fmt: skip
+    lattices = lpmert.load_lattices(*given)
     region = Region(fixed={"acoustic": 1}, bounds={"lm": (1, 30), "words": (-20, 20)})
     assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
     assert lpmert.evaluate(lattices, told["averaged"]["weights"]).loss == told["averaged"]["loss"]
@@ -431,24 +370,13 @@ def test_hypergraphs_are_refused_with_the_way_out() -> None:
         lpmert.tune(graphs)
 
 
-def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
-    """Paths with a large loss win only at weights of the other sign, which an average near the start does not reach."""
-    features = [[x, y] for x, y in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0])]
-    lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
-    problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
-    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
-    start = problem.to_canonical(CallerWeights(np.array([2.0, 1.0])))
-    average = average_on(problem, start)
-    assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement
-
-
 def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_average():
     """Also without a region: if the first weight changes its sign, three of four lattices lose 100 each."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], *3 * ([1.0, 0.0], [-1.0, 0.0])])
     losses = [0, 2, *3 * (0, 100)]
     lattices = Lattices(features, [0, 2, 4, 6, 8], 8 * [0], 8 * [1], list("abcdefgh"), losses=losses)
     problem = LatticeProblem(lattices, "loss")
-    average = average_on(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))))
+    average = averaging.average_around(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))), seed=0)
     assert average.unit == pytest.approx(1.0 / 4)  # one list of four has two hypotheses
     assert average.complete
     weights = problem.to_caller(average.weights)

@@ -33,9 +33,9 @@ def lists():
 
 @pytest.fixture(scope="module")
 def table(lists, tmp_path_factory):
-    """A folder with forty lists to tune on, twelve of them, and fifteen held out."""
+    """A folder with forty lists to tune on, and fifteen held out."""
     folder = tmp_path_factory.mktemp("tune")
-    for name, some in (("dev.tsv", slice(0, 40)), ("few.tsv", slice(0, 12)), ("test.tsv", slice(40, 55))):
+    for name, some in (("dev.tsv", slice(0, 40)), ("test.tsv", slice(40, 55))):
         lpmert.write(lists[0].restrict(some), folder / name)
     return folder
 
@@ -49,8 +49,7 @@ def test_both_weights_cost_what_the_result_says(lists):
     assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
     assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
     assert np.abs(tuned.weights).sum() == pytest.approx(1.0)
-    own = {"averaged": tuned.averaged.weights, "optimum": tuned.optimum.weights}
-    assert np.array_equal(tuned.weights, own[tuned.recommended])
+    assert np.array_equal(tuned.weights, getattr(tuned, tuned.recommended).weights)
     assert tuned.estimate.folds == 5
     assert tuned.averaged.agreement > 0.95
 
@@ -67,9 +66,8 @@ def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
 
 def test_chains_that_disagree_cause_a_note(lists):
     tuned = lpmert.tune(lists[0], quick=True)
-    assert not [note for note in tuned.notes if "chains" in note]
     parted = replace(tuned, averaged=replace(tuned.averaged, agreement=0.91))
-    assert [note for note in parted.notes if "agree to 0.910 only" in note]
+    assert (tuned.notes, parted.notes[0][:35]) == ([], "the chains agree to 0.910 only, les")
 
 
 def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch, lists):
@@ -79,15 +77,10 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         found = estimates.Interval((low + high) / 2, low, high)
         return lambda *_, **__: estimates.Estimate(found, found, found, 12, 12, 5)
 
-    for low, high, wanted in (
-        (0.1, 2.0, "optimum"),
-        (-0.1, 2.0, "averaged"),
-        (0.0, 0.0, "averaged"),
-        (-2.0, -0.1, "averaged"),
-    ):
+    for low, high in ((0.1, 2.0), (-0.1, 2.0), (0.0, 0.0), (-2.0, -0.1)):
         monkeypatch.setattr("lpmert.unseen.tune.cross_validated", answering(low, high))
         tuned = lpmert.tune(dev)
-        assert tuned.recommended == wanted
+        assert tuned.recommended == ("optimum" if low > 0.0 else "averaged")
         assert any("within chance" in note for note in tuned.notes) == (low < 0.0 < low + high)
 
 
@@ -97,14 +90,13 @@ def test_diagnostics_of_the_lists_are_reported(caplog, tmp_path):
     features = rng.normal(size=(120, 2))
     features[:, 0] += 2 * right
     turned = lpmert.NBest(features, np.arange(0, 121, 6), right, statistic_names=["correct"])
-    expected = [f"warning: {one.message}" for one in lpmert.minimize(turned).warnings]
-    assert expected
+    (expected,) = (f"warning: {one.message}" for one in lpmert.minimize(turned).warnings)
     caplog.clear()
     lpmert.tune(turned, quick=True)
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == expected
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [expected]
     lpmert.write(turned, tmp_path / "turned.tsv")
     shown = run("tune", tmp_path / "turned.tsv", "--loss", "correct", "--quick")
-    assert " ".join(expected[0].split())[:40] in " ".join(shown.stderr.split())
+    assert expected[:40] in " ".join(shown.stderr.split())
 
 
 def test_fewer_than_thirty_lists_cause_a_note(lists):
@@ -196,22 +188,14 @@ def test_held_out_lists_need_the_same_columns(lists):
 
 
 def test_the_command_shows_writes_and_recommends(table):
-    shown = succeeded(
-        "tune",
-        str(table / "dev.tsv"),
-        *COLUMNS,
-        "--held-out",
-        str(table / "test.tsv"),
-        "--weights-out",
-        str(table / "w.txt"),
-    )
-    out = shown.stdout
+    command = ("tune", table / "dev.tsv", *COLUMNS)
+    out = succeeded(*command, "--held-out", table / "test.tsv", "--weights-out", table / "w.txt").stdout
     for text in ("recommended for unseen lists", "on these lists", "expected on unseen lists", "on held-out lists"):
         assert text in out
     assert "fewer than 30 lists: the held-out comparison is not worth much" in out
     numbers = [float(word) for word in (table / "w.txt").read_text().split()]
     dev = lpmert.read(table / "dev.tsv", segment="list", features=["am", "lm", "words"], loss="errors")
-    quiet = succeeded("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
+    quiet = succeeded(*command, "--json", "--quiet")
     assert quiet.stderr == ""
     found = json.loads(quiet.stdout)
     assert lpmert.evaluate(dev, numbers).loss == lpmert.evaluate(dev, found["weights"]).loss
@@ -237,12 +221,9 @@ def test_lists_held_out_have_references_of_their_own(tmp_path, command):
     data = (*command, lists, "--references", references, "--metric", "wer", "--held-out", held_out)
     assert "--held-out needs --held-out-references" in refusal(*data, code=2)
     content = json_of(*data, "--held-out-references", own)
-    losses = (
-        [content["held_out"]["averaged"]["value"]]
-        if command[0] == "tune"
-        else [content["methods"][0]["held_out_loss"]["mean"]]
-    )
-    assert losses == [0.0]  # all words of the others differ from the references of DATA
+    tuned = command[0] == "tune"
+    found = content["held_out"]["averaged"]["value"] if tuned else content["methods"][0]["held_out_loss"]["mean"]
+    assert found == 0.0  # all words of the others differ from the references of DATA
 
 
 def far_average(*_: object, **__: object) -> Average:
@@ -301,19 +282,6 @@ def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
         assert any(not np.array_equal(before[k][1], after[k][1]) for k in range(4) if k != number)
 
 
-def test_noise_is_expected_to_cost_half_of_the_lists():
-    costs, fitted = [], []
-    for seed in range(6):
-        nbest = noise(seed, lists=60, dimension=6)
-        problem = lpmert.Problem(nbest)
-        found = cross_validated(problem, setting(), Split.of(None, 60, 5, 0))
-        costs += [found.optimum.value, found.averaged.value]
-        fitted.append(problem.evaluate(fit(problem, setting()).found).loss)
-    deviation = np.sqrt(60 / 4)  # of a sum of 60 fair coins
-    assert abs(np.mean(costs) - 30) < 3 * deviation / np.sqrt(6)
-    assert np.mean(fitted) < 30 - 3 * deviation / np.sqrt(6)  # there is something to leak
-
-
 def test_lists_of_a_source_stay_together():
     group = groups_of(["a", "b", "a", "c", "b", "d"], 6)
     assert group.tolist() == [0, 1, 0, 2, 1, 3]
@@ -321,11 +289,6 @@ def test_lists_of_a_source_stay_together():
     assert fold[0] == fold[2]
     assert fold[1] == fold[4]
     assert set(fold.tolist()) == {0, 1, 2}
-
-
-def test_folds_are_of_equal_size():
-    sizes = np.bincount(folds_of(np.arange(52), 5, 3))
-    assert sorted(sizes.tolist()) == [10, 10, 10, 11, 11]
 
 
 def test_the_interval_of_a_sum_is_that_of_student():
@@ -351,9 +314,8 @@ def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_a
     apart, folds = (estimate_of(metric_by_name("loss"), first, second, np.arange(40), count) for count in (0, 5))
     assert folds.difference.value == apart.difference.value
     # Nadeau and Bengio: the variance of 5 folds' mean is 1 / 5 + 1 / 4 of theirs, not 1 / 5
-    assert half_width(folds.difference) == pytest.approx(
-        np.sqrt((1 / 5 + 1 / 4) / (1 / 5)) * half_width(apart.difference)
-    )
+    factor = np.sqrt((1 / 5 + 1 / 4) / (1 / 5))
+    assert half_width(folds.difference) == pytest.approx(factor * half_width(apart.difference))
     assert half_width(folds.averaged) == half_width(apart.averaged)
 
 
@@ -379,10 +341,3 @@ def test_a_ratio_is_estimated_from_all_lists_together():
         total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)
     assert found.averaged.low < found.averaged.value < found.averaged.high
-
-
-def test_without_time_there_is_no_estimate():
-    with Deadline(0.0).running() as deadline:
-        late = setting()._replace(deadline=deadline)
-        problem = lpmert.Problem(noise(0, lists=60, dimension=6))
-        assert cross_validated(problem, late, Split.of(None, 60, 5, 0)) is None
