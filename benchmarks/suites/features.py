@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
-import numpy as np
-
 from benchmarks.halves import Halves, held_out
 from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
 from benchmarks.lists import by_method
@@ -36,7 +34,7 @@ def _chosen_size(data: Halves, _: Objective, seed: int, time_limit: float) -> An
     All sizes are searched on each fold, and the best one on all lists, each search within the time limit.
     """
     lists: NBest = data.train
-    fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
+    fold = folds_of(lists.n_lists, FOLDS, seed)
     costs: dict[int, list[float]] = {}
     for number in range(FOLDS):
         fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
 
 _HEADER_EVERY = 20
-_WIDTH = 10
-"""Width of the columns of losses."""
+_WIDTH = 10  # width of the columns of losses
 _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
 
 
@@ -93,11 +91,9 @@ def loop(
 
 
 def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
-    rows = count()
-
     def show(one: lpmert.Iteration) -> None:
         unit, fits = one.unit, one.consistency
-        if next(rows) % _HEADER_EVERY == 0:
+        if one.number % _HEADER_EVERY == 1:
             loss = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
             loss = f"{loss:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
             out.say(f"{'Iter':>4} {loss} {_HEAD}")
@@ -119,21 +115,14 @@ def _cost(unit: Unit | None, loss: float | None) -> str:
 
 
 SCORES = ("BLEU", "WER", "TER", "CDER", "CHRF")
-LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
-TIME_LIMIT = 60.0
-"""Default time limit of a search, in seconds."""
-
-_OF_EXTRACTION = ("case", "reflen")
-"""Keys of --scconfig that matter only when statistics are extracted."""
-
-_CHRF_BETA = 3.0
+_SETTINGS = ("regtype", "regwin", "smooth", "beta", "case", "reflen")  # of Moses' StatisticsBasedScorer and CHRFScorer
 
 
 def _scorer_settings(text: str) -> dict[str, str]:
     """Return the settings in --scconfig; raises `click.BadParameter` for those that are not supported.
 
-    The keys are those of Moses' StatisticsBasedScorer.cpp and CHRFScorer.cpp, which ignore unknown keys as well.
+    Unknown keys are ignored, as Moses does.
     """
     found = {}
     for setting in filter(None, text.split(",")):
@@ -144,7 +133,7 @@ def _scorer_settings(text: str) -> dict[str, str]:
             say(f"warning: regtype:{value} smooths Moses' line searches; here the plain score is optimised")
         elif key == "smooth" and value.strip("0.") != "":
             raise click.BadParameter("smooth must be 0; CHRF is not smoothed here.")
-        elif key not in (*_OF_EXTRACTION, "regtype", "regwin", "smooth", "beta"):
+        elif key not in _SETTINGS:
             say(f"warning: {quoted(setting)} in --scconfig is unknown and ignored")
         found[key] = value
     return found
@@ -178,7 +167,7 @@ class _Options:
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights that merge all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Random seed.", int, default=0)
     threads: int = option("-T --threads N", "Number of threads.", default=1)
-    time_limit: float = option("SECONDS", "Time limit.", default=TIME_LIMIT)
+    time_limit: float = option("SECONDS", "Time limit.", default=60.0)
     verbose: int = option("-v --verbose N", "0 for no progress.", values.NATURAL, default=1)
     tries: int = option(
         "-n --ntry --n --random-restarts N", "Random starts of the line searches.", values.NATURAL, default=20
@@ -186,7 +175,9 @@ class _Options:
     shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists are used.", values.NATURAL, rare=True)
     shard_size: float | None = option("-b --shard-size X", _UNUSED, rare=True)
     directions: int | None = option("-m --nrandom --nr N", _UNUSED, values.NATURAL, rare=True)
-    line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
+    line_search: str | None = option(
+        "-t --type", _UNUSED, click.Choice(("powell", "random-direction", "random")), rare=True
+    )
 
 
 @command("mert -d 3 -S statscore.data -F features.data -i init.opt", lists_once=False)
@@ -220,19 +211,12 @@ def _searched(
 ) -> lpmert.Result:
     """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
 
+    settings: dict[str, Any] = {"metric": problem.metric, "region": problem.region, "seed": options.seed}
+
     def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
+        settings.update(initial_weights=_best(problem, starts), time_limit=time_limit, jobs=options.threads)
         with progress.shown(time_limit) if options.verbose else nullcontext() as callback:
-            return lpmert.minimize(
-                problem.nbest,
-                metric=problem.metric,
-                method=method,
-                initial_weights=_best(problem, starts),
-                region=problem.region,
-                time_limit=time_limit,
-                jobs=options.threads,
-                seed=options.seed,
-                callback=callback,
-            )
+            return lpmert.minimize(problem.nbest, method=method, callback=callback, **settings)
 
     local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
     say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
@@ -252,13 +236,12 @@ def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
     names, weights, region = problem.nbest.names, result.weights, problem.region
     fixed = [names.index(name) for name in region.fixed] if region is not None else []
     keeps = keeps_loss(problem, weights)
+
+    def keeps_all(rounded: FloatArray) -> bool:
+        return keeps(rounded) and np.array_equal(rounded[fixed], weights[fixed])
+
     try:
-        text, written = weights_text(
-            names,
-            weights,
-            lambda rounded: keeps(rounded) and np.array_equal(rounded[fixed], weights[fixed]),
-            path=WEIGHTS_FILE,
-        )
+        text, written = weights_text(names, weights, keeps_all, path=WEIGHTS_FILE)
         write_text(WEIGHTS_FILE, text)
     except lpmert.DataError:
         _report(problem, result, weights)
@@ -282,12 +265,14 @@ def _lists(options: _Options) -> lpmert.NBest:
         raise lpmert.DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
     if width != len(columns) and (options.sctype, width) != ("TER", 2):  # files of TER may lack the rate
-        expected = f"which has {len(columns)} ({listed(columns)})"
-        trouble = f"{width} columns of {options.sctype}, {expected}; extract them again"
+        trouble = (
+            f"{width} columns of {options.sctype}, which has {len(columns)} ({listed(columns)}); extract them again"
+        )
         raise lpmert.DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
-        names = ", ".join(nbest.names[: data.n_dense])
-        trouble = f"{data.n_dense} features ({names}), but -d says {options.dimensions}"
+        trouble = (
+            f"{data.n_dense} features ({', '.join(nbest.names[: data.n_dense])}), but -d says {options.dimensions}"
+        )
         raise lpmert.DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
         # mert-moses.pl writes an empty file if no sparse feature has a weight
@@ -312,7 +297,7 @@ def _scored(
         return nbest, "bleu"
     if score_type == "CHRF":
         beta = settings.get("beta")
-        chrf = Chrf(6, 0, _CHRF_BETA if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
+        chrf = Chrf(6, 0, 3.0 if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
         return nbest.select_statistics(chrf.columns), chrf
     rate = LinearFraction(score_type.lower(), nbest.statistic_names[:2], (1, 0), (0, 1), higher_is_better=False)
     return nbest.select_statistics(nbest.statistic_names[:2]), rate
@@ -331,7 +316,6 @@ def _initial_weights(file: WeightsFile, names: Sequence[str]) -> FloatArray:
 
 
 def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
-    """Return the region that -o and -P set, `None` without limits."""
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
             raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")
@@ -354,8 +338,7 @@ def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray)
     from lpmert.formats.weights import DECIMALS
 
     found = problem.evaluate(written)
-    score = 1.0 - found.loss
-    rounded = np.round(written, DECIMALS)
+    score, rounded = 1.0 - found.loss, np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
         rounding = f"The weights need more than {DECIMALS} decimals, but mert-moses.pl rounds them to that many"
         say(f"{rounding} for the decoder; then the score is {1.0 - problem.evaluate(rounded).loss:.6f}")

@@ -24,7 +24,7 @@ from lpmert.looping.loop import loop
 from lpmert.looping.programs import Command, Worker
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
-from lpmert.values import named_weights
+from lpmert.values import are_texts, named_weights
 
 
 def _arguments(function: Callable[..., Any], *excluded: str) -> list[str]:
@@ -58,22 +58,17 @@ def read_config(path: str | Path) -> Config:
         weights = _weights(document, file)
         main = _table(document, "decoder")
         arguments: dict[str, Any] = {name: document[name] for name in ("metric", "n") if name in document}
-        references = _references(document, file)
-        if references is not None:
-            arguments["references"] = references
+        references = arguments["references"] = _references(document, file)
         if "region" in document:
             arguments["region"] = _region(_table(document, "region"), tuple(weights), file)
         decoder = _decoder(main, references, weights, file, closing)
         if "held-out" in document:
             held_out = _table(document, "held-out")
             check_keys(held_out, ("references", "decoder"), file, "held-out.")
-            held_out_references = _references(held_out, file)
+            references = arguments["held_out_references"] = _references(held_out, file)
             changes = _table(held_out, "decoder") if "decoder" in held_out else {}
             no_inputs = {"inputs": None} if "inputs" in main else {}
-            decoder_table = {**main, **no_inputs, **changes}
-            arguments["held_out"] = _decoder(decoder_table, held_out_references, weights, file, closing)
-            if held_out_references is not None:
-                arguments["held_out_references"] = held_out_references
+            arguments["held_out"] = _decoder({**main, **no_inputs, **changes}, references, weights, file, closing)
         options = document.get("loop", {})
         check_keys(options, _LOOP, file, "loop.")
         return Config(decoder, weights, {**arguments, **options}, closing.pop_all())
@@ -88,12 +83,12 @@ def _weights(document: Mapping[str, Any], file: Path) -> dict[str, float]:
 
 def _references(document: Mapping[str, Any], file: Path) -> Any:
     value = document.get("references")
-    if value is None or isinstance(value, dict):
-        return value
     if isinstance(value, str):
         return file.parent / value
-    if isinstance(value, list) and all(isinstance(path, str) for path in value):
+    if isinstance(value, list) and are_texts(value):
         return [file.parent / path for path in value]
+    if value is None or isinstance(value, dict):
+        return value
     raise DataError(f"references must be a file or several, not {quoted(value)}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain, count, product
 from pathlib import Path
 
 from lpmert.api import method_of, problem_of
@@ -142,26 +142,22 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
-    seed = whole_number(seed, "seed", 0)
+    seeds, jobs, seed = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
     with Allowance(most).enforced_if_any():
         problem = problem_of(nbest, metric, ties, region)
     test = None if held_out is None else problem_of(unseen(held_out, nbest), metric, ties, None)
-    judge = Judge(problem, test)
-    initial = (
-        None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
-    )
+    judge, initial = Judge(problem, test), None
+    if initial_weights is not None:
+        initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     if methods is None:
         methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
-    named = (
-        methods.items()
-        if isinstance(methods, Mapping)
-        else [(None, one) for one in checked_sequence(methods, "methods")]
-    )
-    chosen = [(name, method_of(method)) for name, method in named]
+    if isinstance(methods, Mapping):
+        chosen = [(name, method_of(method)) for name, method in methods.items()]
+    else:
+        chosen = [(None, method_of(method)) for method in checked_sequence(methods, "methods")]
     compared = sources(chosen, weights or {}, callables or {}, problem)
     known = optimum if isinstance(optimum, Result) else None
     if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
@@ -170,29 +166,26 @@ def compare(
             "these, or a method that finds it"
         )
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
-
-    tasks = [
-        (source, number, limits, initial)
-        for source in compared
-        for number in (range(seed, seed + seeds) if source.random else [seed])
-    ]
     at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
     at_most = at_most if most is None else replace(at_most, memory_limit=most)
+    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{REPLICATIONS}"
     refits = None
     if cv is not None:
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
-        refits = Refits.of(problem, split, compared, solver, limits, at_most)
-    counter = count(1)
+        signature += f"|folds:{split.folds}x{split.repetitions}"
+        refits = Refits(problem, split, [one for one in compared if not one.fixed], solver, limits, at_most)
+        refits.check()
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
-    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{REPLICATIONS}" + (
-        "" if refits is None else f"|folds:{refits.split.folds}x{refits.split.repetitions}"
-    )
-
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
         for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
             check_fits(method, problem)  # before the first run
+        tasks = [
+            (source, number, limits, initial)
+            for source in compared
+            for number in (range(seed, seed + seeds) if source.random else [seed])
+        ]
         complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
         if solver is not None and complete:
             best = best_of(chain.from_iterable(runs.values()))
@@ -203,11 +196,12 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refits = refits and replace(refits, solver=None)
         if refits and complete:
-            parts = len(refits.tasks)
-            complete = collect(
-                fit_and_judge, refits, refits.tasks, of_folds,
-                lambda _: told(on_stage, "cross-validation", next(counter), parts), interrupts, memory,
-            )  # fmt: skip
+            done, folds = count(1), list(product(range(split.repetitions), range(split.folds)))
+
+            def on_fold(_: object) -> bool:
+                return told(on_stage, "cross-validation", next(done), len(folds))
+
+            complete = collect(fit_and_judge, refits, folds, of_folds, on_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None)
@@ -218,7 +212,7 @@ def compare(
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
         if known is not None:
             costs[OPTIMUM] = [known.loss], [] if test is None else [test.evaluate(known.weights).loss]
-        found = expected(problem, refits.split, of_folds, costs, [one.name for one in compared if one.fixed])
+        found = expected(problem, split, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
         methods=tuple(entries),

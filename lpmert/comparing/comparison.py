@@ -14,30 +14,11 @@ from lpmert.unseen.estimate import Interval, doubts
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a method, or weights from elsewhere, evaluated by decoding.
+    """One run of a method, or weights [D] from elsewhere, evaluated by decoding.
 
-    Parameters
-    ----------
-    weights : array [D]
-        The weights.
-    loss, score : float
-        Their loss and score on the lists tuned on.
-    tied_lists : int
-        Number of lists that are tied at these weights.
-    inside : bool
-        Whether the weights lie in the region.
-    held_out_loss, held_out_score : float or None
-        Loss and score on the held-out lists, if there are any.
-    seconds : float
-        Time of the search alone.
-    seed : int or None
-        The seed; `None` if nothing is random.
-    status : Status or None
-        How the run ended; `None` unless a method ran.
-    chosen : array [S, K]
-        The statistics of the chosen hypotheses.
-    held_out_chosen : array [S', K] or None
-        The same on the held-out lists.
+    inside: whether the weights lie in the region. held_out_loss, held_out_score: `None` without held-out lists.
+    seconds: of the search alone. seed: `None` if nothing is random; status: `None` unless a method ran. chosen [S, K],
+    held_out_chosen [S', K]: the statistics of the chosen hypotheses.
     """
 
     json_omits = ("chosen", "held_out_chosen")
@@ -61,30 +42,16 @@ def best_of(runs: Iterable[Run]) -> Run:
     return min(runs, key=lambda run: (not run.inside, run.loss))
 
 
-OPTIMUM = "optimum"
-"""Name of the search for the optimum in cross-validation, beside the names of the methods."""
+OPTIMUM = "optimum"  # name of the search for the optimum in cross-validation, beside the names of the methods
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
     """The expected loss of a method on unseen lists, by cross-validation.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    here : float or None
-        The mean loss of its runs on all lists, to which they are fitted.
-    loss : Interval
-        The loss in cross-validation.
-    difference : Interval or None
-        The difference from the first method; `None` for the first.
-    p_value : float or None
-        The p-value of that difference; `None` for the first, and if all folds have the same difference, not 0.
-    held_out : float or None
-        The mean loss of its runs on the held-out lists, if there are any.
-    fits : tuple of Run
-        One for each repetition and fold.
+    here, held_out: the mean loss of its runs on all lists, to which they are fitted, and on the held-out lists.
+    difference, p_value: from the first method, for which they are `None`; the p-value also if all folds have the same
+    difference, not 0. fits: one for each repetition and fold.
     """
 
     json_properties = ("optimism", "proved")
@@ -107,7 +74,6 @@ class Expected:
 
     @property
     def proved(self) -> int:
-        """Number of fits that are proved optimal on their lists."""
         return sum(fit.status is not None and fit.status.proved for fit in self.fits)
 
 
@@ -115,20 +81,9 @@ class Expected:
 class CrossValidation:
     """Cross-validation of all methods on the same folds.
 
-    Parameters
-    ----------
-    folds : int
-        Number of folds.
-    repetitions, planned : int
-        How often lists were drawn into folds and all folds completed, and how often this was requested.
-    groups : int
-        Number of groups of lists that share a source; without groups, of lists.
-    n_lists : int
-        Number of lists.
-    methods : tuple of Expected
-        The methods.
-    left_out : tuple of str
-        Names of weights from elsewhere, which cannot be refitted.
+    repetitions, planned: how often lists were drawn into folds and all folds completed, and how often this was
+    requested. groups: of lists that share a source; without groups, of lists. left_out: names of weights from
+    elsewhere, which cannot be refitted.
     """
 
     json_properties = ("notes",)
@@ -149,14 +104,12 @@ class CrossValidation:
     @property
     def notes(self) -> list[str]:
         """Notes on how far the estimates can be trusted, a sentence each."""
-        found = []
+        found = doubts("cross-validation", self.groups, self.n_lists)
         if self.repetitions < self.planned:
-            found.append(f"only {self.repetitions} of {self.planned} repetitions were made")
-        found += doubts("cross-validation", self.groups, self.n_lists)
+            found.insert(0, f"only {self.repetitions} of {self.planned} repetitions were made")
         for method in self.methods:
-            if method.name == OPTIMUM and method.proved < len(method.fits):
-                open_fits = len(method.fits) - method.proved
-                found.append(f"{open_fits} of {len(method.fits)} optima are not proved: the best known are used")
+            if method.name == OPTIMUM and (unproved := len(method.fits) - method.proved):
+                found.append(f"{unproved} of {len(method.fits)} optima are not proved: the best known are used")
         if self.left_out:
             names = ", ".join(self.left_out)
             found.append(f"{names}: not fitted here, so not cross-validated; they may have seen the lists held out")
@@ -165,15 +118,7 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of the losses of several runs.
-
-    Parameters
-    ----------
-    mean, best : float
-        Mean and minimum of the losses.
-    delta, deviation : float or None
-        Range and standard deviation of the losses; `None` for a single one.
-    """
+    """Mean, minimum, range and standard deviation of the losses of runs, the last two `None` for a single one."""
 
     mean: float
     best: float
@@ -182,26 +127,16 @@ class Summary:
 
     @classmethod
     def of(cls, losses: Sequence[float]) -> Summary:
-        several = len(losses) > 1
-        spread = (max(losses) - min(losses), stdev(losses)) if several else (None, None)
+        spread = (max(losses) - min(losses), stdev(losses)) if len(losses) > 1 else (None, None)
         return cls(fmean(losses), min(losses), *spread)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method, or weights from elsewhere, with its runs.
+    """A method, or weights from elsewhere, with its runs in the order of their seeds.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the comparison.
-    settings : str
-        The method's name and the options that differ from their defaults.
-    runs : tuple of Run
-        The runs in the order of their seeds.
-    p_value : float or None
-        The p-value of the difference between its best run and that of the first entry, on the held-out lists if there
-        are any; `None` for the first entry.
+    settings: the method's name and the options that differ from their defaults. p_value: of the difference between its
+    best run and that of the first entry, on the held-out lists if there are any; `None` for the first entry.
     """
 
     json_properties = ("loss", "held_out_loss", "seconds")
@@ -213,7 +148,6 @@ class Entry:
 
     @property
     def best(self) -> Run:
-        """The run with the least loss, the first of equal ones; runs outside the region only count if all are."""
         return best_of(self.runs)
 
     @property
@@ -222,22 +156,18 @@ class Entry:
 
     @property
     def held_out_losses(self) -> list[float]:
-        """Loss of each run on the held-out lists; empty without such lists."""
         return [run.held_out_loss for run in self.runs if run.held_out_loss is not None]
 
     @property
     def loss(self) -> Summary:
-        """The losses of the runs on the lists tuned on."""
         return Summary.of(self.losses)
 
     @property
     def held_out_loss(self) -> Summary | None:
-        """The losses of the runs on the held-out lists; `None` without such lists."""
         return Summary.of(self.held_out_losses) if self.held_out_losses else None
 
     @property
     def seconds(self) -> float:
-        """Median of the runs' seconds."""
         return median(run.seconds for run in self.runs)
 
 
@@ -307,9 +237,5 @@ class Comparison(Outcome):
         if self.lower_bound is not None:
             proved = " (proved optimum)" if self.proved else ""
             bound = f"{unit.name} {unit.bound} {unit.short(self.lower_bound, bound=True)}{proved}"
-        width = max((len(one.name) for one in self.methods), default=0)
-        lines = [
-            f"  {one.name:{width}}  {unit.short(one.loss.mean)} (best {unit.short(one.best.loss)})"
-            for one in self.methods
-        ]
-        return "\n".join([f"{len(self.methods)} methods, {bound}", *lines])
+        runs = [f"{one.name}: {unit.short(one.loss.mean)} (best {unit.short(one.best.loss)})" for one in self.methods]
+        return "\n  ".join([f"{len(self.methods)} methods, {bound}", *runs])

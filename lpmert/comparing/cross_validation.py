@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from statistics import fmean
 
 import numpy as np
@@ -27,33 +26,26 @@ from lpmert.unseen.estimate import Split, data_of, interval_of, like, one_thread
 
 @dataclass(frozen=True)
 class Refits:
-    """Fits of every source and of the optimum to all lists outside a fold, evaluated on the lists of the fold."""
+    """Fits of every source and of the optimum to all lists outside a fold, evaluated on the lists of the fold.
+
+    optimum_limits: the time limit is divided among the fits.
+    """
 
     problem: AnyProblem
     split: Split
-    sources: tuple[Source, ...]
+    sources: Sequence[Source]
     solver: Method | None
     limits: Limits
     optimum_limits: Limits
 
-    @classmethod
-    def of(
-        cls,
-        problem: AnyProblem,
-        split: Split,
-        sources: Sequence[Source],
-        solver: Method | None,
-        limits: Limits,
-        optimum_limits: Limits,
-    ) -> Refits:
-        """Return the fits on the lists of a problem; the time limit of the optimum is divided among them.
+    def check(self) -> None:
+        """Raise `MethodError` for a method that depends on earlier runs, and for a source with the name of the optimum.
 
-        Raises `MethodError` for a method that depends on earlier runs, and for a source with the name of the optimum.
+        Raises `DataError` for hypergraphs, which cannot be split.
         """
-        refitted = tuple(source for source in sources if not source.fixed)
-        if not refitted and solver is None:
+        if not self.sources and self.solver is None:
             raise MethodError("nothing to cross-validate; give at least one method")
-        for source in refitted:
+        for source in self.sources:
             if source.remembers:
                 raise MethodError(
                     f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
@@ -61,16 +53,7 @@ class Refits:
                 )
             if source.name == OPTIMUM:
                 raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
-        if optimum_limits.time_limit is not None:
-            share = optimum_limits.time_limit / (split.folds * split.repetitions)
-            optimum_limits = replace(optimum_limits, time_limit=share)
-        data_of(problem)  # raises for hypergraphs, which cannot be split
-        return cls(problem, split, refitted, solver, limits, optimum_limits)
-
-    @property
-    def tasks(self) -> list[tuple[int, int]]:
-        """The repetition and the fold of each fit."""
-        return list(product(range(self.split.repetitions), range(self.split.folds)))
+        data_of(self.problem)
 
 
 def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
@@ -84,8 +67,10 @@ def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
         found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
         if refits.solver is not None:
             start = CallerWeights(best_of(run for _, run in found).weights) if found else None
-            optimum = judge.run(of_method(refits.solver, OPTIMUM), seed, refits.optimum_limits, start)
-            found.append((OPTIMUM, optimum))
+            limits, fits = refits.optimum_limits, refits.split.folds * refits.split.repetitions
+            if limits.time_limit is not None:
+                limits = replace(limits, time_limit=limits.time_limit / fits)
+            found.append((OPTIMUM, judge.run(of_method(refits.solver, OPTIMUM), seed, limits, start)))
     return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
@@ -28,16 +28,13 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import chosen_statistics, corrected_error, data_of, one_thread
+from lpmert.unseen.estimate import Material, chosen_statistics, corrected_error, data_of, one_thread
 from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
 
-if TYPE_CHECKING:
-    from lpmert.unseen.estimate import Material
+logger = logging.getLogger("lpmert")
 
-
-_BLOCK = 1_000_000
-"""Random numbers that are drawn at a time."""
+_BLOCK = 1_000_000  # random numbers that are drawn at a time
 
 
 def permutation_test(
@@ -46,15 +43,12 @@ def permutation_test(
     """Return the p-value of the difference in loss between two sets of statistics [S, K], paired by list.
 
     Each replication swaps the two in random lists. The p-value is the share of replications whose absolute difference
-    is at least the observed one, where the data count as one more replication. If there are at most `replications` ways
-    to swap, each is tried once instead. Raises `DataError` if the shapes differ. Source: approximate randomisation,
-    Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989.
+    is at least the observed one, where the data count as one more replication. Raises `DataError` if the shapes differ.
+    Source: approximate randomisation, Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989.
     """
     if first.shape != second.shape or first.ndim != 2 or not len(first):
         raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
-    drawn = 1 << len(first) > replications
-    ways = replications if drawn else 1 << len(first)
-    rng, lists, size = np.random.default_rng(seed), np.arange(len(first)), max(1, _BLOCK // first.size)
+    rng, size = np.random.default_rng(seed), max(1, _BLOCK // first.size)
 
     def differences(swapped: FloatArray) -> FloatArray:
         """Return the absolute differences in loss [n] after swapping the lists that are 1 in rows [n, S]."""
@@ -65,11 +59,10 @@ def permutation_test(
     least = float(differences(np.zeros((1, len(first))))[0])
     least -= 1e-12 * max(1.0, least)  # sums in another order differ by rounding
     extreme = 0
-    for begin in range(0, ways, size):
-        numbers = np.arange(begin, min(begin + size, ways))[:, None]
-        swapped = rng.random((len(numbers), len(first))) < 0.5 if drawn else numbers >> lists & 1
+    for begin in range(0, replications, size):
+        swapped = rng.random((min(size, replications - begin), len(first))) < 0.5
         extreme += int(np.count_nonzero(differences(swapped.astype(np.float64)) >= least))
-    return (extreme + drawn) / (ways + drawn)
+    return (extreme + 1) / (replications + 1)
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float | None:
@@ -82,20 +75,16 @@ def corrected_test(values: FloatArray, ratio: float) -> float | None:
     return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
-Function = Callable[["Material", int], Weights]
-"""Returns weights for lists or lattices and a seed."""
-
-
 Given = tuple[CallerWeights, Status | None]
-"""Weights [D] of the caller's features, and how the run that found them ended, if a method ran."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """An entry of a comparison; find: returns its weights for a problem, limits, initial weights [D] and a seed.
+    """An entry of a comparison.
 
-    random: whether the seed matters. fixed: whether the weights are known before. remembers: whether they depend on
-    earlier runs.
+    find: returns weights [D] for a problem, limits, initial weights [D] and a seed, and how the run ended if a method
+    ran. random: whether the seed matters. fixed: whether the weights are known before. remembers: whether they depend
+    on earlier runs.
     """
 
     name: str
@@ -109,7 +98,7 @@ class Source:
 def sources(
     methods: Iterable[tuple[str | None, Method]],
     weights: Mapping[str, Weights | str | Path],
-    functions: Mapping[str, Function],
+    functions: Mapping[str, Callable[[Material, int], Weights]],
     problem: AnyProblem,
 ) -> list[Source]:
     """Return the entries of a comparison, methods first; methods without a name get their own.
@@ -128,7 +117,6 @@ def sources(
 
 
 def of_method(method: Method, name: str | None = None) -> Source:
-    """Return a method as a source; its default name is that of the method with its changed settings."""
 
     def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
         result = solve(method, problem, limits, None, seed, initial)
@@ -146,8 +134,7 @@ def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) ->
     return Source(name, "weights", False, lambda *_: (given, None), fixed=True)
 
 
-def of_function(name: str, function: Function) -> Source:
-    """Return a function of lists and a seed as a source."""
+def of_function(name: str, function: Callable[[Material, int], Weights]) -> Source:
 
     def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
         return problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None
@@ -155,14 +142,7 @@ def of_function(name: str, function: Function) -> Source:
     return Source(name, "function", True, find)
 
 
-logger = logging.getLogger("lpmert")
-
-
-Context = TypeVar("Context")
-Task = TypeVar("Task")
-
-Named = list[tuple[str, Run]]
-"""Runs with the names of their sources."""
+Named = list[tuple[str, Run]]  # runs with the names of their sources
 
 
 @dataclass(frozen=True)
@@ -173,7 +153,6 @@ class Judge:
     held_out: AnyProblem | None
 
     def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
-        """Run a source, and evaluate its weights by decoding alone."""
         clock = Deadline()
         weights, status = source.find(self.problem, limits, initial, seed)
         seconds = clock.seconds
@@ -201,15 +180,14 @@ class Judge:
 
 
 def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
-    """Return the run of a source for a seed, limits and initial weights."""
     with one_thread():
         return [(task[0].name, judge.run(*task))]
 
 
 def collect(
-    unit: Callable[[Context, Task], Named],
-    context: Context,
-    tasks: Sequence[Task],
+    unit: Callable[[Any, Any], Named],
+    context: object,
+    tasks: Sequence[object],
     runs: dict[str, list[Run]],
     on_runs: Callable[[Named], object],
     interrupts: Interrupts,

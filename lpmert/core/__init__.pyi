@@ -342,18 +342,6 @@ def descend(
 def find_reaches(search: LineSearch, centre: FloatArray) -> FloatArray:
     """Return how far from a centre [D] of length 1, orthogonal to it, each hypothesis [M] can win first."""
 
-def arc_within(region: SphereRegion, w: FloatArray, v: FloatArray) -> tuple[float, float]:
-    """Return the ends, around t = 0, of the arc of the circle cos(t) w + sin(t) v within a region.
-
-    w, v [d]: orthogonal. If w itself breaks a limit, 0 is an end.
-    """
-
-def find_pieces(search: LineSearch, weights: FloatArray, direction: FloatArray, low: float, high: float) -> FloatArray:
-    """Return begin, end and level of the pieces [n, 3] of the circle cos(t) weights + sin(t) direction in low .. high.
-
-    -pi <= low <= 0 <= high <= pi. The pieces are not sorted by angle; neighbours may have the same level.
-    """
-
 def walk(
     search: LineSearch,
     region: SphereRegion,

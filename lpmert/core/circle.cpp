@@ -113,9 +113,8 @@ struct Region {
     }
 };
 
-std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<const double> v) {
-    check_size(v.size(), w.size(), "v");
-    region.check(w.size());
+// The ends, around t = 0, of the arc of the circle cos(t) w + sin(t) v within a region; 0 is an end if w breaks a limit.
+std::tuple<double, double> arc_within(const Region& region, Span<const double> w, Span<const double> v) {
     double low = -PI, high = PI;
     for (Index k = 0; k < region.limits.rows(); ++k) {
         const double along = dot(region.limits[k], w), across = dot(region.limits[k], v);
@@ -235,20 +234,7 @@ void walk(LineSearch<Loss>& search, const Region& region, double temperature, co
 }
 
 template <class Loss>
-Matrix<double> find_pieces(LineSearch<Loss>& search, Span<const double> weights, Span<const double> direction,
-                           double low, double high) {
-    std::vector<Piece> pieces;
-    search.score(weights);
-    search.turn_to(direction);
-    search.pieces(low, high, pieces);
-    Matrix<double> found{{}, 3};
-    for (const auto& [begin, end, level] : pieces) found.append({begin, end, level});
-    return found;
-}
-
-template <class Loss>
 void bind_circles_of(nb::module_& module) {
-    module.def("find_pieces", &find_pieces<Loss>, "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a, unlocked);
     module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
                "path"_a, unlocked);
 }
@@ -257,7 +243,6 @@ void bind_circles_of(nb::module_& module) {
 
 void bind_circle(nb::module_& module) {
     module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a, unlocked);
-    module.def("arc_within", &arc_within, "region"_a, "w"_a, "v"_a, unlocked);
     bind_circles_of<SumOfCosts>(module);
     bind_circles_of<LossOfSums>(module);
 }

@@ -114,12 +114,6 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
     return Decoded(lists, decoded.own)
 
 
-ERROR_METRIC = "wer"
-"""The default metric of texts."""
-
-_PATH = str | Path
-
-
 class Cost(NamedTuple):
     """The cost of outputs: their loss, the score of the metric, and the loss as a rate if that is known."""
 
@@ -131,22 +125,20 @@ class Cost(NamedTuple):
 class Measure:
     """Measures outputs: counts the statistics of texts against references, or takes the statistics of the lists.
 
-    references: as `with_references` takes them, `None` if the lists have statistics. metric: of texts, or of the
-    statistics. Raises `DataError` for references of another type, `MetricError` for a metric that is unknown or not
-    installed.
+    metric: of texts, or of the statistics; once lists are measured, `metric` is that of their statistics and `unit` the
+    unit in which the loss is shown. Raises `DataError` for references of another type, `MetricError` for a metric that
+    is unknown or not installed.
     """
 
     def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
         check_references(references)
         self._references = references
-        self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
+        self._settings = None if references is None else text_metric(metric or "wer")
         if self._settings is not None:
             self._settings.counter(("",))  # raises before anything is decoded if a package is missing
         self._named = metric
         self.metric: Metric
-        """The metric of the statistics, once lists are measured."""
         self.unit = LOSS
-        """The unit in which the loss is shown, once lists are measured."""
         self._by_list: dict[str, tuple[str, ...]] = {}
         self._counters: dict[str, TextCounter] = {}
 
@@ -158,7 +150,6 @@ class Measure:
             self._counters = {name: self._settings.counter(own) for name, own in self._by_list.items()}
 
     def lists(self, lists: NBest) -> NBest:
-        """Return lists with their statistics."""
         if self._settings is None:
             self.metric = metric_of(self._named, lists.statistic_names)
             rates = rates_of(self.metric, lists.statistics, lists.offsets, 1.0)
@@ -181,8 +172,7 @@ class Measure:
         else:
             rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
         total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
-        loss = self.metric.loss(total)
-        score = self.metric.score(total)
+        loss, score = self.metric.loss(total), self.metric.score(total)
         return Cost(loss, score, score if isinstance(self.metric, Wer) else self.rate(loss))
 
     def rate(self, loss: float) -> float | None:
@@ -203,10 +193,10 @@ def own_texts(decoded: Decoded) -> dict[str, str]:
 
 def check_references(references: object) -> None:
     """Raise `DataError` unless an object is of a type that references can have."""
-    if references is None or isinstance(references, _PATH):
+    if references is None or isinstance(references, str | Path):
         return
     if isinstance(references, Mapping):
         if not are_texts_by_name(references):
             raise DataError(f"references by list must be texts by the names of lists, not {quoted(references)}")
-    elif not (isinstance(references, Sequence) and references and all(isinstance(one, _PATH) for one in references)):
+    elif not (isinstance(references, Sequence) and references and all(isinstance(p, str | Path) for p in references)):
         raise DataError(f"references must be texts by list, a file or several files, not {quoted(references)}")

@@ -42,9 +42,8 @@ class Journal:
         with owned(place, self._folder, wait=True):  # another loop may begin at the same time
             if place.exists():
                 if not resume:
-                    raise DataError(
-                        "has a loop already; resume it (--resume), or give another folder", path=self._folder
-                    )
+                    trouble = "has a loop already; resume it (--resume), or give another folder"
+                    raise DataError(trouble, path=self._folder)
                 _compare(_read(place), plain, self._folder)
             elif _iteration(self._folder, 1).exists():
                 raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
@@ -53,7 +52,6 @@ class Journal:
 
     def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
         """Return the outputs of the decoder in an iteration, and their seconds; `None` if they were not saved."""
-
         place = self._place(number, f"{part}.json")
         if place is None:
             return None
@@ -65,7 +63,6 @@ class Journal:
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
     ) -> None:
-        """Save the outputs of the decoder in an iteration."""
         own = None if decoded.own is None else dict(decoded.own)
 
         def write(folder: Path) -> None:
@@ -80,11 +77,9 @@ class Journal:
         return None if place is None else Step(**_read(place))
 
     def keep_step(self, number: int, step: Step) -> None:
-        """Save the step after an iteration."""
         self._keep(number, lambda folder: _write(folder / _STEP, asdict(step)))
 
     def _place(self, number: int, name: str) -> Path | None:
-        """Return the path of a file of an iteration; `None` if it does not exist."""
         place = None if self._folder is None else _iteration(self._folder, number) / name
         return place if place is not None and place.exists() else None
 

@@ -150,10 +150,8 @@ class Looped(Weighted):
     def __str__(self) -> str:
         """Return a short report."""
         first, best = self.iterations[0], self.iterations[self.best - 1]
-        found = (
-            f"{best.unit.name} {best.unit.text(best.loss)} in iteration {self.best} of {len(self.iterations)}, "
-            f"{first.unit.text(first.loss)} at first"
-        )
+        where = f"in iteration {self.best} of {len(self.iterations)}, {first.unit.text(first.loss)} at first"
+        found = f"{best.unit.name} {best.unit.text(best.loss)} {where}"
         return "\n".join([found, *self._lines(), self.reason, *self.warnings])
 
 
@@ -206,8 +204,7 @@ class Inputs:
         return output
 
 
-LEAST_ANGLE = 0.05
-"""Smallest angle of a step, in degrees, before the loop ends."""
+LEAST_ANGLE = 0.05  # smallest angle of a step, in degrees, before the loop ends
 
 
 @dataclass
@@ -219,18 +216,12 @@ class Rounds:
     stepping: Stepping
     pool: Pool
     journal: Journal
-    deadline: Deadline
     patience: int
     on_iteration: Callable[[Iteration], object] | None
     done: list[Iteration] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     reason: str = ""
     finished: bool = True
-
-    @property
-    def best(self) -> Iteration:
-        """The iteration with the least loss, the first of equal ones."""
-        return min(self.done, key=lambda one: one.loss)
 
     def run(self, weights: Mapping[str, float], most: int) -> None:
         """Run up to `most` iterations, until there is a reason to stop.
@@ -245,7 +236,8 @@ class Rounds:
             if number == 1 and held_out is not None:  # equal inputs give equal lists, as the weights are the same
                 self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
             growth, hypotheses, agreement = self._merged(number, weights, output)
-            accepted = centre is None or self.stepping.explores or output.cost.loss <= centre.loss
+            # a method that does not minimise goes where it chooses
+            accepted = centre is None or not self.stepping.method.minimises or output.cost.loss <= centre.loss
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
@@ -282,12 +274,6 @@ class Rounds:
                 told(self.on_iteration, self.done[-1])
             if self.reason:
                 return
-
-    def stop(self, reason: str) -> None:
-        """End the loop at a limit, with all complete decodings; raises `LimitError` if there is none."""
-        if not self.done:
-            raise LimitError(f"{reason} before the first decoding was over")
-        self.reason, self.finished = reason, False
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
         """Add a decoding to the pool; return its growth, its size, and how well it agrees with the decoder."""
@@ -343,8 +329,7 @@ def _vector(weights: Mapping[str, float]) -> FloatArray:
 
 ITERATIONS = 20
 PATIENCE = 3
-SEARCH_SECONDS = 60.0
-"""Default time limit of each search of the pool."""
+SEARCH_SECONDS = 60.0  # default time limit of each search of the pool
 
 
 def loop(
@@ -466,9 +451,8 @@ def loop(
     solver, limits, seed = settings_of(method, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {solver.name}")
-    n, iterations, patience = (
-        whole_number(value, name, 1) for value, name in ((n, "n"), (iterations, "iterations"), (patience, "patience"))
-    )
+    n, iterations = whole_number(n, "n", 1), whole_number(iterations, "iterations", 1)
+    patience = whole_number(patience, "patience", 1)
     if resume and folder is None:
         raise DataError("resume needs the folder of the loop")
     if (held_out is None) != (held_out_references is None) and references is not None:
@@ -499,31 +483,26 @@ def loop(
     deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     pool = Pool(equal_words)
     journal = Journal(folder, settings, resume=resume)  # after all other checks, because it writes
-    held_out_inputs = None
+    inputs, held_out_inputs = Inputs("decoded", decoder, measure, n, journal), None
     if held_out is not None:
         held_out_inputs = Inputs("held-out", held_out, held_out_measure, n, journal, ", held-out inputs")
-    rounds = Rounds(
-        inputs=Inputs("decoded", decoder, measure, n, journal),
-        held_out=held_out_inputs,
-        stepping=Stepping(solver, measure, region, limits, np.array([*first.values()]), seed),
-        pool=pool,
-        journal=journal,
-        deadline=deadline,
-        patience=patience,
-        on_iteration=on_iteration,
-    )
+    stepping = Stepping(solver, measure, region, limits, np.array([*first.values()]), seed)
+    rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
     with interrupts, deadline.running(), heeding(), using_workers("threads", jobs):
         try:
             rounds.run(first, iterations)
         except OutOfTime:
             used_up = "the memory" if deadline.out_of_memory else "the time"
-            rounds.stop("it was interrupted" if interrupts.pressed else f"{used_up} is used up")
+            reason = "it was interrupted" if interrupts.pressed else f"{used_up} is used up"
+            if not rounds.done:
+                raise LimitError(f"{reason} before the first decoding was over") from None
+            rounds.reason, rounds.finished = reason, False
         except DecoderError as error:
             if folder is None:
                 raise
             how = f"earlier decodings are saved in {folder}; once the decoder is fixed, continue with"
             raise DecoderError(f"{error}\n{how} resume=True (--resume)") from error
-    best = rounds.best
+    best = min(rounds.done, key=lambda one: one.loss)
     return Looped(
         weights=np.array([*best.weights.values()]),
         names=tuple(first),
@@ -538,7 +517,6 @@ def loop(
 
 
 def _digest(references: Any) -> str | None:
-    """Return a digest of references, by which a loop that continues recognises them."""
     if references is None:
         return None
     if not isinstance(references, Mapping):

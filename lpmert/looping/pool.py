@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,11 +17,8 @@ from lpmert.quoting import listed, quoted
 POLICIES = ("all", "latest")
 """Which of the hypotheses of a list with the same words count: all, or those of the last decoding that gave them."""
 
-_DECIMALS = 6
-"""Decimals to which features are rounded for comparison; the first features are kept unrounded."""
-
-Words = tuple[str, str | bytes]
-"""List id and text of a hypothesis; if there are no texts, its statistics instead."""
+_DECIMALS = 6  # decimals to which features are rounded for comparison; the first features are kept unrounded
+Words = tuple[str, str | bytes]  # list id and text of a hypothesis; if there are no texts, its statistics instead
 
 
 class Growth(NamedTuple):
@@ -82,11 +78,13 @@ class Pool:
             raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
         self._last, self._decodings = lists, self._decodings + 1
         hypotheses, new, grown = 0, 0, set()
-        for words, row, statistics in zip(words_of(lists), lists.dense_features(), lists.statistics, strict=True):
-            known = self._known.setdefault(words, {})
+        ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
+        every = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
+        for name, words, row, statistics in zip(ids, every, lists.dense_features(), lists.statistics, strict=True):
+            known = self._known.setdefault((name, words), {})
             if not known:
                 new += 1
-                grown.add(words[0])
+                grown.add(name)
             key = (np.round(row, _DECIMALS) + 0.0).tobytes()
             if key not in known:
                 hypotheses += 1
@@ -142,13 +140,6 @@ def _columns(lists: NBest) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     return lists.names, lists.statistic_names, lists.texts is None
 
 
-def words_of(lists: NBest) -> Iterator[Words]:
-    """Yield list id and words of each hypothesis; if there are no texts, its statistics instead."""
-    ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
-    words = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
-    return zip(ids, words, strict=True)
-
-
 @dataclass(frozen=True)
 class Consistency:
     """How well pool and decoder agree at the weights of one decoding.
@@ -184,8 +175,7 @@ class Consistency:
     feature: str
 
 
-_ROUNDING = 1e-9
-"""Maximum difference between two scores of the same hypothesis, relative to the largest score."""
+_ROUNDING = 1e-9  # maximum difference between two scores of the same hypothesis, relative to the largest score
 
 _MOST_GAP, _FEWEST_LISTS = 0.1, 5
 """A warning follows if the losses of pool and decoder differ by more than this share, and in at least so many lists."""
@@ -196,13 +186,10 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     lists = problem.nbest
     found = problem.evaluate(weights)
     rows = lists.rows_of(found.selection)
-    differs = 0
+    chosen, differs = zip(lists.list_ids, rows.tolist(), strict=True), 0
     if lists.texts is not None:
         own = own_texts(decoded)
-        differs = sum(
-            own.get(name, "").split() != lists.texts[row].split()
-            for name, row in zip(lists.list_ids, rows.tolist(), strict=True)
-        )
+        differs = sum(own.get(name, "").split() != lists.texts[row].split() for name, row in chosen)
     scores, decoded_scores = lists.dense_features() @ weights, decoded.lists.dense_features() @ weights
     maxima = np.maximum.reduceat(decoded_scores, decoded.lists.offsets[:-1])
     best = dict(zip(decoded.lists.list_ids, maxima.tolist(), strict=True))

@@ -12,8 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from string import Formatter
@@ -38,58 +37,39 @@ _LAST_LINES = 8
 _LAST_BYTES = 4096
 _BLOCK = 1 << 16
 _SHOWN = 80
-_GRACE_SECONDS = 5.0
-"""How long a program may take to end once its input is closed."""
-_LOOK_SECONDS = 0.2
-"""Seconds between looks at the limits of the call while a program computes."""
+_GRACE_SECONDS = 5.0  # how long a program may take to end once its input is closed
+_LOOK_SECONDS = 0.2  # seconds between looks at the limits of the call while a program computes
 _MESSAGE_SECONDS = 1.0
 """How long to wait for the last messages of a killed program: a process that left its group may keep the pipe open."""
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How a program is started: its words, and the folder where it runs; raises `DecoderError` for invalid values."""
+def _check_program(command: object, folder: object) -> None:
+    """Raise `DecoderError` unless these are the words of a program, and the folder where it runs."""
+    if not isinstance(command, Sequence) or isinstance(command, str) or not command or not are_texts(command):
+        raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(command)}")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise DecoderError(f"folder must be a path, not {quoted(folder)}")
 
-    command: Sequence[str]
-    folder: str | Path | None = None
 
-    def __post_init__(self) -> None:
-        words = self.command
-        if not isinstance(words, Sequence) or isinstance(words, str) or not words or not are_texts(words):
-            raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(words)}")
-        if self.folder is not None and not isinstance(self.folder, str | Path):
-            raise DecoderError(f"folder must be a path, not {quoted(self.folder)}")
+class Program(AbstractContextManager["Program"]):
+    """A program that runs without a shell, in a process group of its own, until `end` or the end of the `with` block.
 
-    def started(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start the program with these words, in a process group of its own; raises `DecoderError`."""
+    Raises `DecoderError` if it cannot be started.
+    """
+
+    def __init__(self, words: Sequence[str], folder: str | Path | None) -> None:
+        self._name = quoted(Path(words[0]).name)
+        self._unread, self._written, pipe = bytearray(), 0, subprocess.PIPE
         try:
             with signals_blocked():
-                return subprocess.Popen(
-                    [*command],
-                    cwd=self.folder,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
+                self._process = subprocess.Popen(
+                    [*words], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
                 )
         except (OSError, ValueError) as error:
             why = reason_of(error) if isinstance(error, OSError) else str(error)
-            if self.folder is not None and not Path(self.folder).is_dir():
-                why = f"there is no folder {quoted(str(self.folder))} to run it in"
-            raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
-
-
-class Program:
-    """A running program, which ends by `end` or with the `with` block.
-
-    command: its words, unless they are those of the launch. Raises `DecoderError` if it cannot be started.
-    """
-
-    def __init__(self, launch: Launch, command: Sequence[str] | None = None) -> None:
-        words = launch.command if command is None else command
-        self._name = quoted(Path(words[0]).name)
-        self._unread, self._written = bytearray(), 0
-        self._process = launch.started(words)
+            if folder is not None and not Path(folder).is_dir():
+                why = f"there is no folder {quoted(str(folder))} to run it in"
+            raise DecoderError(f"the decoder {quoted(words[0])} cannot be started: {why}") from error
         self._input, self._output, errors = (
             cast(IO[bytes], stream) for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
@@ -101,9 +81,6 @@ class Program:
             stack.enter_context(self._output)
             stack.enter_context(undone_by_abort(self._kill))
             self._closing = stack.pop_all()
-
-    def __enter__(self) -> Program:
-        return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.end(wait=error is None)
@@ -171,7 +148,6 @@ class Program:
         return DecoderError(f"the decoder {self._name} {why}{messages}")
 
     def ended(self) -> DecoderError:
-        """Return the error for a program that ended too early."""
         code = self._code_within(_GRACE_SECONDS)
         what = "closed its output" if code is None else _ending(code)
         return self.failure(f"{what} before it had answered")
@@ -204,7 +180,6 @@ class Program:
                 self._messages = (self._messages + block)[-_LAST_BYTES:]
 
     def _code_within(self, seconds: float) -> int | None:
-        """Wait for the exit code of the program; `None` if it has not ended after so many seconds."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
@@ -264,7 +239,8 @@ class Command:
         weights_like: str | Path | None = None,
         folder: str | Path | None = None,
     ) -> None:
-        self._launch = Launch(command, folder)
+        _check_program(command, folder)
+        self._command, self._folder = command, folder
         if not isinstance(names, Sequence) or isinstance(names, str | bytes) or not names or not are_texts(names):
             raise DecoderError(f"names must be the names of the features, not {quoted(names)}")
         if reading is not None and not isinstance(reading, Mapping):
@@ -295,8 +271,8 @@ class Command:
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
-            words = [word.format(**places, weight=_Weights(by_name)) for word in self._launch.command]
-            with Program(self._launch, words) as program:
+            words = [word.format(**places, weight=_Weights(by_name)) for word in self._command]
+            with Program(words, self._folder) as program:
                 program.finish()
                 try:
                     return Decoded(read(files["lists"], **self._reading))
@@ -306,7 +282,6 @@ class Command:
 
 
 def _places(word: str) -> Iterator[tuple[str, str]]:
-    """Yield each name in braces in a word, with the text after its colon."""
     try:
         parts = [*Formatter().parse(word)]
     except ValueError as error:
@@ -323,7 +298,7 @@ class _Weights(dict[str, float]):
         return repr(self[name])
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """A decoder in a process that keeps running; it is only restarted after a failure.
 
     Parameters
@@ -341,14 +316,9 @@ class Worker:
     of JSON for each input; `docs/loop.md` has the protocol. Use a `Worker` in a `with` block, or `close` it.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        inputs: Sequence[str],
-        *,
-        folder: str | Path | None = None,
-    ) -> None:
-        self._launch = Launch(command, folder)
+    def __init__(self, command: Sequence[str], inputs: Sequence[str], *, folder: str | Path | None = None) -> None:
+        _check_program(command, folder)
+        self._command, self._folder = command, folder
         if isinstance(inputs, str) or not isinstance(inputs, Sequence) or not inputs:
             raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
         self.inputs = tuple(inputs)
@@ -358,9 +328,6 @@ class Worker:
         self._known = frozenset(self.inputs)
         self._program: Program | None = None
         self._decodings = 0
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -378,7 +345,7 @@ class Worker:
         """
         weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:
-            self._program = Program(self._launch)
+            self._program = Program(self._command, self._folder)
         program = self._program
         try:
             self._decodings += 1

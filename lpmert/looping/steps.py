@@ -22,11 +22,8 @@ from lpmert.search.incumbent import in_scale_of, normalised
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 
-_ROUNDING = 1e-12
-"""Tolerance for limits of a region, relative to the sum of the absolute terms."""
-
-_SAME = 1e-9
-"""Weights of Euclidean length 1 count as the same if their entries differ by at most this."""
+_ROUNDING = 1e-12  # tolerance for limits of a region, relative to the sum of the absolute terms
+_SAME = 1e-9  # weights of Euclidean length 1 count as the same if their entries differ by at most this
 
 
 @dataclass(frozen=True)
@@ -63,15 +60,9 @@ class Stepping:
     seed: int
     history: list[Iteration] = field(default_factory=list)
 
-    @property
-    def explores(self) -> bool:
-        """Whether steps go to weights of the method's own choice, and are always accepted."""
-        return not self.method.minimises
-
     def reason_to_stay(self, step: Step) -> str:
-        """Return why a step stays, as a sentence."""
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
-        if self.explores:
+        if not self.method.minimises:
             return f"the search ended at the same weights {where}"
         if step.proved:
             return f"no weights are better {where}"
@@ -94,10 +85,7 @@ class Stepping:
         return [*self.history] or [Iteration(normalised(start), ())]
 
     def step(self, lists: NBest, start: FloatArray, angle: float | None) -> Step:
-        """Return the step from weights [D], within an angle in degrees."""
-        clock = Deadline()
-        names = lists.names
-        region = self.region
+        clock, names, region = Deadline(), lists.names, self.region
         if angle is not None:
             around = dict(zip(names, start.tolist(), strict=True))
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
@@ -108,7 +96,7 @@ class Stepping:
         method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
         found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
         weights, loss = problem.checked_weights(found.weights), found.loss
-        if self.explores:
+        if not self.method.minimises:
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
         else:  # with other weights that are equally good, the loop would wander
             stays = not loss < before

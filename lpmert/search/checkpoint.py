@@ -28,11 +28,8 @@ logger = logging.getLogger("lpmert")
 
 FORM = "lpmert checkpoint 3"
 
-_EVERY = 60.0
-"""Seconds between two checkpoints."""
-
-_SHARE = 0.02
-"""Largest share of the time that writing checkpoints may take."""
+_EVERY = 60.0  # seconds between two checkpoints
+_SHARE = 0.02  # largest share of the time that writing checkpoints may take
 
 _ARRAY = "array"
 
@@ -56,8 +53,7 @@ class CheckpointFile(NamedTuple):
 class Checkpoint:
     """The checkpoint file of a search; without a path, nothing is written.
 
-    identity: what must be equal for a search to resume, by name. resume: whether to resume the search in the file.
-    state: the state to resume from, if any.
+    identity: what must be equal for a search to resume, by name. state: the state to resume from, if any.
     """
 
     path: Path | None = None
@@ -98,10 +94,8 @@ class Checkpoint:
             try:
                 _write(self.path, self.identity, state())
             except DataError as error:
-                if now:
-                    logger.error("%s; no checkpoint was written at the end", error)
-                else:
-                    logger.warning("%s; the search continues, and tries again later", error)
+                then = "no checkpoint was written at the end" if now else "the search continues, and tries again later"
+                logger.log(logging.ERROR if now else logging.WARNING, "%s; %s", error, then)
             ended = time.monotonic()
             self._due = ended + max(_EVERY, (ended - began) / _SHARE)
 

@@ -1,15 +1,11 @@
-"""The one driver of all methods: first incumbent, limits, progress, interrupts, and the result.
-
-`minimize` calls `solve`, which calls `Driver.drive`, which calls `Search.advance`, which calls the core. `search_below`
-asks whether any weights lose less than a cut-off, and prunes by the cut-off from the start.
-"""
+"""The one driver of all methods: first incumbent, limits, progress, interrupts, and the result."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
 
@@ -17,13 +13,13 @@ import numpy as np
 
 from lpmert.errors import MethodError
 from lpmert.model.arrays import MAGNITUDE_LIMIT
-from lpmert.model.canonical import CallerWeights, CanonicalWeights
+from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
+from lpmert.search.checkpoint import Checkpoint, CheckpointFile, State, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
@@ -37,14 +33,8 @@ logger = logging.getLogger("lpmert")
 REPORT_SECONDS = 0.5
 """Seconds beyond the time limit in which the report may move the weights to the centre of their cell."""
 
-_REPORT_ROOM = 1
-"""Memory of a report in multiples of the features, beyond what the search frees before it."""
-
-_TRACE = 1000
-"""Most points of a trace: when there are more, every second point is dropped."""
-
-_PAUSE = 0.1
-"""Least seconds between two calls of the callback within one slice."""
+_TRACE = 1000  # most points of a trace: when there are more, every second point is dropped
+_PAUSE = 0.1  # least seconds between two calls of the callback within one slice
 
 
 def solve(
@@ -76,7 +66,7 @@ def solve(
 
     with opened(checkpoint, identity) as saved:
         deadline = deadline_of(problem, limits, interrupts, started)
-        driver = Driver(method, seed, problem, limits, callback, deadline, interrupts, saved)
+        driver = Driver(method, problem, seed, limits, deadline, interrupts, callback, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
             with driver.blaming_checkpoint():
@@ -88,17 +78,23 @@ def solve(
                 problem.canonical.drop_cached()
                 _give_back(problem)
                 result = result_of(problem, ending, initial_weights)
-            seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
-            if driver.incumbent_seconds is not None:
-                seconds["incumbent"] = driver.incumbent_seconds
-                seconds["search"] -= driver.incumbent_seconds
-            seconds = {**result.seconds, **seconds, "total": deadline.seconds}
+            seconds = {
+                **result.seconds,
+                "prepare": prepared,
+                "incumbent": driver.incumbent_seconds,
+                "search": searched - prepared - driver.incumbent_seconds,
+                "report": deadline.seconds - searched,
+                "total": deadline.seconds,
+            }
             return replace(result, resumed=saved.state is not None, seconds=seconds)
 
 
 def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
-    """Return the deadline of a search: its limits of time and memory, Ctrl-C, and the deadline of its caller."""
-    memory = Allowance(limits.memory_limit, _REPORT_ROOM * problem.canonical.features.nbytes)
+    """Return the deadline of a search: its limits of time and memory, Ctrl-C, and the deadline of its caller.
+
+    As much memory as the features is kept for the report, beyond what the search frees before it.
+    """
+    memory = Allowance(limits.memory_limit, problem.canonical.features.nbytes)
     return within(limits.time_limit, started, lambda: interrupts.pressed, memory)
 
 
@@ -135,90 +131,80 @@ def _start_search(method: Method, task: Task) -> Search:
     if form.n_features == 0 or form.n_lists == 0:
         return Enumeration(task.incumbent, [None], proves=method.proves)
     if not form.additive and form.totals.fraction and method.takes_fractions:
-        return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.for_lists(*inner)))
+
+        def start(lists: Canonical, first: Incumbent) -> Search:
+            return method.start(replace(task, canonical=lists, find_incumbent=lambda: first))
+
+        return FractionSearch(form, task.incumbent, start)
     return method.start(task)
 
 
+@dataclass(eq=False)
 class Driver(Watch):
     """Advances a search slice by slice and records its trace; `status` is `None` until the search ends.
 
     cutoff_cost: the search is told that its first incumbent costs at most this, so that only lower costs count.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        seed: int,
-        problem: AnyProblem,
-        limits: Limits,
-        callback: Callback | None,
-        deadline: Deadline,
-        interrupts: Interrupts | None = None,
-        checkpoint: Checkpoint | None = None,
-        cutoff_cost: float = inf,
-    ) -> None:
-        self.status: Status | None = None
-        self.deadline, self.interrupts = deadline, interrupts or Interrupts()
-        self._method, self._seed = method, seed
-        self._problem, self._limits, self._callback = problem, limits, callback
-        self._checkpoint, self._cutoff_cost, self.first_loss = checkpoint or Checkpoint(), cutoff_cost, inf
-        self._trace: list[tuple[float, float | None, float]] = []
-        self._last_call = -inf
-        self._last_cost: int | None = None
-        self._callback_error: BaseException | None = None
-        self.incumbent_seconds: float | None = None
+    method: Method
+    problem: AnyProblem
+    seed: int
+    limits: Limits
+    deadline: Deadline
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    callback: Callback | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    cutoff_cost: float = inf
+    status: Status | None = None
+    first_loss: float = inf
+    incumbent_seconds: float = 0.0
+    _trace: list[tuple[float, float | None, float]] = field(default_factory=list)
+    _last_call: float = -inf
+    _last_cost: int | None = None
+    _callback_error: BaseException | None = None
 
     def begin(self, initial_weights: CallerWeights | None = None) -> Search:
         """Start the search of the method, and resume it from the checkpoint if that has a state."""
-        problem = self._problem
+        problem, state = self.problem, self.checkpoint.state
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
         def find_incumbent() -> Incumbent:
-            return self._restored_incumbent() or self._first_weights(initial)
+            return self._first_weights(initial) if state is None else self._restored_incumbent(state)
 
-        task = Task(problem, problem.canonical, find_incumbent, self, self._seed, initial)
-        search = _start_search(self._method, task)
-        self._restore(search)
+        search = _start_search(self.method, Task(problem, problem.canonical, find_incumbent, self, self.seed, initial))
+        if state is not None:
+            with self.checkpoint.restoring():
+                search.restore(state["search"])
+            if not state["search"]:
+                logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
         _give_back(problem)
         return search
 
     def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
-        problem, began = self._problem, self.deadline.seconds
+        problem, began = self.problem, self.deadline.seconds
         try:
-            found = first_incumbent(problem, self._seed, initial)
+            found = first_incumbent(problem, self.seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
-            form = problem.canonical
-            found = any_on_lattices(problem) if isinstance(problem, LatticeProblem) else any_incumbent(form)
+            lattices = isinstance(problem, LatticeProblem)
+            found = any_on_lattices(problem) if lattices else any_incumbent(problem.canonical)
         self.incumbent_seconds = self.deadline.seconds - began
         self.first_loss = problem.canonical.loss_of(found.cost)
-        return replace(found, cost=int(min(found.cost, self._cutoff_cost)))
+        return replace(found, cost=int(min(found.cost, self.cutoff_cost)))
 
-    def _restored_incumbent(self) -> Incumbent | None:
-        """Return the incumbent of the checkpoint, `None` without a checkpoint."""
-        state = self._checkpoint.state
-        if state is None:
-            return None
-        with self._checkpoint.restoring():
+    def _restored_incumbent(self, state: State) -> Incumbent:
+        """Return the incumbent of a checkpoint, whose checksum may be right although no search has written it."""
+        form = self.problem.canonical
+        with self.checkpoint.restoring():
             found = Incumbent.from_state(state)
-            n_features = self._problem.canonical.n_features
-            if found.weights.shape != (n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
+            if found.weights.shape != (form.n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
                 raise ValueError(f"weights {found.weights}")
-            if isinstance(self._problem, Problem) and self._problem.canonical.additive:
-                attained = self._problem.canonical.attained_cost(found.weights)
+            if isinstance(self.problem, Problem) and form.additive:
+                attained = form.attained_cost(found.weights)
                 if attained is not None and attained > found.cost:
                     raise ValueError(f"weights that cost {attained}, not {found.cost}")
             return found
-
-    def _restore(self, search: Search) -> None:
-        state = self._checkpoint.state
-        if state is None:
-            return
-        with self._checkpoint.restoring():
-            search.restore(state["search"])
-        if not state["search"]:
-            logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
     def drive(self, search: Search) -> Ending:
         """Run a search until it has finished, a limit is reached, the callback returns true, or Ctrl-C is pressed.
@@ -233,26 +219,27 @@ class Driver(Watch):
                     with self.deadline.running(), heeding():
                         search.advance()
                     bound = search.lower_bound
-                    self._checkpoint.keep(search.saved)
+                    self.checkpoint.keep(search.saved)
             except OutOfTime:
-                status = self._cut_short()
+                status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
             except KeyboardInterrupt:
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
-            self._checkpoint.keep(search.saved, now=True)
+            self.checkpoint.keep(search.saved, now=True)
             incumbent = search.incumbent
             bound = None if bound is None else min(bound, incumbent.cost)
             self.note(search, bound)
-            counters, trace = search.counters(), tuple(self._trace)
-        outcome = self._method, self._seed, status, incumbent.cost, incumbent.weights, bound, trace
-        return Ending(*outcome, search.strict, counters, search.conclude, search.catalogue)
+            return Ending(
+                self.method, self.seed, status, incumbent.cost, incumbent.weights, bound, tuple(self._trace),
+                search.strict, search.counters(), search.conclude, search.catalogue,
+            )  # fmt: skip
 
     def blaming_checkpoint(self) -> AbstractContextManager[None]:
         """Attribute errors of a resumed search to its checkpoint, whose numbers are not all checked on reading.
 
         Errors of the callback are raised unchanged.
         """
-        return self._checkpoint.restoring(lambda error: error is self._callback_error)
+        return self.checkpoint.restoring(lambda error: error is self._callback_error)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add a point to the trace if bound or loss have changed."""
@@ -279,22 +266,23 @@ class Driver(Watch):
         return self.status
 
     def _bound_and_loss(self, search: Search, bound: int | None) -> tuple[float | None, float]:
-        lower = None if bound is None else self._problem.canonical.loss_of(bound)
-        return lower, self._problem.canonical.loss_of(search.incumbent.cost)
+        lower = None if bound is None else self.problem.canonical.loss_of(bound)
+        return lower, self.problem.canonical.loss_of(search.incumbent.cost)
 
     def _report_progress(self, search: Search, bound: int | None) -> None:
-        if self._callback is None or not search.known:
+        if self.callback is None or not search.known:
             return
         lower, loss = self._bound_and_loss(search, bound)
         incumbent = search.incumbent
         source = incumbent.source if self._last_cost is None or incumbent.cost < self._last_cost else ""
         self._last_call, self._last_cost = self.deadline.seconds, incumbent.cost
-        counts = search.nodes, search.open_nodes
-        gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
-        point = Progress(self._last_call, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
+        point = Progress(
+            self._last_call, search.nodes, search.open_nodes, lower, loss, relative_gap(loss, lower), search.lps,
+            source, self.problem.to_caller(incumbent.weights), search.phase,
+        )  # fmt: skip
         try:
             with unheeded():
-                stop = self._callback(point)
+                stop = self.callback(point)
         except BaseException as error:
             self._callback_error = error
             raise
@@ -308,7 +296,7 @@ class Driver(Watch):
             if bound is None:
                 return Status.HEURISTIC
             return Status.OPTIMAL if search.settled else Status.OPTIMAL_TO_TOLERANCE
-        limits = self._limits
+        limits = self.limits
         if search.known:
             lower, loss = self._bound_and_loss(search, bound)
             gap = relative_gap(loss, lower)
@@ -317,13 +305,10 @@ class Driver(Watch):
             if limits.target is not None and loss <= limits.target:
                 return Status.TARGET
         if self.deadline.expired:
-            return self._cut_short()
+            return Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
         if limits.node_limit is not None and search.nodes >= limits.node_limit:
             return Status.NODE_LIMIT
         return None
-
-    def _cut_short(self) -> Status:
-        return Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
 
 
 @dataclass(frozen=True)
@@ -348,8 +333,11 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     check_fits(method, problem)
     limits, interrupts = limits or Limits(), Interrupts()
     deadline = deadline_of(problem, limits, interrupts)
-    cutoff_cost = _cost_of(problem, cutoff)
-    driver = Driver(method, seed, problem, limits, None, deadline, interrupts, cutoff_cost=cutoff_cost)
+    cutoff_cost, form = inf, problem.canonical
+    if cutoff != inf:  # the least cost whose loss is not below; costs are multiples of the granularity
+        cost = Fraction(cutoff) / Fraction(form.unit) - form.constant
+        cutoff_cost = -(-cost // form.granularity) * form.granularity
+    driver = Driver(method, problem, seed, limits, deadline, interrupts, cutoff_cost=cutoff_cost)
     with interrupts, deadline.running():
         ending = driver.drive(driver.begin())
         if ending.cost >= cutoff_cost:
@@ -358,15 +346,6 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
             result = result_of(problem, ending)
     bound = -inf if result.lower_bound is None else result.lower_bound
     return Below(result if result.loss < cutoff else None, bound, ending.status, result.loss)
-
-
-def _cost_of(problem: Problem, cutoff: float) -> float:
-    """Return the least cost whose loss is not below the cut-off; costs are multiples of the granularity."""
-    form = problem.canonical
-    if cutoff == inf:
-        return inf
-    cost = Fraction(cutoff) / Fraction(form.unit) - form.constant
-    return -(-cost // form.granularity) * form.granularity
 
 
 def _bound_of(problem: Problem, cutoff: float, ending: Ending) -> float:

@@ -21,23 +21,14 @@ from lpmert.metrics.base import RatioMetric
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 
-_STEP = 0.2
-"""Standard deviation of the first draws, for a start of length 1."""
+_STEP, _STEP_BESIDE, _BESIDE = 0.2, 0.1, 0.3
+"""Standard deviation of the first draws, for a start of length 1; the same for a run that starts near the best weights
+so far; and the distance of such a start from these.
+"""
 
-_STEP_BESIDE = 0.1
-"""The same for a run that starts near the best weights so far."""
-
-_BESIDE = 0.3
-"""Distance of such a start from the best weights, for weights of length 1."""
-
-_PATIENCE = 120
-"""Draws in a row without an improvement after which a run ends, times the number of features."""
-
-_SMALLEST = 1e-7
-"""Standard deviation, for weights of length 1, below which all draws are practically equal."""
-
-_RIDGE = 1e-6
-"""Share of the widest direction's variance below which a direction is not stretched further."""
+_PATIENCE = 120  # draws in a row without an improvement after which a run ends, times the number of features
+_SMALLEST = 1e-7  # standard deviation, for weights of length 1, below which all draws are practically equal
+_RIDGE = 1e-6  # share of the widest direction's variance below which a direction is not stretched further
 
 _WITHIN = 1.0 - 1e-9
 """Where draws outside of the region are moved to, as a share of the way from its interior to its border."""
@@ -82,26 +73,21 @@ class Evolution:
         loss = float(losses[best])
         self._failed = 0 if loss < self._least else self._failed + draws.count
         self._least = min(self._least, loss)
-        self.offer(drawn[best], loss)
+        if loss < self.loss:
+            self.best, self.loss = drawn[best], loss
         clock.keep(drawn[best], loss)
         if self._failed >= _PATIENCE * self._space.dimension or draws.widest <= _SMALLEST:
             self.runs += 1
             self._draws, self._least, self._failed = None, inf, 0
         return draws.count
 
-    def offer(self, weights: FloatArray, loss: float) -> None:
-        """Make weights [d] of this loss the best ones if they are better."""
-        if loss < self.loss:
-            self.best, self.loss = weights, loss
-
     def _start(self) -> tuple[FloatArray, float]:
         """Return the first mean of a run, about 1 long along the axes, and the standard deviation of its draws."""
-        if self.runs and self.runs % 2 == 0:
-            if self._inside is None:
-                return _unit(self._rng.normal(size=self._space.dimension)), _STEP
-            return _unit(np.linalg.solve(self._axes, random_weights(self._space, self._rng))), _STEP
-        best = _unit(np.linalg.solve(self._axes, self.best))
-        if not self.runs:
+        if self.runs and self.runs % 2 == 0 and self._inside is None:
+            return _unit(self._rng.normal(size=self._space.dimension)), _STEP
+        start = self.best if self.runs % 2 or not self.runs else random_weights(self._space, self._rng)
+        best = _unit(np.linalg.solve(self._axes, start))
+        if self.runs % 2 == 0:
             return best, _STEP
         step = self._rng.normal(size=len(best))
         return best + _BESIDE * step / sqrt(len(best)), _STEP_BESIDE
@@ -154,7 +140,6 @@ class Draws:
         return self._step * float(self._deviations.max()) / max(float(np.linalg.norm(self._mean)), _SMALLEST)
 
     def draw(self) -> FloatArray:
-        """Return points [count, d]."""
         normal = self._rng.normal(size=self._drawn.shape)
         self._drawn = (normal * self._deviations) @ self._axes.T
         return np.asarray(self._mean + self._step * self._drawn)

@@ -24,9 +24,7 @@ from lpmert.search.incumbent import moved
 from lpmert.search.method import Combined, Incumbent, Search
 
 _PERTURBATIONS = 24
-
-Start = Callable[[Canonical, Incumbent], Search]
-"""Starts a search for the least sum of costs."""
+Start = Callable[[Canonical, Incumbent], Search]  # starts a search for the least sum of costs
 
 
 class FractionSearch(Combined):

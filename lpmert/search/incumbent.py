@@ -42,6 +42,11 @@ def normalised(weights: FloatArray) -> CallerWeights:
     return CallerWeights(scaled / np.abs(scaled).sum())
 
 
+def halved(weights: FloatArray) -> CallerWeights:
+    """Return weights [D] times the power of two that brings the sum of their absolute values into [1/2, 1)."""
+    return CallerWeights(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
+
+
 def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeights) -> CallerWeights:
     """Return weights [D] in the scale that a region sets by a fixed weight other than 0 or by a total."""
     fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
@@ -54,9 +59,8 @@ def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeig
         else:
             return weights
     sizes = np.abs(scaled[scaled != 0.0])
-    if not (
-        sizes.min() >= _LEAST_SCALED and sizes.max() <= 1.0 / _LEAST_SCALED and len(sizes) == np.count_nonzero(weights)
-    ):
+    usual = sizes.min() >= _LEAST_SCALED and sizes.max() <= 1.0 / _LEAST_SCALED
+    if not (usual and len(sizes) == np.count_nonzero(weights)):
         return weights
     scaled[list(fixed)] = list(fixed.values())
     return CallerWeights(scaled)
@@ -82,9 +86,7 @@ _USUAL_FEATURES = 6
 _CAP_BUDGET, _RATIO_BUDGET = (3_000_000, 20, 400), (30_000_000, 200, 3000)
 """Budgets of line searches within a cap and on a ratio: hypotheses times searches, fewest and most searches."""
 
-_EVALUATIONS = 4
-"""Decodings that take the time of one line search."""
-
+_EVALUATIONS = 4  # decodings that take the time of one line search
 _PERTURBATIONS = 24
 
 
@@ -118,14 +120,9 @@ def first_incumbent(problem: AnyProblem, seed: int, initial: CanonicalWeights | 
     return any_incumbent(canonical, None if canonical.additive else weights)
 
 
-_FIRST_CONES = 16
-"""Cones whose middles are tried as first weights on lattices."""
-
-_MOST_ROUNDS = 30
-"""Most rounds of line searches: each follows from new winning paths at the weights of the round before."""
-
-_STALLS = 3
-"""Rounds in a row without a new winning path after which the search ends; each round has other starts."""
+_FIRST_CONES = 16  # cones whose middles are tried as first weights on lattices
+_MOST_ROUNDS = 30  # most rounds of line searches: each follows from new winning paths at the weights before
+_STALLS = 3  # rounds in a row without a new winning path after which the search ends; each round has other starts
 
 
 def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
@@ -214,29 +211,14 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
-_EFFORT = 2_000_000
-"""Hypotheses times line searches that take about as long as a unit of effort, 25 milliseconds."""
-
-_FEWEST_FEATURES = 6
-"""With fewer features, a search finds good weights as soon without help."""
-
-_ROUNDS = 20
-"""Generations of evolution in a turn."""
-
-_DRAW, _DECODED = 500, 60
-"""Work of a generation besides decoding; feature values that are decoded in a unit of work."""
-
-_EAGER_RUNS, _EAGER = 2, 4.0
-"""Runs of evolution that come first, and the factor on their budget: early runs find most improvements."""
-
-_FIRST_EFFORT = 2.0
-"""Effort of a search before heuristics start: shorter searches do not need them."""
-
-_LEAST_SHARE = 0.25
-"""Least growth rate of the budget. The rate is the share of the total effort spent before the last improvement."""
-
-_BESIDE = (1e-8, 1e-6, 1e-4)
-"""Distances from weights with ties at which weights without ties are tried."""
+_EFFORT = 2_000_000  # hypotheses times line searches that take about as long as a unit of effort, 25 milliseconds
+_FEWEST_FEATURES = 6  # with fewer features, a search finds good weights as soon without help
+_ROUNDS = 20  # generations of evolution in a turn
+_DRAW, _DECODED = 500, 60  # work of a generation besides decoding; feature values that are decoded in a unit of work
+_EAGER_RUNS, _EAGER = 2, 4.0  # runs that come first, and the factor on their budget: they find most improvements
+_FIRST_EFFORT = 2.0  # effort of a search before heuristics start: shorter searches do not need them
+_LEAST_SHARE = 0.25  # least growth rate of the budget, else the share of the effort before the last improvement
+_BESIDE = (1e-8, 1e-6, 1e-4)  # distances from weights with ties at which weights without ties are tried
 
 
 class Improver:
@@ -251,33 +233,32 @@ class Improver:
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
         self._allowance = share * _EFFORT
-        self._effort = self._budget = 0.0
-        self._improved = _FIRST_EFFORT
-        self._runs = 0
-        form = self._form
+        self._effort = self._budget = self._evolved = self._descended = 0.0
+        self._improved, self._runs, form = _FIRST_EFFORT, 0, self._form
         self._descends = form.additive and form.cap is None and not len(form.limits)
-        self._evolved = self._descended = 0.0
 
     def run(self, effort: float) -> None:
         """Improve the incumbent within the budget that this much more effort of the search adds."""
         if self._form.n_features < _FEWEST_FEATURES:
             return
         self._effort += effort
-        fading = _EAGER if self._eager else max(_LEAST_SHARE, self._improved / self._effort)
+        eager = self._runs < _EAGER_RUNS
+        fading = _EAGER if eager else max(_LEAST_SHARE, self._improved / self._effort)
         self._budget += effort * self._allowance * fading
         if self._effort < _FIRST_EFFORT:
             return
         while self._budget > 0.0 and not out_of_time():
             before = self._incumbent.cost
-            work = self._turn()
+            if not self._descends or self._evolved <= self._descended:  # the turn of what has worked less so far
+                work = self._evolve()
+                self._evolved += work
+            else:
+                work = self._descend()
+                self._descended += work
             if self._incumbent.cost == before:
                 self._budget -= work
             else:
                 self._improved = self._effort
-
-    @property
-    def _eager(self) -> bool:
-        return self._runs < _EAGER_RUNS
 
     @cached_property
     def _evolution(self) -> Evolution:
@@ -287,18 +268,7 @@ class Improver:
     def _descents(self) -> Descents:
         return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
 
-    def _turn(self) -> float:
-        """Run the heuristic that has worked less so far; return the work of this turn."""
-        if not self._descends or self._evolved <= self._descended:
-            work = self._evolve()
-            self._evolved += work
-        else:
-            work = self._descend()
-            self._descended += work
-        return work
-
     def _evolve(self) -> float:
-        """Evolve for some generations; return the work."""
         evolution, clock = self._evolution, Clock(self._problem)
         for _ in range(_ROUNDS):
             if clock.expired(evolution.step(clock)):

@@ -1,8 +1,6 @@
 """The contract of every method, exact or heuristic: a `Method` starts a `Search`, which advances slice by slice.
 
-Modelled on `AbstractIterativeSolver` of optimistix. A search reports its incumbent and lower bound after each slice;
-`lpmert.search.driver` handles limits, progress, interrupts and the report. A heuristic can be one function (`Run`); a
-search can delegate to other searches (`Combined`).
+A search reports its incumbent and lower bound after each slice; `lpmert.search.driver` does all else.
 """
 
 from __future__ import annotations
@@ -128,11 +126,9 @@ class Search(ABC):
 
     @property
     def lps(self) -> int:
-        """Linear programs so far."""
         return 0
 
     def counters(self) -> Mapping[str, int]:
-        """Return all counts by name."""
         return {"nodes": self.nodes, "lps": self.lps}
 
     def state(self) -> Mapping[str, Any]:
@@ -154,15 +150,10 @@ class Search(ABC):
     @property
     def conclude(self) -> Callable[[Result], Result]:
         """A function that completes the result; called after the search's memory has been freed."""
-        return _unchanged
+        return lambda result: result
 
 
-def _unchanged(result: Result) -> Result:
-    return result
-
-
-_STEPS = 50
-"""Steps in a slice."""
+_STEPS = 50  # steps in a slice
 
 
 class Enumeration(Search):
@@ -197,7 +188,7 @@ class Enumeration(Search):
 
 
 class Watch:
-    """Checks limits and reports progress within a long slice of a heuristic."""
+    """Checks limits and reports progress within a long slice of a heuristic, as the driver does."""
 
     def note(self, search: Search) -> None:
         """Record an improved incumbent in the trace."""
@@ -228,29 +219,25 @@ class Task:
         """Good weights of the region, the caller's where they are better; computed on first access."""
         return self.find_incumbent()
 
-    def for_lists(self, canonical: Canonical, incumbent: Incumbent) -> Task:
-        """Return the task of searching other lists from a given incumbent."""
-        return replace(self, canonical=canonical, find_incumbent=lambda: incumbent)
-
 
 class Method(Configurable, ABC):
-    """A frozen dataclass of options that can start a search."""
+    """A frozen dataclass of options that can start a search.
+
+    proves: whether its searches prove an optimum; such searches can resume from a checkpoint. takes_ratios: whether it
+    takes metrics that are not additive; takes_fractions: whether it takes fractions of sums, by a sequence of additive
+    searches (`FractionSearch`); takes_jobs: whether several workers can do its units of work; takes_caps: whether it
+    can keep to a least cosine with given weights; takes_lattices: whether it takes a `LatticeProblem`. minimises:
+    whether the result has the least loss that the method met, and initial weights that cost no more are kept;
+    otherwise the method chooses its result, and a tuning loop decodes with that next.
+    """
 
     proves: ClassVar[bool] = True
-    """Whether its searches prove an optimum; such searches can resume from a checkpoint."""
-    minimises: ClassVar[bool] = True
-    """Whether the result has the least loss that the method met. If so, initial weights that cost no more are kept.
-    If not, the result is whatever weights the method ends with, and a tuning loop decodes with these next."""
     takes_ratios: ClassVar[bool] = False
-    """Whether the method takes metrics that are not additive, of any form."""
     takes_fractions: ClassVar[bool] = False
-    """Whether it takes fractions of sums, by a sequence of additive searches (`FractionSearch`)."""
     takes_jobs: ClassVar[bool] = False
-    """Whether its searches can hand units of work to several workers."""
     takes_caps: ClassVar[bool] = False
-    """Whether the method can keep to a least cosine with given weights."""
     takes_lattices: ClassVar[bool] = False
-    """Whether its `start` takes a task whose problem is a `LatticeProblem`."""
+    minimises: ClassVar[bool] = True
 
     @property
     def random(self) -> bool:
@@ -323,18 +310,17 @@ class Found:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-Function = Callable[[Problem, FloatArray | None, int, Clock], Found]
-"""A heuristic in one function; see `Comparator.run`."""
-
-
 class Run(Clock, Search):
-    """A search that runs one function in a single slice, and is the clock of that function. A step counts as a node."""
+    """A search that runs one function in a single slice, and is the clock of that function. A step counts as a node.
+
+    function: see `Comparator.run`.
+    """
 
     strict = False
     finished = False
     open_nodes = 0
 
-    def __init__(self, task: Task, function: Function) -> None:
+    def __init__(self, task: Task, function: Callable[[Problem, FloatArray | None, int, Clock], Found]) -> None:
         super().__init__(task.problem)
         self.incumbent = Incumbent(0, start_weights(task.canonical, task.initial), "")
         self._task, self._function = task, function
@@ -368,24 +354,19 @@ class Run(Clock, Search):
         task = self._task
         lists = cast(Problem, task.problem)  # methods that take lattices use only what both kinds of problems share
         found = self._function(lists, task.initial, task.seed, self)
-        self.incumbent = replace(self.incumbent, weights=self._within_region(CanonicalWeights(found.weights)))
+        weights = CanonicalWeights(found.weights)
+        if not self._problem.inside(self._problem.to_caller(weights)):
+            logger.warning("the method left the region; the result is the best weights it met inside, or any inside")
+            # the zero vector satisfies all limits, but decodes nothing
+            met = self.best if self.best is not None and self.best.any() else None
+            weights = start_weights(task.canonical, met)
+        self.incumbent = replace(self.incumbent, weights=weights)
         self._counted = found.counters
         self.finished = True
 
-    def _within_region(self, weights: CanonicalWeights) -> CanonicalWeights:
-        """Return these weights [d] if they lie in the region, else the best weights met inside, else any inside."""
-        if self._problem.inside(self._problem.to_caller(weights)):
-            return weights
-        logger.warning(
-            "the method left the region; the result is the best weights it met inside, or any weights inside"
-        )
-        if self.best is None or not self.best.any():  # the zero vector satisfies all limits, but decodes nothing
-            return start_weights(self._task.canonical, None)
-        return self.best
-
 
 class Comparator(Method):
-    """A heuristic in one function: a frozen dataclass of options, without any proof."""
+    """A heuristic in one function, without any proof."""
 
     proves = False
     takes_ratios = True

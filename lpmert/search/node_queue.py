@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lpmert.errors import FloatArray
@@ -38,10 +37,9 @@ class OpenNode(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The outcome of a unit.
+    """The outcome of a unit: its open nodes, its incumbent, and what it did.
 
-    nodes: still open of its batch. cost, weights [D], source: of its incumbent. unsettled: see `Search`. counts: by
-    name. work: done, as the search counts it. hard: whether exact arithmetic must close the last node.
+    unsettled: see `Search`. work: as the search counts it. hard: whether exact arithmetic must close the last node.
     """
 
     nodes: list[OpenNode]
@@ -54,16 +52,7 @@ class Answer(NamedTuple):
     hard: bool = False
 
 
-Call = tuple[Unit[Answer], tuple[Any, ...]]
-"""A unit, and its arguments after the shared value."""
-
-
-@dataclass
-class _InFlight:
-    """A batch that was submitted and has not been answered."""
-
-    nodes: list[OpenNode]
-    pending: Pending[Answer]
+Call = tuple[Unit[Answer], tuple[Any, ...]]  # A unit, and its arguments after the shared value
 
 
 class NodeQueue:
@@ -77,7 +66,7 @@ class NodeQueue:
         self._workers = current_workers()
         self._shared: Shared | None = None
         self._waiting: list[tuple[int, int, OpenNode]] = []
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight: deque[tuple[list[OpenNode], Pending[Answer]]] = deque()
         self._kept_batches: deque[list[OpenNode]] = deque()
         self._pushed = self._submitted = 0
         self.nbytes = 0
@@ -87,7 +76,6 @@ class NodeQueue:
 
     @property
     def shared(self) -> bool:
-        """Whether units can be submitted."""
         return self._shared is not None
 
     @property
@@ -106,7 +94,6 @@ class NodeQueue:
             self.nbytes += node.nbytes
 
     def pop(self) -> OpenNode:
-        """Take the waiting node with the least bound."""
         node = heapq.heappop(self._waiting)[2]
         self.nbytes -= node.nbytes
         return node
@@ -123,9 +110,9 @@ class NodeQueue:
         unit_for: returns the unit that explores a batch, given the batch and the work of the unit.
         """
         self.submit_batches(unit_for)
-        answer = self._in_flight[0].pending.wait()
-        answered = self._in_flight.popleft()
-        self.nbytes -= sum(node.nbytes for node in answered.nodes)
+        answer = self._in_flight[0][1].wait()
+        answered, _ = self._in_flight.popleft()
+        self.nbytes -= sum(node.nbytes for node in answered)
         return answer
 
     def submit_batches(self, unit_for: Callable[[list[OpenNode], int], Call]) -> None:
@@ -142,13 +129,13 @@ class NodeQueue:
             grown = max(1, min(_LARGEST, self._submitted // (_GROWTH * self._slots)))
             size = max(_SMALLEST, min(grown, len(self._waiting) // self._slots))
             unit, arguments = unit_for(nodes, max(1, int(size * self._unit)))
-            self._in_flight.append(_InFlight(nodes, self._workers.submit(unit, self._shared, *arguments)))
+            self._in_flight.append((nodes, self._workers.submit(unit, self._shared, *arguments)))
             self._submitted += 1
 
     def cancel(self) -> None:
         """Cancel the batches in flight; their answers are not needed."""
-        for batch in self._in_flight:
-            batch.pending.give_up()
+        for _, pending in self._in_flight:
+            pending.give_up()
 
     def nodes(self) -> list[OpenNode]:
         """Return all nodes; those in flight are as they were submitted."""
@@ -156,4 +143,4 @@ class NodeQueue:
         return [node for batch in self._batches() for node in batch] + waiting
 
     def _batches(self) -> list[list[OpenNode]]:
-        return [batch.nodes for batch in self._in_flight] + list(self._kept_batches)
+        return [nodes for nodes, _ in self._in_flight] + list(self._kept_batches)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.core import decode
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import IntArray
 from lpmert.findings import Cell, Diagnostic, figures_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
@@ -23,7 +23,7 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Result, Status
-from lpmert.search.incumbent import in_scale_of, moved, normalised
+from lpmert.search.incumbent import halved, in_scale_of, moved, normalised
 from lpmert.search.method import Method
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 from lpmert.system.memory import give_back
@@ -81,7 +81,7 @@ def in_the_middle(
     if holds:
         return Placed(normalised(centre), margin, True, limiting)
     # A cell can be so thin that normalising moves weights out of it; a power of two changes no bit of the weights.
-    candidates = [normalised(found), _halved(centre), _halved(found)]
+    candidates = [normalised(found), halved(centre), halved(found)]
     if problem.region is not None:
         # Cell and region are convex: some point between the weights found and the centre lies in both.
         near, far = normalised(found), normalised(centre)
@@ -184,24 +184,13 @@ def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tupl
     return tuple(limiting)
 
 
-def _halved(weights: FloatArray) -> CallerWeights:
-    """Return weights [D] times the power of two that brings the sum of their absolute values into [1/2, 1)."""
-    return CallerWeights(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
-
-
-_MOST_ROUNDS = 30
-"""Most rounds of placing weights on lattices; a new round follows when unknown paths win at the weights."""
-
-RESOLUTION = 1e-12
-"""Largest relative error of rounded losses for which an optimum still counts as proved."""
+_MOST_ROUNDS = 30  # most rounds of placing weights on lattices; another follows when unknown paths win at the weights
+RESOLUTION = 1e-12  # largest relative error of rounded losses for which an optimum still counts as proved
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The outcome of a search, with costs in the problem's units; the search itself is freed before the report.
-
-    strict, counters, conclude, catalogue: see `Search`.
-    """
+    """The outcome of a search, with costs in the problem's units; the rest as in `Search`, which is freed before."""
 
     method: Method
     seed: int
@@ -239,17 +228,20 @@ def _on_lists(problem: Problem, ending: Ending, initial: CallerWeights | None) -
         placed = Placed(normalised(problem.to_caller(ending.weights)))
     if problem.reduced:
         give_back()
-    margin = placed.margin
     weights, evaluation = scaled_evaluation(problem, placed.weights)
     centre = weights if placed.centre is None else in_scale_of(problem.region, problem.names, placed.centre)
     unseen = problem.unseen(evaluation.loss)
     doubtful = not placed.holds or unseen > RESOLUTION * abs(evaluation.loss)
+    nbest, form = problem.nbest, problem.canonical
+    sizes = {"lists": nbest.n_lists, "hypotheses": nbest.n_hypotheses, "features": nbest.n_features}
+    reduced = zip([*sizes], (form.n_lists, len(form.features), form.n_features), strict=True)
+    sizes |= {f"canonical_{name}": size for name, size in reduced}
     return replace(
         _result(problem, ending, weights, evaluation, doubtful=doubtful, unseen=unseen),
         free=problem.free,
         limiting=placed.limiting,
-        cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
-        counters={**_sizes(problem), **ending.counters},
+        cell=None if placed.margin is None else Cell(problem.weight_ranges(weights), centre, placed.margin),
+        counters={**sizes, **ending.counters},
         warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(evaluation.loss),
@@ -260,7 +252,7 @@ def _on_lattices(problem: LatticeProblem, ending: Ending) -> Result:
     """Return the result on lists of all paths that may win in some cone, completed by the winners at its weights."""
     pool = ending.catalogue or Catalogue(problem)
     found = problem.to_caller(ending.weights)
-    candidates = [normalised(found), _halved(found)]
+    candidates = [normalised(found), halved(found)]
     for weights in candidates:
         pool.add_winners(problem.decode(weights))
     for _ in range(_MOST_ROUNDS):
@@ -345,10 +337,9 @@ def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
 
 def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Diagnostic]:
     """Yield warnings about weights [D]: suspiciously good ones, or ones that the digits of reports would worsen."""
-    if problem.losses is not None and not problem.data_warnings:
-        doubt = too_good(problem.nbest, problem.losses, evaluation.selection)
-        if doubt is not None:
-            yield doubt
+    told = problem.losses is None or problem.data_warnings
+    if not told and (doubt := too_good(problem.nbest, problem.losses, evaluation.selection)):
+        yield doubt
     rounded = np.round(weights, SHOWN_DECIMALS)
     if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():
         loss = problem.evaluate(rounded).loss
@@ -358,14 +349,3 @@ def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation
                 f"rounded to {SHOWN_DECIMALS} decimals, as reports show them, these weights have loss {loss:.10g}: "
                 "take them from the JSON output, which has them in full",
             )
-
-
-def _sizes(problem: Problem) -> Mapping[str, int]:
-    return {
-        "lists": problem.nbest.n_lists,
-        "hypotheses": problem.nbest.n_hypotheses,
-        "features": problem.nbest.n_features,
-        "canonical_lists": problem.canonical.n_lists,
-        "canonical_hypotheses": len(problem.canonical.features),
-        "canonical_features": problem.canonical.n_features,
-    }

@@ -28,37 +28,20 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits
 from lpmert.search.driver import solve
-from lpmert.search.incumbent import first_on_lattices
+from lpmert.search.incumbent import first_on_lattices, halved
 from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time, time_left
 from lpmert.workers import Pending, PerThread, Workers, workers_for
 
-TEMPERATURE = 3.0
-"""In units of the mean difference in loss between two hypotheses of a list."""
-
-RIDGE = 0.1
-"""Added to the eigenvalues of the features' correlations before whitening."""
-
-CHAINS = 3
-"""Number of Markov chains, whose means are averaged: of two that disagree, neither could be trusted."""
-
-AGREEMENT = 0.95
-"""Chains end once the mean of each has at least this cosine with the mean of all."""
-
-MOST_ROUNDS = 16
-"""Maximum number of rounds of steps; another round follows while the chains disagree."""
-
-STATES = 40
-"""States that are kept of each chain."""
-
-_PIECE = 1_000_000
-"""Hypotheses times steps between two looks at the clock."""
-
-_PIECES = 4
-"""Such pieces in a unit of work."""
-
-_STEP_SECONDS = 1e-8
-"""Approximate time of a step per hypothesis."""
+TEMPERATURE = 3.0  # in units of the mean difference in loss between two hypotheses of a list
+RIDGE = 0.1  # added to the eigenvalues of the features' correlations before whitening
+CHAINS = 3  # number of Markov chains, whose means are averaged: of two that disagree, neither could be trusted
+AGREEMENT = 0.95  # chains end once the mean of each has at least this cosine with the mean of all
+MOST_ROUNDS = 16  # maximum number of rounds of steps; another round follows while the chains disagree
+STATES = 40  # states that are kept of each chain
+_PIECE = 1_000_000  # hypotheses times steps between two looks at the clock
+_PIECES = 4  # such pieces in a unit of work
+_STEP_SECONDS = 1e-8  # approximate time of a step per hypothesis
 
 OnSteps = Callable[[int, int], object]
 """Called with the number of steps done, and the least number there will be; a true return value stops the chains."""
@@ -85,9 +68,7 @@ class Average:
 
 
 class _Chain(NamedTuple):
-    """The state of a chain: weights [d] of length 1, the sum [d] and number [1] of the means of its circles, and its
-    random generator.
-    """
+    """The state of a chain: weights [d] of length 1, and the sum [d] and number [1] of the means of its circles."""
 
     weights: FloatArray
     total: FloatArray
@@ -97,28 +78,25 @@ class _Chain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Sphere:
-    """The sphere on which chains walk. features [m, d]: of the canonical form, in whitened coordinates."""
+    """The sphere on which chains walk, and what else they share.
+
+    features [m, d]: of the canonical form, in whitened coordinates. temperature: in units of the core's levels. piece:
+    steps for which random numbers are drawn at once.
+    """
 
     features: FloatArray
     offsets: IntArray
     loss: LossInCore
     where: core.SphereRegion
+    temperature: float
+    piece: int
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
     def search(self) -> core.LineSearch:
-        """The line search of this thread."""
         return self._searches.get(
             lambda: core.line_search(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
-
-
-class _Context(NamedTuple):
-    """What all chains share; piece: steps for which random numbers are drawn at once."""
-
-    sphere: _Sphere
-    temperature: float
-    piece: int
 
 
 def average_weights(
@@ -145,15 +123,19 @@ def average_weights(
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0, 0, complete=True)
     basis = _whitening(problem)
-    sphere = _sphere(problem, basis)
+    # centred first, which loses fewer digits if features are large and nearly the same
+    features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
+    cap = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
+    where = (np.ascontiguousarray(form.limits @ basis), basis, *cap)
     # the core's levels are costs in fixed point, or the loss of all lists
     level_unit = form.unit if form.additive else float(problem.nbest.n_lists)
+    piece = max(1, _PIECE // len(features))
+    sphere = _Sphere(features, form.offsets, loss_of_form(form), where, temperature / level_unit, piece)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    context = _Context(sphere, temperature / level_unit, max(1, _PIECE // len(form.features)))
-    walks = _Walks(workers, context, first, rngs, burn_in)
+    walks = _Walks(workers, sphere, first, rngs, burn_in)
     rounds = 1
     complete = walks.walk(burn_in + steps, on_steps)
     while complete and _agreement(walks.means) < AGREEMENT and rounds < MOST_ROUNDS:
@@ -163,7 +145,7 @@ def average_weights(
     if not means:
         return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped during burn-in
     mean = np.mean(means, axis=0)
-    answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
+    answer = CanonicalWeights(halved(basis @ mean)) if mean.any() else start
     states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
     agreement = _agreement(means) if len(means) > 1 else None
     return Average(answer, unit, temperature, agreement, chains, walks.steps, complete, states)
@@ -198,15 +180,15 @@ def switched(
     return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
-def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
+def _walked(sphere: _Sphere, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
     """Walk a chain for so many steps, or fewer if time runs out; return its new state and the path [n, d]."""
-    sphere, chain = context.sphere, deepcopy(before)
+    chain = deepcopy(before)
     path = np.empty((steps, len(chain.weights)))
     done = 0
     while done < steps and not (done and out_of_time()):
-        part = path[done : done + context.piece]
+        part = path[done : done + sphere.piece]
         directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
-        core.walk(sphere.search, sphere.where, context.temperature, chain[:3], directions, draws, counted, part)
+        core.walk(sphere.search, sphere.where, sphere.temperature, chain[:3], directions, draws, counted, part)
         done += len(part)
     return chain, path[:done]
 
@@ -218,10 +200,10 @@ class _Walks:
     """
 
     def __init__(
-        self, workers: Workers, context: _Context, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
+        self, workers: Workers, sphere: _Sphere, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
     ) -> None:
-        self._workers, self._shared, self._burn_in = workers, workers.share(context), burn_in
-        self._unit = _PIECES * context.piece
+        self._workers, self._shared, self._burn_in = workers, workers.share(sphere), burn_in
+        self._unit = _PIECES * sphere.piece
         start = first / np.linalg.norm(first)
         self._chains = [_Chain(start, np.zeros(len(start)), np.zeros(1), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
@@ -280,16 +262,6 @@ def _agreement(means: list[FloatArray]) -> float:
     return min(float(one @ mean) / length for one in means) if length > 0.0 else 0.0
 
 
-def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
-    """Return the sphere; basis [d, d] maps its coordinates to those of the canonical form."""
-    form = problem.canonical
-    # centred first, which loses fewer digits if features are large and nearly the same
-    features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
-    unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
-    where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
-    return _Sphere(features, form.offsets, loss_of_form(form), where)
-
-
 def _whitening(problem: Problem) -> FloatArray:
     """Return the matrix [d, d] that whitens the features within lists, up to `RIDGE`."""
     correlation, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
@@ -297,22 +269,13 @@ def _whitening(problem: Problem) -> FloatArray:
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
 
 
-def _scaled(weights: FloatArray) -> FloatArray:
-    """Scale weights [d] by a power of two so that the largest entry is about 1."""
-    return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1])))
-
-
-DRAWN = 50
-"""Random weights near the start whose winning paths are in the first lists."""
-
-NEAR = 0.5
-"""Weights are near the start if at most this share of the lattices, or one of them, chooses another path."""
+DRAWN = 50  # random weights near the start whose winning paths are in the first lists
+NEAR = 0.5  # weights are near the start if at most this share of the lattices, or one of them, chooses another path
 
 _HALVINGS = 60
 """How often the distance of random weights from the start is halved, until they are near it and in the region."""
 
-MOST_CATALOGUES = 10
-"""Maximum number of averages, each on lists extended by the one before."""
+MOST_CATALOGUES = 10  # maximum number of averages, each on lists extended by the one before
 
 ENOUGH = 0.1
 """Mean error, in temperatures, of the loss on the lists along the chains up to which the lists are good enough."""
@@ -388,7 +351,6 @@ def _error(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: Cano
 def found_by_lines(
     problem: AnyProblem, limits: Limits, seed: int, initial_weights: CallerWeights | None = None
 ) -> CallerWeights:
-    """Return the best weights that line searches find."""
     if isinstance(problem, LatticeProblem):
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         return problem.to_caller(first_on_lattices(problem, seed, initial).weights)

@@ -34,13 +34,11 @@ from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.unseen.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
 from lpmert.workers import current_workers
 
-FEW = 30
-"""With fewer lists, or groups of lists, an estimate comes with a note."""
+FEW = 30  # with fewer lists, or groups of lists, an estimate comes with a note
 
 CONFIDENCE = 0.95
 
-warn = logging.getLogger(WARNINGS).warning
-"""Logs a warning about a result."""
+warn = logging.getLogger(WARNINGS).warning  # logs a warning about a result
 
 TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
 
@@ -122,7 +120,6 @@ def unseen(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
 
 
 def _digests(data: NBest | WordGraphs) -> Iterator[bytes]:
-    """Yield a digest of the features of each list or lattice."""
     blocks: Any = data.blocks() if isinstance(data, NBest) else [(data.features, data.offsets)]
     for features, offsets in blocks:
         for begin, end in pairwise(offsets.tolist()):
@@ -151,13 +148,6 @@ def like(problem: AnyProblem, data: Material, region: Region | None = None) -> A
     return problem_of(data, problem.metric, problem.ties, region)
 
 
-class Setting(NamedTuple):
-    """How weights are fitted; deadline: of the whole call."""
-
-    seed: int
-    deadline: Deadline
-
-
 class Fit(NamedTuple):
     """Weights fitted to lists: the best that line searches find, and averaged ones."""
 
@@ -168,15 +158,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Interval:
-    """A loss or a difference of losses, with its interval.
-
-    Parameters
-    ----------
-    value : float
-        The loss or difference.
-    low, high : float or None
-        Ends of its 95 % interval; `None` if unknown.
-    """
+    """A loss or a difference of losses, with the ends of its 95 % interval, `None` if unknown."""
 
     value: float
     low: float | None
@@ -187,18 +169,8 @@ class Interval:
 class Estimate:
     """The loss on lists that the weights were not fitted to.
 
-    Parameters
-    ----------
-    optimum, averaged : Interval
-        The loss of optimised weights, and of averaged weights.
-    difference : Interval
-        The loss of averaged weights minus that of optimised weights.
-    n_lists : int
-        Number of lists.
-    groups : int
-        Number of groups of lists that share a source; without groups, of lists.
-    folds : int
-        Number of folds; 0 if the lists are separate held-out lists.
+    difference: the loss of averaged weights minus that of optimised weights. groups: number of groups of lists that
+    share a source; without groups, of lists. folds: 0 if the lists are separate held-out lists.
     """
 
     optimum: Interval
@@ -215,11 +187,12 @@ def doubts(what: str, groups: int, n_lists: int) -> list[str]:
     return [f"fewer than {FEW} {few}: {what} is not worth much"] if groups < FEW else []
 
 
-def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:
-    """Fit weights to the lists of a problem, by line searches and by averaging."""
-    found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
-    start = problem.to_canonical(found)
-    average = average_around(problem, start, seed=setting.seed, chains=chains, on_steps=on_steps)
+def fit(
+    problem: AnyProblem, seed: int, left: float | None, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None
+) -> Fit:
+    """Fit weights to the lists of a problem, by line searches and by averaging; left: seconds of the whole call."""
+    found = found_by_lines(problem, Limits(time_limit=left), seed)
+    average = average_around(problem, problem.to_canonical(found), seed=seed, chains=chains, on_steps=on_steps)
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(found, averaged if problem.inside(averaged) else found, average)
 
@@ -259,24 +232,20 @@ class Split:
 
     def of_groups(self, repetition: int = 0) -> IntArray:
         """Return the fold [G] of each group."""
-        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
+        return folds_of(self.groups, self.folds, self.seed + repetition)
 
     def of_lists(self, repetition: int = 0) -> IntArray:
         """Return the fold [S] of each list."""
         return self.of_groups(repetition)[self.group]
 
 
-def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
-    """Return the fold of each list [S]; lists of the same group [S] share one. The folds depend only on the seed."""
-    order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
-    return np.asarray((order % folds)[group])
+def folds_of(count: int, folds: int, seed: int) -> IntArray:
+    """Return the random fold of each of so many lists or groups; folds differ in size by one at most."""
+    return np.asarray(np.random.default_rng(seed).permutation(count) % folds)
 
 
 def cross_validated(
-    problem: AnyProblem,
-    setting: Setting,
-    split: Split,
-    on_fold: Callable[[int, int], object] = lambda *_: None,
+    problem: AnyProblem, split: Split, deadline: Deadline, on_fold: Callable[[int, int], object] = lambda *_: None
 ) -> Estimate | None:
     """Estimate the loss on as many unseen lists; `None` if time runs out.
 
@@ -285,10 +254,9 @@ def cross_validated(
     """
     fold, folds = split.of_lists(), split.folds
     workers, parts = current_workers(), []
-    # the deadline cannot be sent to other processes
-    shared = workers.share((problem, fold, setting._replace(deadline=Deadline())))
+    shared = workers.share((problem, fold, split.seed))
     with one_thread():
-        pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
+        pending = [workers.submit(_fitted_without, shared, number, deadline.left) for number in range(folds)]
         for number, one in enumerate(pending, 1):
             if not one.in_time() or out_of_time():
                 return None
@@ -300,16 +268,16 @@ def cross_validated(
     return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-def _fitted_without(shared: tuple[AnyProblem, IntArray, Setting], number: int, left: float | None) -> list[FloatArray]:
+def _fitted_without(shared: tuple[AnyProblem, IntArray, int], number: int, left: float | None) -> list[FloatArray]:
     """Fit weights to all lists outside a fold; return the statistics [s, K] that both choose on the lists of the fold.
 
-    shared: the problem on all lists, the fold [S] of each list, and how weights are fitted. left: seconds.
+    shared: the problem on all lists, the fold [S] of each list, and the seed. left: seconds.
     """
-    problem, fold, setting = shared
+    problem, fold, seed = shared
     data, held_out = data_of(problem), fold == number
     with one_thread(), within(left).running() as deadline:
         training = like(problem, data.restrict(~held_out), problem.region)
-        found = fit(training, setting._replace(deadline=deadline), chains=1)
+        found = fit(training, seed, deadline.left, chains=1)
         judge = like(problem, data.restrict(held_out))
         return [chosen_statistics(judge, one) for one in found[:2]]
 

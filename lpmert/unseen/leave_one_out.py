@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
-_BITS = 55
-"""Bits that the losses of a search may take, so that their sums are exact."""
+_BITS = 55  # bits that the losses of a search may take, so that their sums are exact
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from lpmert.unseen.averaging import AGREEMENT
 from lpmert.unseen.estimate import (
     TOO_FEW,
     Estimate,
-    Setting,
     Split,
     chosen_statistics,
     cross_validated,
@@ -54,26 +53,11 @@ AVERAGED, OPTIMUM = "averaged", "optimum"
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """Averaged weights.
+    """Averaged weights [D], and their loss, score and ties on the training lists.
 
-    Parameters
-    ----------
-    weights : array [D]
-        The weights.
-    loss, score : float
-        Their loss and score on the training lists.
-    tied_lists : int
-        Number of training lists that are tied at these weights.
-    unit : float
-        The mean difference in loss between two hypotheses of a list; S times that for a metric that is not additive.
-    temperature : float
-        The temperature of the average, as a loss in the same scale.
-    agreement : float or None
-        The least cosine between the mean of a chain and the mean of all; `None` if nothing was averaged.
-    chains, steps : int
-        Number of chains, and of their steps in total.
-    complete : bool
-        Whether no limit stopped the chains.
+    unit: the mean difference in loss between two hypotheses of a list; S times that for a metric that is not additive.
+    temperature: of the average, as a loss in the same scale. agreement: the least cosine between the mean of a chain
+    and the mean of all; `None` if nothing was averaged. complete: whether no limit stopped the chains.
     """
 
     weights: FloatArray
@@ -179,8 +163,7 @@ class Tuned(Weighted):
 
 
 FOLDS = 5
-OPTIMUM_SECONDS = 60.0
-"""Default time limit of the search for the optimum."""
+OPTIMUM_SECONDS = 60.0  # default time limit of the search for the optimum
 
 
 def tune(
@@ -285,16 +268,14 @@ def tune(
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         test = None if held_out is None else unseen(held_out, nbest)
-        setting = Setting(seed, deadline)
-        seconds = {}
-        fitted = fit(problem, setting, on_steps=partial(report, "average"))
-        seconds["average"] = deadline.seconds
+        fitted = fit(problem, seed, deadline.left, on_steps=partial(report, "average"))
+        seconds = {"average": deadline.seconds}
         estimate, unestimated = None, ""
         if not quick and group.max() == 0:
             unestimated = TOO_FEW
         elif not quick:
             split = Split.of(groups, nbest.n_lists, folds, seed)
-            estimate = cross_validated(problem, setting, split, partial(report, "cross-validation"))
+            estimate = cross_validated(problem, split, deadline, partial(report, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"

@@ -461,7 +461,7 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
     search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner, []))
-    outcome = Driver(METHODS.build("choices"), 0, problem, Limits(), None, Deadline(None)).drive(search)
+    outcome = Driver(METHODS.build("choices"), problem, 0, Limits(), Deadline(None)).drive(search)
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)

@@ -17,7 +17,8 @@ from searches import many_more, short_descent
 
 import lpmert
 from lpmert import Lattices, Limits, NBest, Region, Status
-from lpmert.methods import Incumbent, LpMert, Method, Run, Search, Task
+from lpmert.lines.local_search import Clock
+from lpmert.methods import Comparator, Found, Incumbent, LpMert
 from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import NodeSearch
@@ -76,57 +77,16 @@ def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, mo
 NBEST, COUNTED = (random_nbest(lists=10, size=6, kind=kind) for kind in ("loss", "f1"))
 
 
-class Guesses(Search):
-    nodes = 0
-
-    def __init__(self, task: Task, most: int) -> None:
-        self.incumbent, self._canonical, self._most = task.incumbent, task.canonical, most
-        self._rng = np.random.default_rng(task.seed)
-
-    @property
-    def finished(self) -> bool:
-        return self.nodes >= self._most
-
-    def advance(self) -> None:
-        weights = Incumbent(0, self._rng.normal(size=self._canonical.n_features), "").weights
-        cost, clear = self._canonical.clear_cost(weights)
-        self.nodes += 1
-        if clear:
-            self.incumbent.improve(cost, weights, "G")
-
-
-@dataclass(frozen=True)
-class Guessing(Method):
-    most: int = 20
-    name = "guessing"
-    proves = False
-
-    def start(self, task: Task) -> Search:
-        return Guesses(task, self.most)
-
-
-def test_a_search_without_a_bound_is_driven_like_any_other_and_proves_nothing() -> None:
-    result = lpmert.minimize(NBEST, method=Guessing())
-    assert (result.status, result.lower_bound, result.counters["nodes"]) == (Status.HEURISTIC, None, 20)
-    assert all(bound is None for _, bound, _ in result.trace)
-    assert result.loss == lpmert.evaluate(NBEST, result.weights).loss >= lpmert.minimize(NBEST).loss
-    stopped = lpmert.minimize(NBEST, method=Guessing(), callback=lambda progress: progress.nodes == 3)
-    assert (stopped.status, stopped.counters["nodes"]) == (Status.CALLBACK, 3)
-    assert lpmert.minimize(NBEST, method=Guessing(), node_limit=3).status is Status.NODE_LIMIT
-    assert result.seconds["total"] >= sum(result.seconds[part] for part in ("prepare", "incumbent", "search", "report"))
-
-
 def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> None:
     shown = np.array([0.3, -1.0, 0.2])
 
     @dataclass(frozen=True)
-    class Pressed(Guessing):
-        def start(self, task: Task) -> Search:
-            def run(*arguments: object) -> None:
-                arguments[-1].keep(shown)
-                raise KeyboardInterrupt
+    class Pressed(Comparator):
+        name = "pressed"
 
-            return Run(task, run)
+        def run(self, _problem: object, _start: object, _seed: int, clock: Clock) -> Found:
+            clock.keep(shown)
+            raise KeyboardInterrupt
 
     result = lpmert.minimize(NBEST, method=Pressed())
     problem = lpmert.Problem(NBEST)

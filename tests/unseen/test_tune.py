@@ -19,7 +19,7 @@ from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates
 from lpmert.unseen.averaging import Average
-from lpmert.unseen.estimate import Interval, Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
+from lpmert.unseen.estimate import Interval, Split, cross_validated, estimate_of, fit, folds_of
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "list", "--features", "am,lm,words", "--loss", "errors")
@@ -249,15 +249,11 @@ def test_far_averages_need_an_estimate(losses: list[float], recommended: str, mo
 stats = Late("scipy.stats")
 
 
-def setting():
-    return Setting(0, Deadline())
-
-
 def half_width(interval):
     return (interval.high - interval.low) / 2
 
 
-def fits_of(nbest, monkeypatch, **settings):
+def fits_of(nbest, monkeypatch):
     """The weights of every fold, in order."""
     found = []
 
@@ -267,13 +263,13 @@ def fits_of(nbest, monkeypatch, **settings):
         return one
 
     monkeypatch.setattr(estimates, "fit", kept)
-    cross_validated(lpmert.Problem(nbest), setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
+    cross_validated(lpmert.Problem(nbest), Split.of(None, nbest.n_lists, 4, 0), Deadline())
     return found
 
 
 def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
     nbest = noise(1, lists=32, dimension=3)
-    fold = folds_of(groups_of(None, 32), 4, 0)
+    fold = folds_of(32, 4, 0)
     before = fits_of(nbest, monkeypatch)
     for number in range(4):
         after = fits_of(changed_in(nbest, fold == number), monkeypatch)
@@ -283,9 +279,9 @@ def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
 
 
 def test_lists_of_a_source_stay_together():
-    group = groups_of(["a", "b", "a", "c", "b", "d"], 6)
-    assert group.tolist() == [0, 1, 0, 2, 1, 3]
-    fold = folds_of(group, 3, 5)
+    split = Split.of(["a", "b", "a", "c", "b", "d"], 6, 3, 5)
+    assert split.group.tolist() == [0, 1, 0, 2, 1, 3]
+    fold = split.of_lists()
     assert fold[0] == fold[2]
     assert fold[1] == fold[4]
     assert set(fold.tolist()) == {0, 1, 2}
@@ -332,11 +328,11 @@ def test_lists_of_a_group_count_once_in_the_interval():
 
 def test_a_ratio_is_estimated_from_all_lists_together():
     nbest = random_nbest(1, lists=40, kind="bleu")
-    found = cross_validated(lpmert.Problem(nbest, "bleu"), setting(), Split.of(None, 40, 4, 0))
-    fold = folds_of(np.arange(40), 4, 0)
+    found = cross_validated(lpmert.Problem(nbest, "bleu"), Split.of(None, 40, 4, 0), Deadline())
+    fold = folds_of(40, 4, 0)
     total = np.zeros(9)
     for number in range(4):
-        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting(), 1).averaged
+        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), 0, None, 1).averaged
         aside = nbest.restrict(fold == number)
         total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)
