@@ -1,10 +1,8 @@
 """Comparisons of methods and weights, on lists and lattices, and by cross-validation; significance; the command."""
 
 import json
-import os
 import sys
 import threading
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -175,29 +173,22 @@ def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
     assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
 
 
-@dataclass(frozen=True)
-class Hungry(Comparator):
-    """A method whose second run holds much once this file is there, until it is told that that is enough."""
-
-    enough = threading.Event()
-    after: str = ""
-    name = "hungry"
-
-    def run(self, problem, _start, seed, _clock):
-        while seed and not os.path.exists(self.after):
-            time.sleep(0.01)
-        block = np.ones((seed * 600 << 20) // 8)
-        self.enough.wait(600.0 * seed)
-        return Found(np.ones(problem.canonical.n_features) + 0.0 * block.sum())
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path, fresh_memory):
-    first = tmp_path / "first"
+def test_the_memory_of_runs_counts_wherever_they_run(caplog, fresh_memory):
+    first, enough = threading.Event(), threading.Event()
+
+    def hungry(_, seed):
+        """Hold much in the second run after the first, until told that that is enough."""
+        if seed:
+            first.wait(600.0)
+            block = np.ones((600 << 20) // 8)
+            enough.wait(600.0)
+            assert block.all()
+        return [1.0, 2.0, 3.0]
+
     settings = {"seeds": 2, "jobs": 2, "memory_limit": fresh_memory + (500 << 20), "optimum": None}
-    named = {"hungry": Hungry(str(first))}
-    found = lpmert.compare(random_nbest(), named, **settings, on_run=lambda *_: first.touch())
-    Hungry.enough.set()  # or else its thread would keep the process
+    found = lpmert.compare(random_nbest(), [], callables={"hungry": hungry}, **settings, on_run=lambda *_: first.set())
+    enough.set()  # or else its thread would keep the process
     assert not found.complete
     assert [run.seed for run in found["hungry"].runs] == [0]
     assert "the memory limit is near; the runs so far are compared" in caplog.text

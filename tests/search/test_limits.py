@@ -23,13 +23,12 @@ from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
-from lpmert import NBest, Progress, Region, Result, Status
+from lpmert import NBest, Progress, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
-from lpmert.model.region import Linear
 from lpmert.search.report import bound_on_loss
 from lpmert.system import memory
 from lpmert.system.deadline import Deadline
@@ -270,30 +269,6 @@ def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
         assert result.status is Status.TIME_LIMIT
         assert at_least - 1e-9 <= result.lower_bound <= result.loss
         assert result.lower_bound > 0.1
-
-
-def test_exhaustive_ends_with_hundreds_of_limits() -> None:
-    rng = np.random.default_rng(5)
-    lists = gaussian_lists(3, lists=3, hypotheses=5, features=4)
-    names = lists.nbest.names
-    inside = rng.normal(size=4)
-    rows = rng.normal(size=(200, 4))
-    rows *= np.sign(rows @ inside)[:, None]
-    region = Region(linear=[Linear(dict(zip(names, row.tolist(), strict=True)), lower=0.0) for row in rows])
-    began = time.thread_time()
-    found = lpmert.minimize(lists.nbest, method="exhaustive", region=region, time_limit=60.0)
-    assert time.thread_time() - began < 30.0
-    assert found.status is Status.OPTIMAL
-    assert found.loss == lpmert.minimize(lists.nbest, method="choices", region=region).loss
-
-
-def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        base = rng.integers(-9, 10, (15, 1)).astype(float)
-        features = base + 2.0 ** -rng.integers(20, 45, (15, 7)) * rng.integers(-9, 10, (15, 7))
-        nbest = NBest(features, np.array([0, 5, 10, 15]), rng.integers(0, 10, 15).astype(float))
-        timed(nbest, 1.0, method="cells")
 
 
 def test_no_limit_cuts_short_what_a_callback_calls() -> None:

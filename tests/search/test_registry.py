@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import COLUMNS, finished, json_of, python, refusal, run, succeeded
+from commands import COLUMNS, json_of, python, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -266,7 +266,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("tiny_plugin", None)
 
 
-LISTS = ("lists.tsv", "--segment", "list", "--features", "am,lm", "--loss", "loss", "--json", "--quiet")
+LISTS = ("lists.tsv", "--segment", "list", "--features", "am,lm", "--loss", "loss")
 
 
 def test_its_method_metric_and_format_are_used_from_python(plugin: Path) -> None:
@@ -289,13 +289,10 @@ def test_its_method_metric_and_format_are_used_from_python(plugin: Path) -> None
 
 
 def test_its_method_metric_and_format_are_used_from_the_command_line(plugin: Path) -> None:
-    code, _, log = finished("convert", "lists.words", "lists.tsv")
-    assert code == 0, log
-    code, out, log = finished("solve", *LISTS, "--method", "one-feature", "--metric", "doubled")
-    assert code == 0, log
-    assert (json.loads(out)["loss"], json.loads(out)["method"]) == (6.0, "one-feature")
-    code, _, log = finished("convert", "lists.tsv", "back.words", *LISTS[1:-2])
-    assert code == 0, log
+    succeeded("convert", "lists.words", "lists.tsv")
+    found = json_of("solve", *LISTS, "--method", "one-feature", "--metric", "doubled")
+    assert (found["loss"], found["method"]) == (6.0, "one-feature")
+    succeeded("convert", "lists.tsv", "back.words", *LISTS[1:])
     assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,31 +83,6 @@ def test_identical_hypotheses_count_as_the_ties_say() -> None:
     assert lpmert.leave_one_out(both, ties="worst").most.tolist() == _exact(alone)[0]
 
 
-def test_lists_that_are_left_open_lie_between_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = _lists(0, 3)
-    wanted, seen = lpmert.leave_one_out(lists), []
-
-    def on_stage(_: str, done: int, parts: int) -> bool:
-        seen.append((done, parts))
-        return True
-
-    stopped = lpmert.leave_one_out(lists, on_stage=on_stage)
-    assert len(seen) == 1
-    assert seen[0][1] == 5
-    assert not stopped.complete
-    assert stopped.loss is None
-
-    def unfinished(*given: Any) -> Below:
-        found = search_below(*given)
-        return Below(None, found.bound, Status.TIME_LIMIT, found.least_met)
-
-    monkeypatch.setattr("lpmert.unseen.leave_one_out.search_below", unfinished)
-    for one in (stopped, lpmert.leave_one_out(lists)):
-        assert (one.least <= wanted.most).all()
-        assert (wanted.most <= one.most).all()
-        assert (one.least < one.most).any()
-
-
 def test_invalid_problems_are_refused_by_leave_one_out() -> None:
     """Losses that are rounded away beside larger ones would make the others' optima wrong."""
     lists = _lists(0, 2)
@@ -126,27 +100,33 @@ def test_invalid_problems_are_refused_by_leave_one_out() -> None:
             lpmert.leave_one_out(data, **settings)
 
 
-def test_lists_whose_search_proves_nothing_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that ends to tolerance, without a bound or with one that weights may undercut, proves nothing."""
+def test_after_a_stop_the_other_lists_stay_open() -> None:
+    lists, seen = _lists(0, 3), []
+    stopped = lpmert.leave_one_out(lists, on_stage=lambda _, done, parts: not seen.append((done, parts)))
+    assert (len(seen), seen[0][1]) == (1, 5)
+    assert (stopped.complete, stopped.loss) == (False, None)
+
+
+def unfinished(found: Below, _: float) -> Below:
+    return replace(found, result=None, status=Status.TIME_LIMIT)
+
+
+def to_tolerance(found: Below, cutoff: float) -> Below:
+    """Without a bound, or with one that weights may undercut."""
+    if found.result is None:
+        return replace(found, bound=cutoff - 1.0)
+    return replace(found, result=replace(found.result, status=Status.OPTIMAL_TO_TOLERANCE))
+
+
+@pytest.mark.parametrize("ending", [unfinished, to_tolerance])
+def test_lists_whose_search_proves_nothing_lie_between_bounds(ending: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = _lists(1, 2)
-    whole = lpmert.leave_one_out(lists)
-    changed = [k for k in range(lists.n_lists) if whole.least[k] > whole.fitted[k]]
-    unchanged = [
-        k
-        for k, (begin, end) in enumerate(pairwise(lists.offsets.tolist()))
-        if whole.most[k] == whole.fitted[k] < lists.statistics[begin:end].max()
-    ]
-    assert changed
-    assert unchanged
-
-    def to_tolerance(problem: Any, cutoff: float, *more: Any) -> Below:
-        found = search_below(problem, cutoff, *more)
-        if found.result is None:
-            return replace(found, bound=cutoff - 1.0)
-        return replace(found, result=replace(found.result, status=Status.OPTIMAL_TO_TOLERANCE))
-
-    monkeypatch.setattr("lpmert.unseen.leave_one_out.search_below", to_tolerance)
+    whole, dearest = lpmert.leave_one_out(lists), np.maximum.reduceat(lists.statistics.ravel(), lists.offsets[:-1])
+    unclear = whole.fitted < dearest
+    assert {*(whole.most > whole.fitted)[unclear].tolist()} == {False, True}
+    below = "lpmert.unseen.leave_one_out.search_below"
+    monkeypatch.setattr(below, lambda *given: ending(search_below(*given), given[1]))
     found = lpmert.leave_one_out(lists)
     assert not found.complete
-    for k in (*changed, *unchanged):
-        assert found.least[k] == found.fitted[k] < found.most[k]
+    assert found.least.tolist() == found.fitted.tolist() == whole.fitted.tolist()
+    assert found.most.tolist() == np.where(unclear, dearest, whole.fitted).tolist()

@@ -278,15 +278,6 @@ def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
         assert any(not np.array_equal(before[k][1], after[k][1]) for k in range(4) if k != number)
 
 
-def test_lists_of_a_source_stay_together():
-    split = Split.of(["a", "b", "a", "c", "b", "d"], 6, 3, 5)
-    assert split.group.tolist() == [0, 1, 0, 2, 1, 3]
-    fold = split.of_lists()
-    assert fold[0] == fold[2]
-    assert fold[1] == fold[4]
-    assert set(fold.tolist()) == {0, 1, 2}
-
-
 def test_the_interval_of_a_sum_is_that_of_student():
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 9, (2, 40, 1)).astype(float)
