@@ -219,11 +219,11 @@ def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
 class MinorantSearch(Combined):
     """A resumable search for a ratio metric: first over the additive costs of a minorant, then over the ratio itself.
 
-    start: starts the additive search.
+    start: starts the additive search. oracle_bound: see `Loss.oracle_bound`; for other searches over the same lists.
     """
 
     phase = "groups of lists"
-    checkpointed = ("_height", "_costs", "_oracle_bound")
+    checkpointed = ("_height", "_costs", "oracle_bound")
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class MinorantSearch(Combined):
         self._height, bound = oracle_height(lists, ratio, incumbent.weights)
         self._costs = bound.costs[: len(canonical.features)].copy()
         height = tight_oracle_height(lists, ratio, self._height, bound)
-        self._oracle_bound = cost_of_height(canonical, ratio.kind, height)
+        self.oracle_bound = cost_of_height(canonical, ratio.kind, height)
         self._over_ratio: SharedChoices | None = None
         self._inner: Search | None = None
         relaxed = canonical.with_costs(self._costs)
@@ -247,11 +247,6 @@ class MinorantSearch(Combined):
             below = Incumbent(relaxed.dearest, incumbent.weights, "")
             below.improve(relaxed.clear_cost(incumbent.weights)[0], incumbent.weights, "")
             self._inner = start(relaxed, below)
-
-    @property
-    def oracle_bound(self) -> int:
-        """See `Loss.oracle_bound`; for other searches over the same lists."""
-        return self._oracle_bound
 
     @property
     def finished(self) -> bool:
@@ -266,7 +261,7 @@ class MinorantSearch(Combined):
     @property
     def lower_bound(self) -> int:
         height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
-        bound = max(self._oracle_bound, cost_of_height(self._canonical, self._kind, height))
+        bound = max(self.oracle_bound, cost_of_height(self._canonical, self._kind, height))
         if self._over_ratio is not None:
             bound = max(bound, self._over_ratio.lower_bound)
         return min(bound, self.incumbent.cost)
@@ -295,7 +290,7 @@ class MinorantSearch(Combined):
             self._start_over_ratio().restore(state["over_ratio"])
 
     def _start_over_ratio(self) -> SharedChoices:
-        self._over_ratio = SharedChoices(self._units, self._canonical, self.incumbent, self._oracle_bound)
+        self._over_ratio = SharedChoices(self._units, self._canonical, self.incumbent, self.oracle_bound)
         return self._over_ratio
 
     def advance(self) -> None:

@@ -64,23 +64,18 @@ class Bound(NamedTuple):
     costs: IntArray
 
 
+_cache: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
+"""Lists shared by several searches, kept while any of them refers to their canonical form."""
+
+
 def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     """Return lists for the core, followed by one list {a, 0} for each limit a.w > 0.
 
     Hypotheses keep their order. Repeated calls for the same lists return the same arrays, which are read-only by
     convention. Raises `MethodError` for a metric without a known formula.
     """
-    found = _cache.get(canonical)
-    if found is None:
-        found = _cache[canonical] = _ratio_lists(canonical)
-    return found
-
-
-_cache: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
-"""Lists shared by several searches, kept while any of them refers to their canonical form."""
-
-
-def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
+    if canonical in _cache:
+        return _cache[canonical]
     totals, n_own = canonical.totals, len(canonical.features)
     metric = totals.metric
     if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF, BUDGET):
@@ -95,7 +90,8 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     classes[n_own + 1 :: 2] = FORBIDDEN
     lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, listed.rounding)
     reach = counts.max(axis=0, initial=0.0)
-    return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
+    _cache[canonical] = lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
+    return _cache[canonical]
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
@@ -141,7 +137,7 @@ def tight_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
             break
         parent, *_ = heappop(heap)
         for first, last in ((begin, float(middle)), (float(middle), end)):
-            heappush(heap, (max(parent, pieces.height(first, last, bound.low, bound.high, bound.at)), first, last))
+            heappush(heap, (max(parent, pieces.height(first, last, bound)), first, last))
     return heap[0][0]
 
 
@@ -157,13 +153,10 @@ class _Pieces:
         self._least = more + np.minimum.reduceat(excess, starts).sum(axis=0)
         self._most = more + np.maximum.reduceat(excess, starts).sum(axis=0)
 
-    def height(self, first: float, last: float, low: FloatArray, high: FloatArray, at: FloatArray) -> int:
-        """Return a lower bound on the height in units for total lengths from `first` to `last`.
-
-        low, high [K]: the box of all sums. at [K]: where the first minorant is tight.
-        """
-        ratio = self._ratio
-        low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
+    def height(self, first: float, last: float, bound: Bound) -> int:
+        """Return a lower bound on the height in units for total lengths from `first` to `last`."""
+        ratio, at = self._ratio, bound.at
+        low, high = np.maximum(bound.low, first + self._least), np.minimum(bound.high, last + self._most)
         if (low > high).any():
             return core.INFINITE_COST  # no selection has such a total length
         highest = -1

@@ -228,40 +228,39 @@ class Findings:
 class Expansion:
     """The propagation of all lattices in a cone: listed ones at once, open ones by units of work.
 
-    lists, open: the lattices so far; those still to be propagated are as in the cone around. bound: dual bound of the
-    cone so far. middle: the summed statistics [K] of the best paths in the middle. out: units in flight.
+    open: the lattices with too many paths so far; those still to be propagated (`waiting`) are as in the cone around.
+    bound: dual bound of the cone so far. middle: the summed statistics [K] of the best paths in the middle. out: units
+    in flight.
     """
 
     def __init__(self, findings: Findings, cone: Cone) -> None:
         self._findings, self.cone = findings, cone
-        self.lists, self.bound, self.middle, scores = findings.narrowed(cone.lists, cone.rays)
+        self._listed, self.bound, self.middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self.out = 0
         self._found: dict[int, IntArray] = {}
-        self._scores = [(scores, self.lists.ends[1:])]
-        self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
+        self._scores = [(scores, self._listed.ends[1:])]
+        self.waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
         self.link_work = COMPARISONS << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
         self._may_retry = True
-        if self.complete:
-            self._conclude()
-
-    @property
-    def waiting(self) -> bool:
-        """Whether some lattices are still to be submitted."""
-        return bool(self._waiting)
 
     @property
     def complete(self) -> bool:
         """Whether all lattices are propagated."""
-        return not (self._waiting or self.out)
+        return not (self.waiting or self.out)
+
+    @property
+    def lists(self) -> Lists:
+        """The paths of the listed lattices."""
+        return self._listed.joined(self._found)
 
     def next_unit(self) -> list[Seen]:
         """Return the lattices that the next unit propagates."""
         rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
         work, batch = 0.0, []
-        while self._waiting and work < _UNIT:
-            number = self._waiting.pop()
+        while self.waiting and work < _UNIT:
+            number = self.waiting.pop()
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
             batch.append((number, lattice, self._findings.known[number]))
@@ -285,12 +284,10 @@ class Expansion:
                 self.middle = self.middle + middle
         if self.complete and self._may_retry:
             self._may_retry = False
-            branching_work = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
+            branching_work = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self._listed.numbers))
             if sum(lattice.needed for lattice in self.open.values()) <= branching_work:
-                self._waiting = list(self.open)
+                self.waiting = list(self.open)
                 self.link_work *= _MORE_WORK
-        if self.complete:
-            self._conclude()
 
     @property
     def scores(self) -> tuple[FloatArray, IntArray]:
@@ -300,7 +297,3 @@ class Expansion:
             ends.append(block_ends + last)
             last += len(scores)
         return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
-
-    def _conclude(self) -> None:
-        self.lists = self.lists.joined(self._found)
-        self._found = {}

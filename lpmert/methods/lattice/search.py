@@ -11,7 +11,6 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -68,14 +67,6 @@ class Leaf:
         return max(self.cone_bound, (self.search.lower_bound or 0) + self.fixed)
 
 
-class _InFlight(NamedTuple):
-    """A submitted unit: the expansion of its cone, and the lattices that it propagates."""
-
-    expansion: Expansion
-    batch: list[Seen]
-    pending: Pending[list[View]]
-
-
 class LatticeSearch(Combined):
     """A resumable branch and bound over the weights for lattices. The costs of its incumbent are losses.
 
@@ -97,7 +88,7 @@ class LatticeSearch(Combined):
         self._queue: list[tuple[int, int, Cone]] = []
         self._pushed = 0
         self._expansions: list[Expansion] = []
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight: deque[tuple[Expansion, list[Seen], Pending[list[View]]]] = deque()
         self._workers: Workers = SERIAL
         self._shared = Shared(self._expander)
         self._waiting_leaves: deque[tuple[FloatArray, Lists, int]] = deque()
@@ -199,7 +190,7 @@ class LatticeSearch(Combined):
             expansion = min(waiting, key=lambda expansion: expansion.out)
             batch, cone, link_work = expansion.next_unit(), expansion.cone, expansion.link_work
             pending = self._workers.submit(view_lattices, self._shared, batch, cone.rays, cone.mixes, link_work)
-            self._in_flight.append(_InFlight(expansion, batch, pending))
+            self._in_flight.append((expansion, batch, pending))
 
     def _expand_cone(self, cone: Cone) -> None:
         """Start to expand the cone with the least bound; listed paths are propagated at once."""
@@ -214,7 +205,7 @@ class LatticeSearch(Combined):
         cone = expansion.cone
         if expansion.bound >= self.incumbent.cost:
             self._expansions.remove(expansion)
-            self._in_flight = deque(unit for unit in self._in_flight if unit.expansion is not expansion)
+            self._in_flight = deque(unit for unit in self._in_flight if unit[0] is not expansion)
         elif expansion.complete:
             if self.problem.cost(expansion.middle) < self.incumbent.cost:
                 self._try_weights(CanonicalWeights(cone.rays.sum(axis=0)))
