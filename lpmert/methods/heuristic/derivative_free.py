@@ -77,19 +77,17 @@ class Grid(Comparator):
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the best point of the grid; start and seed are not used."""
-        names = problem.nbest.names
         axes = self._axes(problem)
         evaluations = 0
         for point in product(*axes.values()):
             if clock.expired():
                 break
-            weights = np.zeros(len(names))
+            weights = np.zeros(len(problem.nbest.names))
             weights[list(axes)] = point
             clock.keep(problem.to_canonical(problem.checked_weights(weights)))
             evaluations += 1
-        return Found(
-            np.ones(problem.canonical.n_features) if clock.best is None else clock.best, {"evaluations": evaluations}
-        )
+        best = np.ones(problem.canonical.n_features) if clock.best is None else clock.best
+        return Found(best, {"evaluations": evaluations})
 
     def _axes(self, problem: Problem) -> dict[int, list[float]]:
         """Return the grid values of each feature that varies, by the number of the feature."""
@@ -107,14 +105,12 @@ class Grid(Comparator):
                 "give fewer values, or use another method"
             )
         spread = units(nbest.blocks())
-        ranges = {name: (low, high) for name, low, high in self.ranges}
         unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
-        axes = {}
-        for name in varying:
-            low, high = ranges.get(name, (-_WIDEST * unit[name], _WIDEST * unit[name]))
-            values = [-1.0 if self.negative else 1.0] if name == reference else np.linspace(low, high, points).tolist()
-            axes[nbest.names.index(name)] = values
-        return axes
+        ranges = {name: (-_WIDEST * unit[name], _WIDEST * unit[name]) for name in varying}
+        ranges |= {name: (low, high) for name, low, high in self.ranges}
+        values = {name: np.linspace(*ranges[name], points).tolist() for name in varying}
+        values[reference] = [-1.0 if self.negative else 1.0]
+        return {nbest.names.index(name): values[name] for name in varying}
 
 
 @dataclass(frozen=True)

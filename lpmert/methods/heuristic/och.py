@@ -146,29 +146,28 @@ class _Search(Run):
 
     def _run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the selected local optimum, and store all of them [D], best first."""
-        method, earlier = self._method, self._earlier
+        method, earlier, form = self._method, self._earlier, problem.canonical
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
         rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
-        search = LineSearch(problem.canonical)
+        search = LineSearch(form)
         iterations = earlier[::-1] if method.history else earlier[-1:]
-        optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
+        optima = (CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST])
         starts = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
-        starts = [weights for weights in starts if problem.canonical.loss_at(weights) < inf]
-        starts += [] if starts else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        restarts = Restarts(powell, count=None, walk_share=0.0)
-        local = restarts.run(search, starts, rng, clock)
-        local.sort(key=lambda item: item[0])
-        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in local]
-        chosen = self._selected(problem, [weights for _, weights in local], rng)
-        return Found(local[chosen][1], {"starts": len(local), "line_searches": clock.steps})
+        starts = [weights for weights in starts if form.loss_at(weights) < inf]
+        starts = starts or [CanonicalWeights(1.0 / search.spread if start is None else start)]
+        local = Restarts(powell, count=None, walk_share=0.0).run(search, starts, rng, clock)
+        found = [CanonicalWeights(weights) for _, weights in sorted(local, key=lambda item: item[0])]
+        self._optima = [normalised(problem.to_caller(weights)) for weights in found]
+        chosen = found[self._selected(problem, found, rng)]
+        return Found(chosen, {"starts": len(local), "line_searches": clock.steps})
 
-    def _selected(self, problem: Problem, optima: list[FloatArray], rng: np.random.Generator) -> int:
+    def _selected(self, problem: Problem, optima: list[CanonicalWeights], rng: np.random.Generator) -> int:
         """Return the index of the local optimum [d] to decode with next; the optima come best first."""
         method = self._method
         if method.selection is None and not method.regularised:
             return 0
-        losses = np.array([self._loss(problem, CanonicalWeights(weights), rng) for weights in optima])
+        losses = np.array([self._loss(problem, weights, rng) for weights in optima])
         with np.errstate(divide="ignore", invalid="ignore"):
             quality = losses.min() / losses if problem.canonical.additive else (1 - losses) / (1 - losses.min())
         quality = np.nan_to_num(quality, nan=1.0)
