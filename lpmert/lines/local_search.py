@@ -30,7 +30,6 @@ class Clock:
         self._problem, self._most_steps = problem, most_steps
 
     def expired(self, steps: int = 1) -> bool:
-        """Count steps of work, and return whether to stop."""
         self.steps += steps
         return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
 

@@ -145,7 +145,6 @@ class BoundProgress:
         self.marks = [(0.0, search.lower_bound)]
 
     def note(self, effort: float, bound: int) -> None:
-        """Add the effort of a turn, and note the bound after it."""
         self.effort += effort
         if self.effort >= 1.5 * self.marks[-1][0]:
             self.marks.append((self.effort, bound))
@@ -233,7 +232,6 @@ class Portfolio(Combined):
 
     @property
     def _share_of_second(self) -> float:
-        """The share of the effort for the second search."""
         (first, second), (progress, second_progress) = self._engines, self._progress
         cost, bound, second_bound = self.incumbent.cost, first.lower_bound, second.lower_bound
         early = second.early

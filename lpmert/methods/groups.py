@@ -103,7 +103,6 @@ class Group:
     parent: Group | None = None
 
     def __post_init__(self) -> None:
-        """Set the parent of the parts."""
         self.lists = np.sort(self.lists)
         for part in self.parts:
             part.parent = self
@@ -119,7 +118,6 @@ class Group:
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
     def close(self) -> None:
-        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
         self.bound = self.lower_bound
         if self.search is not None:
             self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
@@ -127,7 +125,6 @@ class Group:
         self.closed = True
 
     def state(self, numbers: Mapping[Group, int]) -> Mapping[str, Any]:
-        """Return the state of the group; numbers: of the groups that it was joined from."""
         search = None if self.search is None else self.search.saved()
         parts = [numbers[part] for part in self.parts]
         fields = {name: getattr(self, name) for name in _SAVED}
@@ -142,15 +139,6 @@ class Group:
     def all(self) -> list[Group]:
         """Return all groups that this one was joined from, parts before the groups joined from them, and itself."""
         return [*(group for part in self.parts for group in part.all()), self]
-
-
-def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
-    """Return the cost [P, s] of each list at each of the weights [P, d]."""
-    costs = np.empty((len(weights), canonical.n_lists))
-    for k, row in enumerate(weights):
-        checkpoint()
-        costs[k] = canonical.costs[decode(canonical.features, canonical.offsets, row)]
-    return costs
 
 
 def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
@@ -459,27 +447,23 @@ class GroupedSearch(Combined):
 
     def _prepare(self) -> None:
         """Add samples, and form the groups once there are enough; a single group needs no samples."""
-        sample, done = self._sample, self._sampled
-        if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
-            weights = self._next_weights(sample.shape[1] - done)
-            count = len(weights)
-            sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
+        sample, done, size, canonical = self._sample, self._sampled, self._settings.size, self._canonical
+        large = [lists for lists in self._parts if len(lists) > size]
+        if large and done < sample.shape[1]:
+            count = min(sample.shape[1] - done, _SAMPLED_A_SLICE)
+            weights = self._rng.normal(size=(count, canonical.n_features)) / self._spread
+            for k, row in enumerate(cheap_together(canonical, weights, large, size, self._rng), done):
+                checkpoint()
+                sample[:, k] = canonical.costs[decode(canonical.features, canonical.offsets, row)]
             self._sampled += count
             return
         if len(self._parts) > 1 or done:
-            excess = sample if done else np.zeros((self._canonical.n_lists, 1))
+            excess = sample if done else np.zeros((canonical.n_lists, 1))
             excess -= excess.min(axis=1, keepdims=True)
-            trees = [tree_of(excess, lists, self._settings.size) for lists in self._parts]
+            trees = [tree_of(excess, lists, size) for lists in self._parts]
             self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
         self._waiting.extend(group for group in self._root.all() if not group.parts)
-
-    def _next_weights(self, most: int) -> FloatArray:
-        """Return the next samples of weights [P, d], at most `most`."""
-        size = self._settings.size
-        weights = self._rng.normal(size=(min(most, _SAMPLED_A_SLICE), self._canonical.n_features)) / self._spread
-        large = [lists for lists in self._parts if len(lists) > size]
-        return cheap_together(self._canonical, weights, large, size, self._rng)
 
     def _improve(self) -> None:
         self._descents.offer(self.incumbent.weights)

@@ -119,7 +119,6 @@ class MipSearch(Search):
             time.sleep(min(_PAUSE, time_left() or 0.0))
 
     def _cost_of(self, objective: float) -> int:
-        """Return the least cost that is compatible with a lower bound on the objective."""
         if not math.isfinite(objective) or objective <= 0 or self._canonical.rounding is not None:
             return 0
         granularity = self._canonical.granularity
@@ -186,11 +185,9 @@ class _Program:
             self.program += weight + 2 * down <= 1
 
     def forbid(self, rows: list[int]) -> None:
-        """Add the constraint that not all of these hypotheses are chosen."""
         self.program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
     def solve(self, solver: type[Any], seconds: float) -> _Outcome:
-        """Solve the program within this time."""
         accepted = inspect.signature(solver.__init__).parameters
         options: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
         if math.isfinite(seconds):

@@ -193,7 +193,6 @@ class CellsSearch(Combined):
         self._reset_nodes(roots is None and settings.boxed(canonical), roots)
 
     def _reset_nodes(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
-        """Replace all nodes by root nodes, boxes or simplicial cones."""
         self._task = CellsTask(self._loss, self._node_settings, boxed)
         all_roots = list(self._cover(boxed) if roots is None else roots)
         self._roots = deque(root for root in all_roots if not isinstance(root, dict))
@@ -297,7 +296,6 @@ class CellsSearch(Combined):
         return range(number_of_cones(n_features)) if around is None else [around]
 
     def _explore_locally(self) -> None:
-        """Explore the node with the least bound for a slice, depth first."""
         nodes = self._nodes
         if nodes.n_nodes == 0:
             if not len(self._queue):
@@ -318,7 +316,6 @@ class CellsSearch(Combined):
         self._roots.popleft()
 
     def _take_answers(self) -> None:
-        """Take several answers, until a node awaits exact arithmetic or the search has finished."""
         for _ in range(_ANSWERS):
             self._take_answer()
             if self._awaiting_exact or self.finished:
@@ -337,7 +334,6 @@ class CellsSearch(Combined):
         self._queue.submit_batches(self._unit_for)
 
     def _merge(self, answer: Answer) -> None:
-        """Merge the incumbent, the counts and the open nodes of a unit into the search."""
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
         self._unit_counts.update(answer.counts)
         nodes = answer.nodes
@@ -367,7 +363,6 @@ class CellsSearch(Combined):
 
     @property
     def _counts(self) -> Counter[str]:
-        """Counts of this process and of all answered units."""
         return self._nodes.counts + self._unit_counts
 
     def _is_cut_off(self, bound: int) -> bool:
@@ -409,7 +404,6 @@ class CellsSearch(Combined):
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
     def _close_top(self) -> None:
-        """Advance the search that closes the top node, and drop the node when it is closed."""
         if self._boxes_stall:
             self._restart_with_simplices()
             return

@@ -238,7 +238,6 @@ class NodeSearch:
         self.renew(weights)
 
     def renew(self, weights: FloatArray) -> None:
-        """Drop all nodes, results and counts; weights [D]: of the incumbent."""
         self._core.renew(np.ascontiguousarray(weights))
         self.hard = False
 
@@ -252,7 +251,6 @@ class NodeSearch:
 
     @property
     def counts(self) -> Counter[str]:
-        """Counts since the last `renew`, by name."""
         return Counter(dict(zip(_COUNTS, self._core.counts, strict=True)))
 
     def push(self, fields: Fields) -> None:
@@ -293,12 +291,10 @@ class NodeSearch:
         self.hard = outcome == _HARD
 
     def found(self) -> tuple[int, FloatArray]:
-        """Return the cost and the weights [D] of the incumbent."""
         found = self._core.found
         return self.loss.cost_found(found), found[2]
 
     def top(self) -> Fields:
-        """Return the fields of the top node."""
         return dict(self._core.top())
 
     def drop_top(self) -> None:
@@ -310,7 +306,6 @@ class NodeSearch:
         return [OpenNode(*node) for node in self._core.nodes()]
 
     def take_all(self) -> list[OpenNode]:
-        """Remove and return all nodes."""
         nodes = self.nodes()
         self._core.clear()
         return nodes
@@ -358,7 +353,6 @@ class CellsTask:
         return precision_of(self.loss.lists) if self.boxed else None
 
     def search(self, weights: FloatArray) -> NodeSearch:
-        """Return the node search of this thread, renewed."""
         search = self._searches.get(lambda: NodeSearch(self, weights))
         search.renew(weights)
         return search

@@ -87,7 +87,6 @@ class Loss:
 
     @cached_property
     def native(self) -> core.Lists:
-        """The lists in the core."""
         return self.lists.native()
 
     @property
@@ -104,7 +103,6 @@ class Loss:
         return self.canonical.loss_of(cost)
 
     def cost_found(self, found: tuple[int, float, FloatArray]) -> int:
-        """Return the cost of the incumbent of the core."""
         return found[0]
 
     def bound_of(self, cost: int) -> int:
@@ -116,7 +114,6 @@ class Loss:
         return bound
 
     def cost_of_rows(self, rows: IntArray) -> int:
-        """Return the cost of the complete selection of these rows of the lists."""
         return int(self.lists.costs[rows].sum())
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:  # noqa: ARG002
@@ -204,7 +201,6 @@ class ChoicesSearch(Search):
         self._exact_decisions = 0
 
     def _set_cutoff(self) -> None:
-        """Set the cut-off of the core to the incumbent's cost."""
         cost = self.incumbent.cost
         self.core.aim(cost, self.loss.loss_of(cost))
 
@@ -249,7 +245,6 @@ class ChoicesSearch(Search):
         return [OpenNode(self.loss.cost_of(bound), data) for bound, data in self.core.open_nodes()]
 
     def load(self, node: OpenNode) -> None:
-        """Replace all open nodes by this one."""
         self.core.go_on_with(node.data)
         self.stage = WORKING
 
@@ -257,7 +252,6 @@ class ChoicesSearch(Search):
         self.search_for(SLICE)
 
     def search_for(self, budget: int) -> None:
-        """Search for a given amount of work."""
         self._set_cutoff()
         stop = self.core.work + budget
         while self.core.work < stop:
@@ -328,8 +322,6 @@ _BATCH = 2
 
 
 class ChoicesTask(NamedTuple):
-    """The value that all units of a search share."""
-
     canonical: Canonical
     oracle_bound: int | None = None
 
@@ -403,12 +395,10 @@ class SharedChoices(Combined):
 
     @property
     def rounds(self) -> int:
-        """Rounds of linear programs."""
         return self._local.core.rounds + self._counted["lp_rounds"]
 
     @property
     def work(self) -> int:
-        """Work of this process and of all answered units."""
         return self._local.core.work + self._work
 
     def state(self) -> Mapping[str, Any]:
@@ -430,7 +420,6 @@ class SharedChoices(Combined):
         self._submit_nodes(nodes)
 
     def cancel(self) -> None:
-        """Cancel the units in flight."""
         self._queue.cancel()
 
     def advance(self) -> None:
@@ -460,6 +449,5 @@ class SharedChoices(Combined):
         self._queue.submit_batches(self._unit_for)
 
     def _unit_for(self, nodes: list[OpenNode], work: int) -> Call:
-        """Return the unit that explores these nodes below the incumbent's cost, for a given amount of work."""
         upper = self.incumbent
         return explore_batch, (nodes, upper.cost, upper.weights, work)

@@ -154,7 +154,6 @@ class _Pieces:
         self._most = more + np.maximum.reduceat(excess, starts).sum(axis=0)
 
     def height(self, first: float, last: float, bound: Bound) -> int:
-        """Return a lower bound on the height in units for total lengths from `first` to `last`."""
         ratio, at = self._ratio, bound.at
         low, high = np.maximum(bound.low, first + self._least), np.minimum(bound.high, last + self._most)
         if (low > high).any():

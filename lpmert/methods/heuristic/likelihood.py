@@ -47,7 +47,6 @@ class AllHypotheses:
 
     @cached_property
     def numbers(self) -> IntArray:
-        """The list number [M] of every row."""
         return list_numbers(self.offsets)
 
     def sums(self, values: FloatArray) -> FloatArray:

@@ -118,13 +118,10 @@ class Stabilised(Method):
         return self.earlier is not None
 
     def start(self, task: Task) -> Search:
-        """Return the search of the iteration after the `earlier` ones."""
         return _Search(task, self, [] if self.earlier is None else self.earlier)
 
 
 class _Search(Run):
-    """The search of one iteration."""
-
     def __init__(self, task: Task, method: Stabilised, earlier: list[Iteration]) -> None:
         super().__init__(task, self._run)
         self._method, self._earlier = method, earlier
@@ -135,7 +132,6 @@ class _Search(Run):
         return self._concluded
 
     def _concluded(self, result: Result) -> Result:
-        """Append this iteration to the earlier ones."""
         self._earlier.append(Iteration(result.weights, tuple(self._optima[:BEST]) or (result.weights,)))
         return replace(result, signature=f"{result.signature}|iteration:{self._iterations}")
 

@@ -144,7 +144,6 @@ class Walk:
         return self._sum / max(self._visits, 1)
 
     def pass_over(self, order: IntArray) -> None:
-        """Visit each list once."""
         for number in order.tolist():
             self._visit(slice(*self._lists.offsets[number : number + 2].tolist()))
             self._sum += self._weights

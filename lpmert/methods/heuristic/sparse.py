@@ -72,7 +72,6 @@ class SparseLists:
 
     @property
     def n_features(self) -> int:
-        """Number of features, D, with the base."""
         return int(self.by_feature.shape[1])
 
     def least(self) -> FloatArray:
@@ -253,7 +252,6 @@ class SparseLineSearch:
         return self._lines.choices(*self.lists.entries(feature), weight - self.weights[feature], self.scores)
 
     def loss_with(self, visited: IntArray, rows: IntArray) -> float:
-        """Return the loss after the visited lists change to these rows."""
         return float(self._loss(self._total_with(visited, rows)[None])[0])
 
     def _total_with(self, visited: IntArray, rows: IntArray) -> FloatArray:
@@ -261,7 +259,6 @@ class SparseLineSearch:
         return np.asarray(self._total + change.sum(axis=0))
 
     def move(self, feature: int, weight: float) -> None:
-        """Set the weight of a feature."""
         visited, rows = self.choices_at(feature, weight)
         self._total = self._total_with(visited, rows)
         self.chosen[visited] = rows
@@ -464,7 +461,11 @@ class MinimumSampleRisk(Trainer):
 
     def descend(self, search: SparseLineSearch, expired: Callable[[], bool]) -> dict[str, int]:
         """Select features and search along them until `expired`, called before each search, is true; return counts."""
-        features = self._features(search, expired)
+        visited = search.lists.visited()
+        features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]
+        if self.kept is not None:
+            tried = try_each(search, features, self.smoothing, expired)
+            features = features[select(*tried, self.kept, alpha=self.alpha)]
         best, best_weights = search.loss, search.weights.copy()
         searches = rounds = 0
         for _ in range(self.rounds):
@@ -484,11 +485,3 @@ class MinimumSampleRisk(Trainer):
         search.refresh()
         trained = int(np.count_nonzero(search.weights))
         return {"selected": len(features), "trained": trained, "line_searches": searches, "rounds": rounds}
-
-    def _features(self, search: SparseLineSearch, expired: Callable[[], bool]) -> IntArray:
-        """Return the features to search along, in order."""
-        visited = search.lists.visited()
-        features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]
-        if self.kept is None:
-            return features
-        return features[select(*try_each(search, features, self.smoothing, expired), self.kept, alpha=self.alpha)]

@@ -80,7 +80,6 @@ class Expander:
         self._finders: PerThread[core.PathFinder] = PerThread()
 
     def whole(self, number: int) -> OpenLattice:
-        """Return a lattice with all its links."""
         graph = self.problem.graphs[number]
         n_links = len(graph.sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
@@ -247,16 +246,13 @@ class Expansion:
 
     @property
     def complete(self) -> bool:
-        """Whether all lattices are propagated."""
         return not (self.waiting or self.out)
 
     @property
     def lists(self) -> Lists:
-        """The paths of the listed lattices."""
         return self._listed.joined(self._found)
 
     def next_unit(self) -> list[Seen]:
-        """Return the lattices that the next unit propagates."""
         rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
         work, batch = 0.0, []
         while self.waiting and work < _UNIT:

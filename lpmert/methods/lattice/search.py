@@ -174,7 +174,6 @@ class LatticeSearch(Combined):
         self._submit()
 
     def _submit(self) -> None:
-        """Submit units until all slots are taken."""
         workers = current_workers()
         if self._workers is SERIAL and self._findings.work >= (_LOCAL_WORK if workers.remote else _ALONE):
             self._workers, self._shared = workers, workers.share(self._expander)
@@ -233,7 +232,6 @@ class LatticeSearch(Combined):
             self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
     def _new_leaf(self, rays: FloatArray, lists: Lists, cone_bound: int) -> Leaf:
-        """Return the leaf of a cone with its dual bound."""
         form, fixed = self.problem.canonical, 0
         if self.problem.exact_graphs is not self.problem.graphs:
             lists = self.catalogue.in_order(lists)
