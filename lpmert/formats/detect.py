@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +109,7 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
     if counting and references is None:
         raise DataError(f"{next(iter(counting))} is for texts; give references, too", path=path)
     options |= kind.fixed
-    if kind.takes_counted:
+    if COUNTED in inspect.signature(kind.reader).parameters:
         options[COUNTED] = None if references is False else references is not None
     if isinstance(source, list) and not kind.pooled:
         nbest = merged([kind.reader(file, **options) for file in source], source)
@@ -218,9 +219,10 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) != STDIN and Path(source).is_dir():
-        text = ""
-        is_espnet = any(any(Path(source).glob(pattern)) for pattern in ("1best_recog", "output.*/1best_recog"))
-        kind = "espnet" if is_espnet else _by_files(source)
+        if any(any(Path(source).glob(pattern)) for pattern in ("1best_recog", "output.*/1best_recog")):
+            return "espnet"
+        text = head_of(utterance_files(source)[0][1], _HEAD).decode(errors="replace").removeprefix("\ufeff")
+        kind = _by_utterance(text)
     else:
         head = head_of(source, _HEAD)
         if not head:
@@ -277,9 +279,8 @@ def _by_first_line(text: str, path: str | Path) -> str | None:
     if named in ("tsv", "csv"):
         return named
     if first.startswith("SCORES_"):
-        raise DataError(
-            "these are the scores of mert data; give the file of features, and this one as scores", path=path
-        )
+        remedy = "give the file of features, and this one as scores"
+        raise DataError(f"these are the scores of mert data; {remedy}", path=path)
     if first.startswith("FEATURES_"):
         return "mert"
     in_json = json_kind(text)
@@ -287,21 +288,11 @@ def _by_first_line(text: str, path: str | Path) -> str | None:
         return "best-of-n" if _BEST_OF_N.search(text) else in_json
     if "|||" in first:
         return "moses"
-    utterance = _by_utterance(text)
-    if utterance is not None:
-        return utterance
-    for kind, separator in (("tsv", "\t"), ("csv", ","), ("csv", ";")):
-        if separator in first and named is None:
-            return kind
-    return named
+    separated = (kind for separator, kind in (("\t", "tsv"), (",", "csv"), (";", "csv")) if separator in first)
+    return _by_utterance(text) or named or next(separated, None)
 
 
 def _by_utterance(text: str) -> str | None:
     """Return the format (of lattices, or srilm) of a file with one utterance, by its beginning; `None` for others."""
     first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
     return kind_of_graph(text) or ("srilm" if _SRILM.match(first) else None)
-
-
-def _by_files(place: str | Path) -> str | None:
-    first = head_of(utterance_files(place)[0][1], _HEAD)
-    return _by_utterance(first.decode(errors="replace").removeprefix("\ufeff"))

@@ -61,19 +61,14 @@ class Format:
         return self._options(self.reader, 1) | {"references": self.spoken} | dict.fromkeys(COUNTING, False)
 
     @property
-    def takes_counted(self) -> bool:
-        return COUNTED in inspect.signature(self.reader).parameters
-
-    @property
     def writer_options(self) -> dict[str, bool]:
         """The options of the writer, and whether each is needed."""
         return {} if self.writer is None else self._options(self.writer, 2)
 
     def _options(self, function: Callable[..., Any], skipped: int) -> dict[str, bool]:
-        parameters = list(inspect.signature(function).parameters.values())[skipped:]
+        options = list(inspect.signature(function).parameters.values())[skipped:]
         hidden = {*self.fixed, COUNTED}
-        required = {option.name: option.default is inspect.Parameter.empty for option in parameters}
-        return {name: needed for name, needed in required.items() if name not in hidden}
+        return {one.name: one.default is inspect.Parameter.empty for one in options if one.name not in hidden}
 
 
 class Growing:

@@ -103,10 +103,9 @@ def check_paths(links: Links, path: str | Path) -> None:
         on_it = (links.sources == pairs[0][0]) & (links.targets == pairs[0][1])
         raise Place(path, _line(links, on_it)).error(f"the links make a cycle: {shown}; a lattice has none: unfold it")
     if not nx.has_path(graph, links.start, links.end) or links.start == links.end:
-        at_ends = (links.targets == links.end) | (links.sources == links.start)
-        raise Place(path, _line(links, at_ends)).error(
-            f"no path from node {_shown(links, links.start)} to node {_shown(links, links.end)}; leave the lattice out"
-        )
+        place = Place(path, _line(links, (links.targets == links.end) | (links.sources == links.start)))
+        ends = f"from node {_shown(links, links.start)} to node {_shown(links, links.end)}"
+        raise place.error(f"no path {ends}; leave the lattice out")
 
 
 def _shown(links: Links, node: int) -> int:
@@ -144,7 +143,8 @@ Named = Iterator[tuple[str | None, Links]]
 COST, GRAPH, ACOUSTIC = "cost", "graph_cost", "acoustic_cost"
 EPSILON_WORDS = frozenset({"<eps>", "<epsilon>"})
 
-_PAIR = re.compile(r"[^,\s]+,[^,\s]+(,[0-9_]*)?")
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?|nan"
+_WEIGHT = re.compile(rf"[^,\s]+,[^,\s]+(,[0-9_]*)?|{_NUMBER}", re.IGNORECASE)
 _WHOLE = re.compile(r"-?[0-9]+")
 _NOT_FINAL = ("Infinity", "inf")
 """Weights of states that are not final, as they are written."""
@@ -229,22 +229,11 @@ def _is_acceptor(arcs: Sequence[Row]) -> bool:
     sizes = {len(fields) for _, fields in arcs}
     if 3 in sizes or 5 in sizes:
         return 3 in sizes
-    for _, fields in arcs:
-        label_or_weight = fields[3]
-        if _PAIR.fullmatch(label_or_weight):
-            return True
-        try:
-            float(label_or_weight)
-        except ValueError:
-            return False
-        if not _WHOLE.fullmatch(label_or_weight):
-            return True
-    if not arcs:
-        return True
-    raise arcs[0][0].error(
-        "whole numbers in the fourth field could be output labels or weights; print five fields: "
-        "fstprint --show_weight_one, without --acceptor"
-    )
+    telling = next((fields[3] for _, fields in arcs if not _WHOLE.fullmatch(fields[3])), None)
+    if telling is None and arcs:
+        remedy = "print five fields: fstprint --show_weight_one, without --acceptor"
+        raise arcs[0][0].error(f"whole numbers in the fourth field could be output labels or weights; {remedy}")
+    return telling is None or _WEIGHT.fullmatch(telling) is not None
 
 
 def _word(label: str, in_words: bool, symbols: Symbols | None, place: Place) -> str | None:

@@ -96,9 +96,8 @@ def read_judged(
     zero = (missing or rule_of(normalise)) == "zero"
     if qrels is not None:
         if (query, relevance, features) != (None, None, None):
-            raise DataError(
-                "runs have no columns: leave out query, relevance and features; give the runs that are wanted"
-            )
+            remedy = "leave out query, relevance and features; give the runs that are wanted"
+            raise DataError(f"runs have no columns: {remedy}")
         return _joined(named_runs(source), qrels, normalise, zero)
     lists = _read_one(source, query, relevance, features)
     filled, _ = _filled(lists.dense_features(), lists.offsets, normalise, zero)

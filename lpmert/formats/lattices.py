@@ -464,9 +464,8 @@ def n_best(
     ('an', 'a')
     """
     if not isinstance(lattices, WordGraphs):
-        raise DataError(
-            f"lattices must be Lattices or Hypergraphs, see lpmert.load_lattices, not {type(lattices).__name__}"
-        )
+        wanted = "Lattices or Hypergraphs, see lpmert.load_lattices"
+        raise DataError(f"lattices must be {wanted}, not {type(lattices).__name__}")
     checked_limits(time_limit, None, None, None, memory_limit)
     weight_rows = [weights_array(given_weights(weights, "weights"), lattices.names)] * lattices.n_lists
     with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):

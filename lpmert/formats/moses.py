@@ -451,13 +451,10 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
 
     A sparse feature without a weight counts 0, as in Moses.
     """
-    nbest = data.nbest
-    names = nbest.names[: data.n_dense]
-    factors = np.array([weights.get(name, 0.0) for name in nbest.names[data.n_dense :]])
-    dense = nbest.features[:, : data.n_dense]
-    dense = dense if isinstance(dense, np.ndarray) else dense.toarray()
-    merged = np.column_stack([dense, nbest.features[:, data.n_dense :] @ factors])
-    return nbest.changed(features=merged, names=[*names, SPARSE])
+    dense, others = data.nbest.names[: data.n_dense], data.nbest.names[data.n_dense :]
+    sums = data.nbest.features[:, data.n_dense :] @ np.array([weights.get(name, 0.0) for name in others])
+    merged = np.column_stack([data.nbest.select_features(dense).dense_features(), sums])
+    return data.nbest.changed(features=merged, names=[*dense, SPARSE])
 
 
 def write_mert_data(

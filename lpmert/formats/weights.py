@@ -183,11 +183,8 @@ def given_weights(weights: Any, what: str = "weights") -> Any:
             if all(name.strip() and _is_number(number.strip()) for name, _, number in pairs):
                 return _parse("\n".join(f"{name.strip()}\t{number.strip()}" for name, _, number in pairs), what)
             if not text.endswith(_ENDINGS):
-                raise DataError(
-                    f"{quoted(text)} is neither a file that is there, nor finite numbers (1,0.5), nor name=value pairs "
-                    '(am=1,lm=0.5), nor JSON ({"am": 1, "lm": 0.5})',
-                    path=what,
-                )
+                forms = 'finite numbers (1,0.5), nor name=value pairs (am=1,lm=0.5), nor JSON ({"am": 1, "lm": 0.5})'
+                raise DataError(f"{quoted(text)} is neither a file that is there, nor {forms}", path=what)
     return read_weights(text)
 
 
@@ -333,7 +330,7 @@ def _of_kaldi(settings: ByRole, sign: float) -> dict[str, float]:
 
 
 _ICEFALL = {"lm": "ngram_lm_scale", "attention": "attention_scale"}
-_ESPNET = {"lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
+_ESPNET = {"ctc": "ctc_weight", "lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
 """Names of settings by role."""
 
 
@@ -351,14 +348,12 @@ def _espnet(weights: ByRole) -> dict[str, float]:
     decoder, ctc = weights.get("decoder", 0.0), weights.get("ctc", 0.0)
     if decoder < 0 or ctc < 0 or decoder + ctc == 0:
         raise ValueError("the weights of decoder and ctc must be at least 0, and not both 0")
-    rest = {_ESPNET[role]: w / (decoder + ctc) for role, w in weights.items() if role in _ESPNET}
-    return {"ctc_weight": ctc / (decoder + ctc), **rest}
+    return {_ESPNET[role]: w / (decoder + ctc) for role, w in {"ctc": 0.0, **weights}.items() if role in _ESPNET}
 
 
 def _of_espnet(settings: ByRole, _: float) -> dict[str, float]:
-    share = settings["ctc_weight"]
     rest = {role: settings[name] for role, name in _ESPNET.items() if name in settings}
-    return {"decoder": 1.0 - share, "ctc": share, **rest}
+    return {"decoder": 1.0 - settings["ctc_weight"], **rest}
 
 
 TOOLKITS: Mapping[str, Toolkit] = {
