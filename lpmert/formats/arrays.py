@@ -27,8 +27,6 @@ _SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
 _LABELS = ("names", "list_ids", "statistic_names")
 _TEXTS = ("texts", "text_bytes", "text_ends")
 _NEEDED = ("features", "offsets", "statistics")
-_NAMELESS = 1 << 22
-"""Most features that get default names: n_features could claim any number."""
 
 _LONGEST_END = 0xFFFF + 22
 _END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
@@ -125,7 +123,7 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
             raise DataError(f"no array {quoted(name)}; the arrays are {found}")
     labels: dict[str, Any] = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
-    if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > _NAMELESS:
+    if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
         raise DataError(f"{features.shape[1]:,} features without names; give the array names")
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
 

@@ -281,8 +281,6 @@ _ROUNDING = 1e-3
 """Difference between a sum and its parts, relative to its spread, that few written digits explain."""
 _BETWEEN_COMMAS = re.compile(r",|^\s+|\s+$")
 """What a name cannot have where commas separate names; a pattern has a question mark in its place."""
-_NAMED_PARTS = 4
-"""Most parts of a sum that a message names."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 """Most columns and rows for the search for sums, to keep it fast."""
 _SAME = "the same within each list"
@@ -447,7 +445,7 @@ def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: s
         rest = {other: values for other, values in left.items() if other != name}
         parts = _parts(left[name], rest)
         if parts:
-            several = listed(parts) if len(parts) <= _NAMED_PARTS else f"{len(parts)} others"
+            several = listed(parts) if len(parts) <= 4 else f"{len(parts)} others"
             found[name] = f"a multiple of {parts[0]}" if len(parts) == 1 else f"a sum of {several}, with some weights"
             left = rest
     return found

@@ -117,8 +117,7 @@ def named_runs(runs: Any) -> dict[str, Any]:
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
         raise DataError(f"runs are files, or mappings by the name of the run; got {quoted(runs)}")
     names = [unpacked(path).stem for path in paths]
-    twice = repeated(names)
-    if twice is not None:
+    if (twice := repeated(names)) is not None:
         remedy = "name them: NAME=FILE, in Python a mapping by name"
         raise DataError(f"two runs are called {quoted(twice)}; {remedy}", path=paths[names.index(twice)])
     return dict(zip(names, paths, strict=True))
@@ -184,20 +183,17 @@ def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
         if not isinstance(scores, Mapping):
             form = "{query: {document: number}}"
             raise DataError(f"query {quoted(query)} has {quoted(scores)}, not numbers by document: {form}", path=path)
-        place = Place(path)
-        by_document = _by_text(scores, f"documents of query {quoted(query)}", path).items()
-        named = (
-            (document, value, f"document {quoted(document)} of query {quoted(query)}")
-            for document, value in by_document
-        )
-        found[query] = {document: place.number(value, what, textual=False) for document, value, what in named}
+        place, of_query = Place(path), f"of query {quoted(query)}"
+        found[query] = {
+            document: place.number(value, f"document {quoted(document)} {of_query}", textual=False)
+            for document, value in _by_text(scores, f"documents {of_query}", path).items()
+        }
     return found
 
 
 def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> dict[str, Any]:
     """Return a mapping with its keys as text; raises `DataError` where two become equal, such as 1 and "1"."""
-    twice = repeated(map(str, values))
-    if twice is not None:
+    if (twice := repeated(map(str, values))) is not None:
         raise DataError(f"two {what} are called {quoted(twice)}; keep one, or rename one", path=path)
     return {str(key): value for key, value in values.items()}
 

@@ -35,7 +35,6 @@ STATISTICS_LABEL = "statistics:"
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]{0,17})")
 _SINGLE = " "
 """Last character of the label of `name=v`."""
-_MOST_LAYOUTS = 1000
 
 Statistics = tuple[tuple[str, ...] | None, list[float]]
 """The names of the statistics, or `None` for mere numbers, and the numbers in one line."""
@@ -108,7 +107,7 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
 
 
 class _Line(NamedTuple):
-    """The relevant fields of a line, stripped; `last` is empty where the features are the last field."""
+    """Fields of a line, stripped; `last` is empty where the features are the last field."""
 
     place: Place
     list_id: str
@@ -174,8 +173,7 @@ class _Reader:
         unnamed = ((name, True) for name in numbered("feature", len(labels)))
         found = list(names_of(labels, place) if any(labels) else unnamed)
         names, required = tuple(name for name, _ in found), {name for name, everywhere in found if everywhere}
-        twice = repeated(names)
-        if twice is not None:
+        if (twice := repeated(names)) is not None:
             raise place.error(f"feature {quoted(twice)} comes twice")
         if not names:
             raise place.error("no features")
@@ -183,7 +181,7 @@ class _Reader:
         for name in sorted(required ^ self._required):
             trouble = "is new here" if name in required else "is missing"
             raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
-        if len(known) == _MOST_LAYOUTS:
+        if len(known) == 1000:
             known.clear()  # with sparse features, nearly every line has labels of its own
         known[labels] = names
         return names

@@ -29,7 +29,7 @@ from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, read_all
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, open_bytes, read_all
 from lpmert.system.memory import room_for
 
 
@@ -118,16 +118,26 @@ def read_block(block: Bytes, pieces: Iterable[Piece], refused: str = "", *, loos
 _ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
 _ROWS = 1 << 16
 
-_PYARROW = 96 << 20
-"""Bytes that loading pyarrow takes."""
-
 
 def format_of_name(path: str | Path) -> str | None:
     """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
     return _ENDINGS.get(unpacked(path).suffix)
 
 
-def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+@contextmanager
+def open_table(source: Any, name: str | Path, format: str | None) -> Iterator[Table]:
+    """Open a file in this format, or a table in memory without one."""
+    if format is None:
+        yield _frame_table(source, str(name))
+        return
+    with open_bytes(source) as stream:
+        if format == "parquet":
+            yield _parquet_table(stream, source)
+        else:
+            yield (_json_table if format in ("jsonl", "json") else _delimited_table)(stream, source, format)
+
+
+def _delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
     """Return the table in a TSV or CSV stream that `open_bytes` opened; cells are strings."""
     blocks = blocks_of(stream, path)
     first = next(blocks)
@@ -161,7 +171,7 @@ def delimited_table(stream: io.BufferedReader, path: str | Path, format: str) ->
     return Table(header, Place(path, line), rows)
 
 
-def parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
+def _parquet_table(stream: io.BufferedReader, path: str | Path) -> Table:
     """Return the table in a Parquet stream; columns of numbers without gaps become arrays."""
     pyarrow, parquet = import_parquet(path)
     with _parquet_errors(path):
@@ -194,7 +204,7 @@ def _parquet_errors(path: str | Path) -> Iterator[None]:
 def import_parquet(path: str | Path) -> tuple[Any, Any]:
     """Return the modules pyarrow and pyarrow.parquet; raises `DataError` if they are not installed."""
     if "pyarrow" not in sys.modules:
-        room_for(_PYARROW, "pyarrow")
+        room_for(96 << 20, "pyarrow")  # so many bytes does loading it take
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -291,7 +301,7 @@ def _arrow_cells(column: Any) -> Any:
     return column.to_pylist()
 
 
-def frame_table(frame: Any, path: str) -> Table:
+def _frame_table(frame: Any, path: str) -> Table:
     """Return a table in memory, which names its columns and returns each by name, with rows numbered from 1."""
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
@@ -339,8 +349,7 @@ def to_columns(nbest: NBest) -> dict[str, Any]:
     True
     """
     columns = Columns.of(nbest)
-    twice = repeated(columns.all)
-    if twice is not None:
+    if (twice := repeated(columns.all)) is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; rename a feature")
     return dict(zip(columns.all, cells_by_column(nbest), strict=True))
 
@@ -372,11 +381,10 @@ def _cells(frame: Any, name: str, path: str) -> Any:
 
 Record = dict[str, Any]
 
-_RECORDS = 1 << 14
 _WHITE = re.compile(r"[ \t\n\r]*")
 
 
-def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+def _json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
     """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
 
     Columns are named by keys, or by paths of keys joined by dots, such as `candidates.scores.lm`. A record stands for
@@ -394,7 +402,7 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
 
 def in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
     """Yield blocks of rows, which come with their lines."""
-    while block := list(islice(rows, _RECORDS)):
+    while block := list(islice(rows, 1 << 14)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
 

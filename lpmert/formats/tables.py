@@ -8,7 +8,6 @@ import csv
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -34,14 +33,11 @@ from lpmert.formats.columns import (
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.rows import (
     cells_by_column,
-    delimited_table,
-    frame_table,
     import_parquet,
     in_blocks,
     json_kind,
     json_records,
-    json_table,
-    parquet_table,
+    open_table,
     runs_of,
 )
 from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number, warn_of_quotes
@@ -79,7 +75,7 @@ def read_table(
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(features, loss, statistics, gain, counted, name)
-    with _opened(path, name, format) as table:
+    with open_table(path, name, format) as table:
         try:
             columns = wanted.choose(table, segment, text, counted)
         except ColumnsNeeded as error:
@@ -87,18 +83,6 @@ def read_table(
             raise
         nbest = _Rows(name, format or "frame", columns, gain, group).collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
-
-
-@contextmanager
-def _opened(source: Any, name: str | Path, format: str | None) -> Iterator[Table]:
-    if format is None:
-        yield frame_table(source, str(name))
-        return
-    with open_bytes(source) as stream:
-        if format == "parquet":
-            yield parquet_table(stream, source)
-        else:
-            yield (json_table if format in ("jsonl", "json") else delimited_table)(stream, source, format)
 
 
 def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
@@ -208,8 +192,7 @@ def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
     would not identify them are written as `statistic:name`, so that `read_table` recognises all columns.
     """
     header = header_of(Columns.of(nbest))
-    twice = repeated(header)
-    if twice is not None:
+    if (twice := repeated(header)) is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; rename a feature", path=path)
     characters, what = _REFUSED.get(format, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):

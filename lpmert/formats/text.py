@@ -25,7 +25,6 @@ WHITE = " \t\n\r\v\f"
 """ASCII white space: `str.strip` and `str.split` would also remove no-break and ideographic spaces."""
 
 WORD = re.compile(f"[^{WHITE}]+")
-_LONGEST_COUNT = 18
 
 
 class Place(NamedTuple):
@@ -56,7 +55,7 @@ class Place(NamedTuple):
 
 def is_count(word: str) -> bool:
     """Whether a word is a count in decimal digits that fits 64 bits."""
-    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT
+    return word.isascii() and word.isdigit() and len(word) <= 18
 
 
 def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:

@@ -259,8 +259,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
     nameless = [slot for slot in found if not slot.name]
     if nameless and (ini or len(nameless) < len(found)):
         raise DataError("a weight without the name of its feature", path=path, line=nameless[0].line)
-    twice = None if nameless else repeated(names)
-    if twice is not None:
+    if not nameless and (twice := repeated(names)) is not None:
         line = [slot.line for slot in found if slot.name == twice][1]
         raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
     values = [Place(path, slot.line).number(content[slot.start : slot.end], "a weight") for slot in found]
