@@ -19,7 +19,7 @@ from .findings import Cell as Cell, Diagnostic as Diagnostic
 from .formats.detect import read as read, write as write
 from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices, n_best as n_best
-from .formats.rows import to_columns as to_columns
+from .formats.tables import to_columns as to_columns
 from .looping.decoder import Decoded as Decoded, Decoder as Decoder
 from .looping.loop import Iteration as Iteration, Looped as Looped, loop as loop
 from .looping.pool import Consistency as Consistency, Pool as Pool

@@ -83,18 +83,13 @@ def read(source: Source, format: str | Format | None = None, **options: Any) -> 
     >>> lists.n_lists, lists.n_hypotheses
     (250, 25000)
     """
-    if format is None and _is_table(source):
+    is_files = not isinstance(source, Mapping) or all(isinstance(file, str | Path) for file in source.values())
+    if format is None and (not is_files or hasattr(source, "columns")):
         return _read(source, Format("a data frame", read_table), options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     with buffered_pipes():
         return _read(source, detect(source) if format is None else format, options)
-
-
-def _is_table(source: Any) -> bool:
-    if isinstance(source, Mapping):
-        return not all(isinstance(file, str | Path) for file in source.values())
-    return hasattr(source, "columns")
 
 
 def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:

@@ -223,7 +223,8 @@ def _of_lines(path: str | Path, *, run: bool) -> Scores:
 def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> NBest:
     """Return the documents of a file of LETOR or of a table, a list for each query; the statistic is the grade."""
     if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
-        words = _first_words(source)
+        beginning = head_of(source, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
+        words = next((found for line in beginning.split("\n") if (found := words_of(line.partition("#")[0]))), [])
         if not words:
             raise DataError("no documents; write lines 'grade qid:query index:value ...', or a table", path=source)
         if len(words) == 6 and words[1] == "Q0":
@@ -240,11 +241,6 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
     except ColumnError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error
-
-
-def _first_words(path: str | Path) -> list[str]:
-    beginning = head_of(path, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
-    return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 
 
 def _read_letor(path: str | Path) -> NBest:

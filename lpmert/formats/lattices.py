@@ -61,9 +61,6 @@ _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
 _HEAD = 1 << 16
 """Characters at the beginning of a text that tell its format."""
 
-_LINK, _FEATURE, _SORTING = 66, 24, 90
-"""Bytes for joining lattices: for each link, for each of its features, and for each link of the largest lattice."""
-
 _VARIANT = re.compile(r"\(\d+\)$")
 
 Counts = Mapping[str, Iterable[str]]
@@ -174,8 +171,8 @@ def _joined(
     names = _names(parts, speech.names, features)
     give_back()
     sizes = [len(graph.words) for graph in graphs]
-    size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
-    room_for(size, "putting lattices together")
+    # bytes for each link and each of its features, and for sorting the links of the largest lattice
+    room_for((66 + 24 * len(names)) * sum(sizes) + 90 * max(sizes), "putting lattices together")
     vocabulary: dict[str, int] = {}
     rows, link_words = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
     end = 0
@@ -236,7 +233,8 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source):
-        kind = format or _kind(text, path)
+        by_ending = "slf" if unpacked(path).suffix in _SLF_ENDINGS else None
+        kind = format or kind_of_graph(text[:_HEAD]) or by_ending
         graphs = None if kind is None else FORMATS.build(kind).graphs
         if graphs is None:
             trouble = (
@@ -263,11 +261,6 @@ def _texts(source: Paths) -> Iterator[tuple[str, str | Path, str]]:
         else:
             for utterance, file in utterance_files(path):
                 yield utterance, file, read_text(file)
-
-
-def _kind(text: str, path: str | Path) -> str | None:
-    """Return the format that a text looks like or, if it looks like none, that its file's ending names."""
-    return kind_of_graph(text[:_HEAD]) or ("slf" if unpacked(path).suffix in _SLF_ENDINGS else None)
 
 
 _SCALES = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation"), 1.0)
@@ -464,8 +457,7 @@ def n_best(
     ('an', 'a')
     """
     if not isinstance(lattices, WordGraphs):
-        wanted = "Lattices or Hypergraphs, see lpmert.load_lattices"
-        raise DataError(f"lattices must be {wanted}, not {type(lattices).__name__}")
+        raise DataError(f"lattices must be Lattices or Hypergraphs, not {type(lattices).__name__}; see load_lattices")
     checked_limits(time_limit, None, None, None, memory_limit)
     weight_rows = [weights_array(given_weights(weights, "weights"), lattices.names)] * lattices.n_lists
     with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):

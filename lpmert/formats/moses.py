@@ -93,13 +93,13 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
         if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
             trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
             raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
-    writer = FeatureWriter.of_groups(nbest.names)
+    labels, everywhere = _grouped(nbest.names)
     list_ids = [nbest.list_ids[number] for number in nbest.list_index.tolist()]
     texts = nbest.texts or ("",) * nbest.n_hypotheses
     rows = zip(list_ids, texts, rows_by_column(nbest.features), nbest.statistics.tolist(), strict=True)
     with atomic_writer(path) as stream:
         for number, (list_id, text, row, values) in enumerate(rows):
-            features = writer.field(row, first=number == 0)
+            features = _written(labels, everywhere, row, first=number == 0)
             named = zip(nbest.statistic_names, map(number_text, values), strict=True)
             statistics = " ".join(f"{name}={value}" for name, value in named)
             fields = list_id, text, features, "0", f"{STATISTICS_LABEL} {statistics}"
@@ -324,32 +324,26 @@ def names_of(labels: Sequence[str | None], place: Place) -> Iterator[tuple[str, 
             yield from ((f"{name}_{number}", True) for number in range(count))
 
 
-class FeatureWriter(NamedTuple):
-    """The text before the number of each feature, and the columns that every line has."""
+def _grouped(names: Sequence[str]) -> tuple[list[str], dict[int, None]]:
+    """Return the text before the number of each feature, and the columns that every line has: name_0, name_1, ..."""
+    labels, everywhere, base, size = list[str](), dict[int, None](), "", 0
+    for column, name in enumerate(names):
+        match = _OF_GROUP.fullmatch(name)
+        if match and (match[2] == "0" or (match[1] == base and int(match[2]) == size)):
+            base, size = match[1], int(match[2]) + 1
+            labels.append("" if size > 1 else f"{base}= ")
+            everywhere[column] = None
+        else:
+            base = ""
+            labels.append(f"{name}= " if "_" in name else f"{name}=")
+    return labels, everywhere
 
-    labels: Sequence[str]
-    everywhere: Mapping[int, None]
 
-    @staticmethod
-    def of_groups(names: Sequence[str]) -> FeatureWriter:
-        """Return a writer that puts features name_0, name_1, ... into groups, which every line has."""
-        labels, everywhere, base, size = list[str](), dict[int, None](), "", 0
-        for column, name in enumerate(names):
-            match = _OF_GROUP.fullmatch(name)
-            if match and (match[2] == "0" or (match[1] == base and int(match[2]) == size)):
-                base, size = match[1], int(match[2]) + 1
-                labels.append("" if size > 1 else f"{base}= ")
-                everywhere[column] = None
-            else:
-                base = ""
-                labels.append(f"{name}= " if "_" in name else f"{name}=")
-        return FeatureWriter(labels, everywhere)
-
-    def field(self, row: Mapping[int, float], *, first: bool) -> str:
-        """Return the features of a hypothesis, numbers by column without zeros, as text; first: with zeros."""
-        others = (column for column in row if column not in self.everywhere)
-        columns = range(len(self.labels)) if first else [*self.everywhere, *others] or [0]
-        return " ".join(self.labels[column] + number_text(row.get(column, 0.0)) for column in columns)
+def _written(labels: Sequence[str], everywhere: Mapping[int, None], row: Mapping[int, float], *, first: bool) -> str:
+    """Return the features of a hypothesis, numbers by column without zeros, as text; first: with zeros."""
+    others = (column for column in row if column not in everywhere)
+    columns = range(len(labels)) if first else [*everywhere, *others] or [0]
+    return " ".join(labels[column] + number_text(row.get(column, 0.0)) for column in columns)
 
 
 MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")
@@ -479,12 +473,12 @@ def write_mert_data(
         raise DataError("features and scores need a file each", path=features)
     dense, names = _leading_dense(nbest), nbest.names
     labels = [*[""] * dense, *(f"{name}=" for name in names[dense:])]
-    writer, rows = FeatureWriter(labels, dict.fromkeys(range(dense))), rows_by_column(nbest.features)
+    everywhere, rows = dict.fromkeys(range(dense)), rows_by_column(nbest.features)
     with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
         for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
             feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {' '.join(names[:dense])}\n")
             for hypothesis, row in enumerate(islice(rows, end - start), start):
-                feature_stream.write(writer.field(row, first=hypothesis == 0) + "\n")
+                feature_stream.write(_written(labels, everywhere, row, first=hypothesis == 0) + "\n")
             feature_stream.write("FEATURES_TXT_END_0\n")
             score_stream.write(f"SCORES_TXT_BEGIN_0 {list_id} {end - start} {nbest.statistics.shape[1]} {kind}\n")
             for numbers in nbest.statistics[start:end].tolist():
@@ -535,13 +529,19 @@ def _names(block: _Block) -> tuple[str, ...]:
 
 
 def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
-    numbers, pairs = words[: len(dense)], [_pair(word, place) for word in words[len(dense) :]]
+    """Return names and numbers, dense ones first; sparse ones are `name=value` or, in old versions, `name:value`."""
+    numbers = words[: len(dense)]
     if len(numbers) < len(dense) or any("=" in word for word in numbers):
         raise place.error(f"fewer than {len(dense)} numbers")
-    names = (*dense, *(name for name, _ in pairs)) if pairs else dense
-    if pairs and repeated(names) is not None:
-        raise place.error(f"feature {quoted(repeated(names))} comes twice")
-    return names, place.numbers([*numbers, *(value for _, value in pairs)], "a feature")
+    pairs = [word.rpartition("=" if "=" in word else ":") for word in words[len(dense) :]]
+    for name, _, value in pairs:
+        if not name:
+            trouble = "after the numbers is no sparse feature, such as name=1; or there are too many numbers"
+            raise place.error(f"{quoted(value)} {trouble}")
+    names = (*dense, *(name for name, _, _ in pairs)) if pairs else dense
+    if pairs and (twice := repeated(names)) is not None:
+        raise place.error(f"feature {quoted(twice)} comes twice")
+    return names, place.numbers([*numbers, *(value for _, _, value in pairs)], "a feature")
 
 
 def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
@@ -563,15 +563,6 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
         if len(found) != count or not count:
             raise place.error(f"{len(found)} hypotheses, but this line says {count}; a list has at least one")
         yield _Block(place, words[1], width, tuple(words[4:]), found)
-
-
-def _pair(word: str, place: Place) -> tuple[str, str]:
-    """Return name and value of a sparse feature, `name=value` or as in old versions `name:value`."""
-    name, _, value = word.rpartition("=" if "=" in word else ":")
-    if not name:
-        trouble = "after the numbers is no sparse feature, such as name=1; or there are too many numbers"
-        raise place.error(f"{quoted(word)} {trouble}")
-    return name, value
 
 
 MERT = Format("data of Moses' mert", read_mert_data, write_mert_data, pooled=True)

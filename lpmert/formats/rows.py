@@ -26,8 +26,7 @@ from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import Block, Columns, Table
 from lpmert.formats.text import Place, unique_keys, unpacked
 from lpmert.model.arrays import as_array
-from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted, repeated
+from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, open_bytes, read_all
 from lpmert.system.memory import room_for
@@ -319,46 +318,6 @@ def _frame_table(frame: Any, path: str) -> Table:
         yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
 
     return Table(names, Place(path), rows)
-
-
-def to_columns(nbest: NBest) -> dict[str, Any]:
-    """Return lists as columns by name, for `pandas.DataFrame` and `polars.DataFrame`; `read` reads them back.
-
-    Parameters
-    ----------
-    nbest : NBest
-        The lists.
-
-    Returns
-    -------
-    dict
-        The ids, each feature and each statistic as arrays [M], and the texts as a list.
-
-    Raises
-    ------
-    DataError
-        If two columns would have the same name.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
-    >>> list(lpmert.to_columns(lists))
-    ['list', 'a', 'b', 'loss']
-    >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
-    True
-    """
-    columns = Columns.of(nbest)
-    if (twice := repeated(columns.all)) is not None:
-        raise DataError(f"two columns would be called {quoted(twice)}; rename a feature")
-    return dict(zip(columns.all, cells_by_column(nbest), strict=True))
-
-
-def cells_by_column(nbest: NBest) -> list[Any]:
-    """Return the cells of each column of lists: ids, features, statistics and, where there are any, texts."""
-    ids = np.array(nbest.list_ids, dtype=object)[nbest.list_index]
-    texts = [] if nbest.texts is None else [list(nbest.texts)]
-    return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
 
 
 def _cells(frame: Any, name: str, path: str) -> Any:

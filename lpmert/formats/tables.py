@@ -32,7 +32,6 @@ from lpmert.formats.columns import (
 )
 from lpmert.formats.format import Format, Pool
 from lpmert.formats.rows import (
-    cells_by_column,
     import_parquet,
     in_blocks,
     json_kind,
@@ -185,6 +184,46 @@ class _Rows:
         return cells
 
 
+def to_columns(nbest: NBest) -> dict[str, Any]:
+    """Return lists as columns by name, for `pandas.DataFrame` and `polars.DataFrame`; `read` reads them back.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+
+    Returns
+    -------
+    dict
+        The ids, each feature and each statistic as arrays [M], and the texts as a list.
+
+    Raises
+    ------
+    DataError
+        If two columns would have the same name.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
+    >>> list(lpmert.to_columns(lists))
+    ['list', 'a', 'b', 'loss']
+    >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
+    True
+    """
+    columns = Columns.of(nbest)
+    if (twice := repeated(columns.all)) is not None:
+        raise DataError(f"two columns would be called {quoted(twice)}; rename a feature")
+    return dict(zip(columns.all, _cells_by_column(nbest), strict=True))
+
+
+def _cells_by_column(nbest: NBest) -> list[Any]:
+    """Return the cells of each column of lists: ids, features, statistics and, where there are any, texts."""
+    ids = np.array(nbest.list_ids, dtype=object)[nbest.list_index]
+    texts = [] if nbest.texts is None else [list(nbest.texts)]
+    return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
+
+
 def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
     """Write N-best lists as a table of one of `TABLES` that `read_table` reads back to exactly the same numbers.
 
@@ -202,7 +241,7 @@ def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
     with atomic_writer(path) as stream:
         if format == "parquet":
             pyarrow, parquet = import_parquet(path)
-            table = pyarrow.table(dict(zip(header, cells_by_column(nbest), strict=True)))
+            table = pyarrow.table(dict(zip(header, _cells_by_column(nbest), strict=True)))
             parquet.write_table(table, stream.buffer)
         else:
             _write_rows(stream, format, header, _cells(nbest))

@@ -1,6 +1,5 @@
 """Tables in files and in memory: how rows become lists, what is refused, which columns are proposed; whole files."""
 
-import csv
 import io
 import json
 import os
@@ -206,27 +205,20 @@ def speech(**more: list[Any] | None) -> Table:
     return {name: cells for name, cells in table.items() if cells is not None}
 
 
-def rows_of(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-
-
 def written(folder: Path, table: Table, form: str = "tsv") -> Any:
     """A file with a table, or the table itself."""
-    path = folder / f"lists.{form}"
+    path, data = folder / f"lists.{form}", pandas.DataFrame(table)
     if form == "frame":
         return table
     if form == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows_of(table)))
+        data.to_json(path, orient="records", lines=True)
     elif form == "arrays.json":
-        path.write_text(
-            json.dumps([{"recording": f"r{n}", "hyps": rows_of(table)[n * SIZE :][:SIZE]} for n in range(LISTS)])
-        )
+        lists = [json.loads(data[n * SIZE :][:SIZE].to_json(orient="records")) for n in range(LISTS)]
+        path.write_text(json.dumps([{"recording": f"r{n}", "hyps": rows} for n, rows in enumerate(lists)]))
     elif form == "parquet":
-        pyarrow.parquet.write_table(pyarrow.table(table), path)
+        data.to_parquet(path)
     else:
-        with path.open("w", newline="") as stream:
-            rows = csv.writer(stream, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
-            rows.writerows([table, *zip(*table.values(), strict=True)])
+        data.to_csv(path, sep="\t" if form == "tsv" else ",", index=False)
     return path
 
 
@@ -326,14 +318,6 @@ def test_columns_are_proposed_and_the_proposal_is_read(tmp_path: Path, case: str
             assert "group" not in needed(source, group=True).suggestion
 
 
-def test_what_is_given_changes_what_is_proposed(tmp_path: Path) -> None:
-    # with weights but without losses, a count of 1 is a vote
-    votes = needed(written(tmp_path, ANSWERS, "jsonl"), references=False)
-    assert votes.suggestion["features"] == "logit,count"
-    outcome = run("solve", written(tmp_path, SPEECH), "--metric", "zero-one")
-    assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
-
-
 @pytest.mark.parametrize("times", [1, 3000])
 def test_of_stdin_the_first_rows_tell_as_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int) -> None:
     file = written(tmp_path, {name: cells * times for name, cells in SPEECH.items()})
@@ -364,7 +348,12 @@ def test_a_parquet_column_that_cannot_be_read_is_told_beside_what_is_needed(tmp_
     assert read(path, segment="recording", features="am,lm", loss="errors").n_lists == LISTS
 
 
-def test_odd_records_and_broken_tables_still_say_what_they_need(tmp_path: Path) -> None:
+def test_what_is_given_changes_what_is_proposed_and_broken_tables_still_propose(tmp_path: Path) -> None:
+    # with weights but without losses, a count of 1 is a vote
+    votes = needed(written(tmp_path, ANSWERS, "jsonl"), references=False)
+    assert votes.suggestion["features"] == "logit,count"
+    outcome = run("solve", written(tmp_path, SPEECH), "--metric", "zero-one")
+    assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
     for line in ("{}", '{"id": "a", "tags": ["x", 1], "n": {"b": [1]}, "f": null, "h": 1e200}'):
         (tmp_path / "x.jsonl").write_text(f"{line}\n{line}\n")
         assert set(needed(tmp_path / "x.jsonl").suggestion) >= {"features", "loss"}
