@@ -443,10 +443,10 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
 
     A sparse feature without a weight counts 0, as in Moses.
     """
-    dense, others = data.nbest.names[: data.n_dense], data.nbest.names[data.n_dense :]
-    sums = data.nbest.features[:, data.n_dense :] @ np.array([weights.get(name, 0.0) for name in others])
-    merged = np.column_stack([data.nbest.select_features(dense).dense_features(), sums])
-    return data.nbest.changed(features=merged, names=[*dense, SPARSE])
+    features, names, n_dense = data.nbest.features, data.nbest.names, data.n_dense
+    dense = features[:, :n_dense] if isinstance(features, np.ndarray) else features[:, :n_dense].toarray()
+    sums = features[:, n_dense:] @ np.array([weights.get(name, 0.0) for name in names[n_dense:]])
+    return data.nbest.changed(features=np.column_stack([dense, sums]), names=[*names[:n_dense], SPARSE])
 
 
 def write_mert_data(
