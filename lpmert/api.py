@@ -355,7 +355,7 @@ def _problem_within(
     limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
 ) -> tuple[Problem | LatticeProblem, float]:
     allowance = Allowance(limits.memory_limit)
-    with allowance.enforced_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
+    with allowance.enforced(if_any=True), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         return problem_of(data, metric, ties, region), deadline.started
 
 
@@ -419,7 +419,7 @@ def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Dea
     """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches."""
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with interrupts, deadline.running(), allowance.enforced(if_any=True), using_workers(backend, jobs):
         yield deadline, interrupts
 
 

@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from lpmert.quoting import LONGEST_MESSAGE, shortened, visible
 
 FloatArray = NDArray[np.float64]
-
-
 IntArray = NDArray[np.int64]
-
-
 BoolArray = NDArray[np.bool_]
 
 

@@ -282,24 +282,9 @@ class Result(Weighted):
         return f"{unit.name} {unit.text(self.loss)}{bound}"
 
     def factor_to(self, name: str, value: float) -> float:
-        """Return the positive factor that brings the weight of a feature to a value.
+        """Return the positive factor for all weights, which changes no choice, that brings one to a value.
 
-        Parameters
-        ----------
-        name : str
-            The feature.
-        value : float
-            The value of its weight.
-
-        Returns
-        -------
-        float
-            The factor, by which all weights may be multiplied: it changes no choice.
-
-        Raises
-        ------
-        ValueError
-            If the name is unknown, or the weight is 0 or has the opposite sign.
+        Raises `ValueError` if the name is unknown, or the weight is 0 or has the opposite sign.
         """
         if name not in self.names:
             raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")

@@ -21,6 +21,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from lpmert.errors import MethodError
 from lpmert.quoting import quoted
+from lpmert.system import holding
 from lpmert.system.deadline import checkpoint, out_of_time
 
 logger = logging.getLogger("lpmert")
@@ -339,9 +340,5 @@ def workers_for(seconds: float) -> Workers:
 @contextmanager
 def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
     """Let workers run the units of work within the block, then stop them; threads started there do not inherit them."""
-    with workers_of(backend, jobs) as workers:
-        token = _workers.set(workers)
-        try:
-            yield workers
-        finally:
-            _workers.reset(token)
+    with workers_of(backend, jobs) as workers, holding(_workers, workers):
+        yield workers

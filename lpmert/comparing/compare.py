@@ -146,7 +146,7 @@ def compare(
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
-    with Allowance(most).enforced_if_any():
+    with Allowance(most).enforced(if_any=True):
         problem = problem_of(nbest, metric, ties, region)
     test = None if held_out is None else problem_of(unseen(held_out, nbest), metric, ties, None)
     judge, initial = Judge(problem, test), None

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from lpmert.system import holding
 from lpmert.system.memory import Allowance
 
 Item = TypeVar("Item")
@@ -82,11 +83,8 @@ class Deadline:
     @contextmanager
     def running(self) -> Iterator[Deadline]:
         """Make this the deadline of the running call within the block, for `out_of_time`, `within` and `heeding`."""
-        token = _running.set(self)
-        try:
+        with holding(_running, self):
             yield self
-        finally:
-            _running.reset(token)
 
 
 _running: ContextVar[Deadline | None] = ContextVar("running", default=None)
@@ -139,14 +137,9 @@ def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
         yield item
 
 
-@contextmanager
-def heeding() -> Iterator[None]:
+def heeding() -> AbstractContextManager[None]:
     """Let `checkpoint` raise within the block when the deadline of the running call passes."""
-    token = _heeded.set(_running.get())
-    try:
-        yield
-    finally:
-        _heeded.reset(token)
+    return holding(_heeded, _running.get())
 
 
 @contextmanager
@@ -172,12 +165,8 @@ def limited(time_limit: float | None, memory_limit: int | None, message: Callabl
 @contextmanager
 def unheeded() -> Iterator[None]:
     """Suspend all deadlines within the block, for a caller's own code."""
-    tokens = _running.set(None), _heeded.set(None)
-    try:
+    with holding(_running, None), holding(_heeded, None):
         yield
-    finally:
-        _running.reset(tokens[0])
-        _heeded.reset(tokens[1])
 
 
 def told(callback: Callable[..., object] | None, *report: object) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lpmert.errors import DataError, reason_of
 from lpmert.quoting import quoted, shortened
+from lpmert.system import holding
 from lpmert.system.deadline import checkpoint
 from lpmert.system.interrupts import undone_by_abort
 from lpmert.system.memory import room_for
@@ -232,11 +233,8 @@ def writing_later(*paths: str | Path | None) -> Iterator[None]:
     for number, place in enumerate(places):
         if place in places[:number] and (place.is_file() or not place.exists()):
             raise DataError("two outputs would go to this file; give another name to one of them", path=outputs[number])
-    before = _to_write.set((*_to_write.get(), *outputs))
-    try:
+    with holding(_to_write, (*_to_write.get(), *outputs)):
         yield
-    finally:
-        _to_write.reset(before)
 
 
 def _check_not_written(source: str | Path) -> None:

@@ -6,12 +6,13 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from lpmert.system import holding
 
 _SHARE = 0.9
 """Share of the free memory that a call may take if it has no limit."""
@@ -105,13 +106,6 @@ class Allowance:
         self.refused = size > self.left
         return not self.refused
 
-    def check(self, size: int, what: str) -> None:
-        """Raise `DataError` where `size` more bytes, which `what` takes, exceed the limit."""
-        if resident() + size > self.limit:
-            from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
-
-            raise DataError(self.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
-
     def shortage(self, more: str = "") -> str:
         """Return an error's text: the limit, the memory in use, and the remedy; more: goes on about the use."""
         limit, used = _shown(self.limit), f"{_shown(resident())} are in use{more}"
@@ -122,20 +116,9 @@ class Allowance:
             )
         return f"the memory limit of {limit} is too low: {used}; allow more with --memory-limit (memory_limit)"
 
-    @contextmanager
-    def enforced(self) -> Iterator[Allowance]:
-        """Make this the allowance that `room_for` checks within the block."""
-        token = _enforced.set(self)
-        try:
-            yield self
-        finally:
-            _enforced.reset(token)
-
-    @contextmanager
-    def enforced_if_any(self) -> Iterator[Allowance]:
-        """Like `enforced`, unless nothing is left: a small search has a result even then."""
-        with nullcontext() if self.spent else self.enforced():
-            yield self
+    def enforced(self, *, if_any: bool = False) -> AbstractContextManager[None]:
+        """Let `room_for` heed this allowance; if_any: unless nothing is left, since small searches end even then."""
+        return nullcontext() if if_any and self.spent else holding(_enforced, self)
 
 
 _enforced: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
@@ -144,8 +127,10 @@ _enforced: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 def room_for(size: int, what: str) -> None:
     """Raise `DataError` where `size` more bytes, without which there is no result, exceed the enforced allowance."""
     allowance = _enforced.get()
-    if allowance is not None:
-        allowance.check(size, what)
+    if allowance is not None and resident() + size > allowance.limit:
+        from lpmert.errors import DataError  # imported here: it loads numpy, which short commands do without
+
+        raise DataError(allowance.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
 
 
 def _shown(size: int) -> str:

@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lpmert.system import holding
 from lpmert.system.deadline import checkpoint
 from lpmert.system.memory import room_for
 
@@ -80,11 +81,8 @@ _pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=Non
 def buffered_pipes() -> Iterator[None]:
     """Let every pipe be opened any number of times while the outermost such block runs."""
     before = _pipes.get()
-    token = _pipes.set({} if before is None else before)
-    try:
+    with holding(_pipes, {} if before is None else before):
         yield
-    finally:
-        _pipes.reset(token)
 
 
 def opened(path: str | Path) -> BinaryIO:

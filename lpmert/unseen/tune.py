@@ -264,7 +264,7 @@ def tune(
         told(on_stage, stage, done, parts)
 
     with interrupts, deadline.running(), using_workers(backend, jobs):
-        with allowance.enforced_if_any():
+        with allowance.enforced(if_any=True):
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         test = None if held_out is None else unseen(held_out, nbest)
