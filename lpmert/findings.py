@@ -172,8 +172,7 @@ class Unit:
 
 
 _DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
-_LARGEST = 1e6
-"""Bound on factor and offset; factors are at most 100, or 1 over a number of lists."""
+_LARGEST = 1e6  # bound on factor and offset; factors are at most 100, or 1 over a number of lists
 
 LOSS = Unit("loss")
 

@@ -44,14 +44,12 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
-_PRECISION = 1e-2
-"""Maximum distance between attained and possible ends of a range, relative to their size."""
+_PRECISION = 1e-2  # maximum distance between attained and possible ends of a range, relative to their size
 
 _SHARE = 0.49
 """Share of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing."""
 
-_FAR = 1e6
-"""Values of a weight beyond so many times its size at the optimum count as infinite."""
+_FAR = 1e6  # values of a weight beyond so many times its size at the optimum count as infinite
 
 
 @dataclass(frozen=True)
@@ -349,41 +347,23 @@ class _Ranges:
         return Below(None, inf, Status.OPTIMAL, inf)
 
 
-_MOST_FEATURES = 5
-"""Maximum number of features for cones: beyond it they are too many to be useful."""
+_MOST_FEATURES = 5  # maximum number of features for cones: beyond it they are too many to be useful
+_MOST_PLACES = 50  # maximum number of binary places of rays: up to it, halving is exact
+_BITS = 52  # bits, without the sign, that an exact sum of products may take: one less than a double has
+_BLOCK, _SCORES = 1 << 17, 1 << 22  # hypotheses in a batch of cones, and scores that are computed at a time
 
-_MOST_PLACES = 50
-"""Maximum number of binary places of rays: up to it, halving is exact."""
+_OPEN, _MOST_CONES = 0.1, 200_000
+"""A division ends once at most this share of what may be near-optimal is open, or so many cones were split."""
 
-_BITS = 52
-"""Bits, without the sign, that an exact sum of products may take: one less than a double has."""
-
-_BLOCK = 1 << 17
-"""Hypotheses in a batch of cones."""
-
-_SCORES = 1 << 22
-"""Scores that are computed at a time."""
-
-_OPEN = 0.1
-"""The division ends once at most this share of the weights that may be near-optimal is open."""
-
-_MOST_CONES = 200_000
-"""Maximum number of cones that are split."""
-
-_BOX_PLACES = 16
-"""Binary places of the corners of a box, whose largest entry is 1."""
+_BOX_PLACES = 16  # binary places of the corners of a box, whose largest entry is 1
 
 
 def _check_cones(problem: Problem) -> None:
     form = problem.canonical
-    if not form.n_features:
+    if not 0 < form.n_features <= _MOST_FEATURES:
         raise MethodError(
-            "there is nothing to choose: no feature that may have a weight distinguishes hypotheses with different "
-            "losses; choose other features, or a wider region"
-        )
-    if form.n_features > _MOST_FEATURES:
-        raise MethodError(
-            f"{form.n_features} features matter, and cones are for 1 to {_MOST_FEATURES}; ask for ranges alone"
+            f"{form.n_features} features matter, and cones are for 1 to {_MOST_FEATURES}; ask for ranges alone, choose "
+            "other features, or a wider region"
         )
     if form.cap is not None or form.rounding is not None or problem.coordinates.reduction.columns is None:
         raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
@@ -514,20 +494,19 @@ class _Cones(NamedTuple):
 
 
 class _Precision:
-    """Bounds on the error of differences of scores of rows [m, d], by the number of binary places of the rays.
+    """Bounds on the error of differences of scores of rows [m, d] at rays with entries of at most 1.
 
-    Halving adds one place. If the rows are multiples of a power of two as well, and products and sums of both have at
-    most 53 bits, nothing is rounded: then hypotheses that tie at a ray can be told apart by the other rays.
+    If rows and rays have so few binary places that their products and sums have at most 53 bits, nothing is rounded:
+    then hypotheses that tie at a ray can be told apart by the other rays. Halving adds a place.
     """
 
     def __init__(self, rows: FloatArray) -> None:
         reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
         self._most = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
         self.rounding = 8.0 * EPSILON * (_MOST_FEATURES + 1) * reach
-        """The bound if numbers are rounded, for rays with entries of at most 1."""
 
     def off(self, places: int) -> float:
-        """Return the bound for rays with so many binary places, and entries of at most 1."""
+        """Return the bound for rays with so many binary places."""
         return 0.0 if places <= self._most else self.rounding
 
 

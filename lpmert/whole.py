@@ -32,20 +32,14 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.values import Weights
 
-_LARGEST = 999
-"""Maximum of the absolute values of whole weights: three digits."""
-
-_BITS = 30
-"""Bits of the coefficients of limits; products with weights of a few digits are far from overflow."""
+_LARGEST = 999  # maximum of the absolute values of whole weights: three digits
+_BITS = 30  # bits of the coefficients of limits; products with weights of a few digits are far from overflow
 
 _MOST_TRIED = 50
 """Candidates after which the search gives up: with coarse features, small weights tie nearly everywhere."""
 
-_MOST_BOXES = 10_000
-"""Boxes after which the search gives up: with many features or thin cones it would not end."""
-
-_FIRST_LIMITS, _ROUNDS = 4, 8
-"""Limits per feature at the start, and rounds of propagation per box."""
+_MOST_BOXES = 10_000  # boxes after which the search gives up: with many features or thin cones it would not end
+_FIRST_LIMITS, _ROUNDS = 4, 8  # limits per feature at the start, and rounds of propagation per box
 
 
 def whole_weights(

@@ -33,17 +33,13 @@ Unit = Callable[..., T]
 
 _SCHEME = "dask://"
 
-_POLL = 0.05
-"""Seconds between two looks at the deadline while waiting for an answer."""
-
-_MOST_DEATHS = 8
-"""Number of workers that may die with a unit before the caller does it."""
+_POLL = 0.05  # seconds between two looks at the deadline while waiting for an answer
+_MOST_DEATHS = 8  # number of workers that may die with a unit before the caller does it
 
 _WORTH_SHARING, _WORTH_STARTING = 0.05, 5.0
 """Seconds of work that are worth sending to threads, and to workers that take long to start."""
 
-_CONNECT_SECONDS, _WORKER_SECONDS = 10, 60
-"""How long to wait for a Dask scheduler, and for its first worker."""
+_CONNECT_SECONDS, _WORKER_SECONDS = 10, 60  # how long to wait for a Dask scheduler, and for its first worker
 
 
 @dataclass(eq=False)

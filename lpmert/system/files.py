@@ -145,8 +145,7 @@ LONGEST_LINE, LONGEST_FILE = 64 << 20, 4 << 30
 
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
-_CELLS = 16
-"""Bytes of memory that the cells of a block of lines take temporarily, for each byte of the block."""
+_CELLS = 16  # bytes of memory that the cells of a block of lines take temporarily, for each byte of the block
 
 _SHOWN = 100
 
@@ -161,8 +160,7 @@ _ENCODINGS = {
 
 _PEEKED = 64
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
-_FEWEST_LETTERS = 4
-"""Letters needed to recognise an encoding without a byte order mark."""
+_FEWEST_LETTERS = 4  # letters needed to recognise an encoding without a byte order mark
 
 
 @contextmanager

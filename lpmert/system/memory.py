@@ -14,17 +14,10 @@ from typing import Any
 
 from lpmert.system import holding
 
-_SHARE = 0.9
-"""Share of the free memory that a call may take if it has no limit."""
-
-_RESERVE = 1 / 32
-"""Share of the limit reserved for the work between two measurements, and for the report."""
-
-_PAUSE = 0.005
-"""Seconds between two measurements."""
-
-_FADING = 0.9
-"""Factor by which the recorded growth fades from one measurement to the next."""
+_SHARE = 0.9  # share of the free memory that a call may take if it has no limit
+_RESERVE = 1 / 32  # share of the limit reserved for the work between two measurements, and for the report
+_PAUSE = 0.005  # seconds between two measurements
+_FADING = 0.9  # factor by which the recorded growth fades from one measurement to the next
 
 _CGROUP = Path("/sys/fs/cgroup")
 

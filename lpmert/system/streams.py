@@ -32,8 +32,7 @@ COMPRESSED_ENDINGS = (".gz", ".xz")
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 """What decompression raises for bytes that are damaged or end early."""
 
-_LEVEL = 6
-"""The default of the gzip program: 9 takes three times as long for a few percent."""
+_LEVEL = 6  # the default of the gzip program: 9 takes three times as long for a few percent
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
