@@ -323,9 +323,9 @@ def certify(
     if not isinstance(budget, Mapping | None) or (second is not None and not budget):
         raise MethodError(f"budget must be {{name: number}}, and goes with second; got {quoted(budget)}")
     budgets = {name: Fraction(repr(finite_number(most, "a budget"))) for name, most in (budget or {}).items()}
+    if size and budgets:
+        raise MethodError("at_most and budget cannot be combined; give one of them")
     if size or budgets:
-        if size and budgets:
-            raise MethodError("at_most and budget cannot be combined; give one of them")
         _refuse_lattices(nbest, "certificates with at_most or budget need")
     report = on_stage or (lambda *_: None)
 
@@ -335,18 +335,9 @@ def certify(
     ):
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
-            write_certificate(
-                path,
-                nbest,
-                result,
-                metric=metric,
-                ties=ties,
-                region=problem.region,
-                on_stage=report,
-                at_most=size,
-                budget=budgets,
-                second=second,
-            )
+            settings: Any = {"metric": metric, "ties": ties, "region": problem.region}
+            claim: Any = {"at_most": size, "budget": budgets, "second": second}
+            write_certificate(path, nbest, result, on_stage=report, **settings, **claim)
         elif not isinstance(problem, Problem):
             write_certificate_of_graphs(path, problem, result, on_stage=report)
 

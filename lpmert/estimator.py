@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lpmert.result import Result
     from lpmert.search.method import Method
 
-TUNE = "tune"
-
 
 class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Linear model that picks one row of each group, trained to minimise the loss of the rows it picks.
@@ -85,7 +83,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self,
         *,
         metric: str | Metric | None = None,
-        method: str | Method = TUNE,
+        method: str | Method = "tune",
         group_column: int | str | None = None,
         region: Region | None = None,
         time_limit: float | None = None,
@@ -122,18 +120,12 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             As by `minimize`.
         """
         nbest = self._lists(X, y, groups, reset=True)
-        search: Any = tune if self.method == TUNE else minimize
-        # the average starts from the end of line searches, so a proof of the optimum would be of no use
-        settings: Any = {"quick": True, "method": "och"} if self.method == TUNE else {"method": self.method}
-        self.result_: Result | Tuned = search(
-            nbest,
-            metric=self.metric,
-            region=self.region,
-            time_limit=self.time_limit,
-            jobs=self.jobs,
-            seed=self.seed,
-            **settings,
-        )
+        settings: Any = {name: getattr(self, name) for name in ("metric", "region", "time_limit", "jobs", "seed")}
+        self.result_: Result | Tuned
+        if self.method == "tune":  # the average starts from the end of line searches: a proof would be of no use
+            self.result_ = tune(nbest, quick=True, method="och", **settings)
+        else:
+            self.result_ = minimize(nbest, method=self.method, **settings)
         self.coef_: FloatArray = self.result_.weights
         return self
 
