@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from functools import cache
 from inspect import signature
 from numbers import Integral
 from operator import ge, gt, index, le, lt
@@ -188,7 +187,6 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-@cache
 def _own_options(cls: Any) -> tuple[Option, ...]:
     own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
     return tuple(_option_of(one, one.type) for one in own)
