@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import option, time_limit
-from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Page, compared_report, tuned_report
-from lpmert.cli.running import Output, delivering, exit_code, naming, say
-from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, command, configured
+from lpmert.cli.running import Output, Text
+from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, answer, command, configured
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.findings import Unit
 from lpmert.quoting import duration, visible
 from lpmert.reporting.tables import compared_verdict
-from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from lpmert.cli.reading import Data
     from lpmert.comparing.comparison import Run
 
 
@@ -88,39 +87,31 @@ def compare(
     if search.time_limit is None:
         search = replace(search, time_limit=OPTIMUM_SECONDS)
 
-    with delivering(out, page.report) as deliver:
-        data, held_out_data, held_out_unit = held_out.read(search, out)
-        unit = search.unit(data)
-        named_weights = {name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()}
-        with Interrupts() as stop:
-            with naming(search.name), search.progress(out, unit) as callback:
-                comparison = search.ask(
-                    lpmert.compare,
-                    data,
-                    list(compared.values()),
-                    seeds=seeds,
-                    held_out=held_out_data,
-                    weights=named_weights,
-                    initial_weights=start.weights(data.names),
-                    optimum=configured(search.method, search.method_settings),
-                    optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
-                    time_limit=run_time_limit,
-                    cv=cv,
-                    repeat=repeat,
-                    groups=sources.of(data),
-                    on_stage=Stages(out),
-                    on_run=partial(_print_run, out, unit, held_out_unit),
-                    callback=callback,
-                )
-            searched = None if comparison.optimum is None else comparison.optimum.status
-            code = exit_code(searched, stop, comparison.complete)
-            if not comparison.methods:
-                say("stopped before the first run ended; nothing to compare")
-                raise click.exceptions.Exit(code)
-            comparison = replace(comparison, unit=unit, held_out_unit=held_out_unit)
-            deliver(comparison.to_json, partial(compared_report, comparison), compared_verdict(comparison))
-        page.write(comparison, data, search.summed_metric(data), out)
-    return code
+    def find(
+        ask: Any, data: Data, unit: Unit, others: Any, others_unit: Unit | None
+    ) -> tuple[lpmert.Comparison, Text, str]:
+        found = ask(
+            lpmert.compare,
+            data,
+            list(compared.values()),
+            seeds=seeds,
+            held_out=others,
+            weights={name: values.parse_weights(text, data.names, "--weights") for name, text in weights.items()},
+            initial_weights=start.weights(data.names),
+            optimum=configured(search.method, search.method_settings),
+            optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
+            time_limit=run_time_limit,
+            cv=cv,
+            repeat=repeat,
+            groups=sources.of(data),
+            on_run=partial(_print_run, out, unit, others_unit),
+        )
+        if not found.methods:
+            raise lpmert.LimitError("nothing to compare: it was stopped before the first run ended")
+        found = replace(found, unit=unit, held_out_unit=others_unit)
+        return found, partial(compared_report, found), compared_verdict(found)
+
+    return answer(search, out, find, page.report, held_out=held_out, draw=partial(page.write, search, out))
 
 
 def _print_run(out: Output, unit: Unit, held_out_unit: Unit | None, name: str, run: Run) -> None:
@@ -153,28 +144,12 @@ def tune(
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    with weights.delivering(out, page.report) as deliver:
-        data, held_out_data, held_out_unit = held_out.read(search, out)
-        unit = search.unit(data)
-        weights.check(data.names)
-        with Interrupts() as stop:
-            with naming(search.name), search.progress(out, unit) as callback:
-                tuned = search.ask(
-                    lpmert.tune,
-                    data,
-                    held_out=held_out_data,
-                    groups=sources.of(data),
-                    folds=cv,
-                    quick=quick,
-                    callback=callback,
-                    on_stage=Stages(out),
-                )
-            tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=held_out_unit)
-            deliver(
-                tuned.to_json,
-                partial(tuned_report, tuned, verbose=out.verbose > 0),
-                lambda: weights.text(tuned.names, tuned.weights, search.problem(data)),
-                f"{tuned.optimum.message} ({tuned.optimum.cost})",
-            )
-        page.write(tuned, data, search.summed_metric(data), out)
-    return exit_code(tuned.optimum.status, stop)
+
+    def find(ask: Any, data: Data, unit: Unit, others: Any, others_unit: Unit | None) -> tuple[lpmert.Tuned, Text, str]:
+        found = ask(lpmert.tune, data, held_out=others, groups=sources.of(data), folds=cv, quick=quick)
+        found = replace(found, optimum=replace(found.optimum, unit=unit), held_out_unit=others_unit)
+        told = f"{found.optimum.message} ({found.optimum.cost})"
+        return found, partial(tuned_report, found, verbose=out.verbose > 0), told
+
+    draw = partial(page.write, search, out)
+    return answer(search, out, find, page.report, weights=weights, held_out=held_out, draw=draw)

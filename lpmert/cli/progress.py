@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -31,11 +32,8 @@ HEADER_LINES = 20
 HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 BAR_WIDTH = 40
 """Width of the bar, if the terminal is wide enough."""
-_LEAST_BAR = 8
-"""A narrower bar is left out."""
 _WIDTH = 12
 """Width of the columns of bounds and losses."""
-SHOW_CURSOR = b"\n\033[?25h"
 
 
 def short_count(value: int) -> str:
@@ -44,8 +42,7 @@ def short_count(value: int) -> str:
 
 
 def header(unit: Unit = LOSS) -> str:
-    name = visible(unit.name)
-    name = name if len(name) <= _WIDTH else "best"
+    name = visible(unit.name) if len(visible(unit.name)) <= _WIDTH else "best"
     return f"src    nodes     open | {unit.bound:>{_WIDTH}} {name:>{_WIDTH}}     gap |       LPs    time"
 
 
@@ -103,7 +100,8 @@ class LiveView:
         self._closing = ExitStack()
 
     def __enter__(self) -> LiveView:
-        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+        show_cursor = b"\n\033[?25h"
+        self._closing.enter_context(undone_by_abort(lambda: os.write(2, show_cursor)))
         self._closing.callback(_stop, self._live)
         self._live.start()
         return self
@@ -112,7 +110,7 @@ class LiveView:
         self._closing.close()
 
     def __call__(self, progress: lpmert.Progress) -> None:
-        if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
+        if self._first is None or self._first.lower_bound is None:
             self._first = progress
         shown = picture(progress, self._first, self._time_limit, self._live.console.width, self._unit)
         try:
@@ -156,24 +154,17 @@ def picture(
 
 
 def _gap_bar(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> Text:
-    """Return a bar from the first bound to the first incumbent, which both have shortened; its middle is the gap."""
+    """Return bound, loss and gap, and a bar between them: the share of the first gap that is closed."""
     from rich.text import Text
 
-    loss, bound = progress.loss, progress.lower_bound
     least, best, gap = _figures(progress, unit)
-    if bound is None or first.lower_bound is None:
+    if progress.lower_bound is None or first.lower_bound is None:
         return Text.assemble(f"{visible(unit.name)} ", (best, "yellow"), "  no bound")
-    gap = f"  gap {gap}"
-    width = min(BAR_WIDTH, columns - len(least) - len(best) - len(gap) - 2)
-    text = Text(least, "green").append(" ")
-    if width >= _LEAST_BAR:
-        reach = first.loss - first.lower_bound
-        closed = loss <= bound or reach <= 0.0
-        right = 0 if reach <= 0.0 else int(width * min(1.0, max(0.0, (first.loss - loss) / reach)))
-        left = width - right if closed else int(width * min(1.0, max(0.0, (bound - first.lower_bound) / reach)))
-        text.append("━" * left, "green").append("─" * (width - left - right), "dim").append("━" * right, "yellow")
-        text.append(" ")
-    return text.append(best, "yellow").append(gap, "default")
+    reach, rest = first.loss - first.lower_bound, progress.loss - progress.lower_bound
+    width = max(0, min(BAR_WIDTH, columns - len(f"{least}  {best}  gap {gap}")))
+    left = math.ceil(width * (rest / reach if 0.0 < rest < reach else float(rest > 0.0)))
+    closed, still_open = ("━" * (width - left), "green"), ("─" * left, "dim")
+    return Text.assemble((least, "green"), " ", closed, still_open, " ", (best, "yellow"), f"  gap {gap}")
 
 
 class Stages:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as Grid
 
+    from lpmert.cli.reading import Reading
     from lpmert.errors import FloatArray
     from lpmert.reporting.material import Shown
 
@@ -258,9 +259,9 @@ class Page:
 
             check_installed("jinja2", "matplotlib")
 
-    def write(self, outcome: Shown, data: Any, metric: Any, out: Quiet) -> None:
+    def write(self, lists: Reading, out: Quiet, outcome: Shown, data: Any, _: Unit) -> None:
         if self.report is not None:
-            lpmert.report(outcome, self.report, data=data, metric=metric)
+            lpmert.report(outcome, self.report, data=data, metric=lists.summed_metric(data))
             out.say(f"{self.report}: {os.path.getsize(self.report) / 1e6:.1f} MB")
 
 

@@ -1,4 +1,4 @@
-"""What commands that search share: region, method, limits, held-out lists, the output of weights, and problem files.
+"""What commands that search share: their options, their course from the data to the exit code, and problem files.
 
 A problem file is a TOML file given as DATA, whose keys are the names of options.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 from click.core import ParameterSource
@@ -23,7 +23,7 @@ import lpmert
 from lpmert.cli import options, progress, values
 from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
-from lpmert.cli.running import Output, Quiet, Text, delivering, naming, put
+from lpmert.cli.running import Output, Quiet, Text, delivering, exit_code, interruptible, naming, put
 from lpmert.findings import Unit
 from lpmert.quoting import counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
@@ -35,15 +35,9 @@ if TYPE_CHECKING:
     from lpmert.errors import FloatArray
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.result import Callback
+    from lpmert.system.interrupts import Interrupts
 
     AnyProblem = lpmert.Problem | LatticeProblem
-
-
-Answer = TypeVar("Answer")
-
-DeliverBoth = Callable[[Text, Text, Text, str], None]
-"""Prints or writes an outcome, as `Deliver` does, and its weights, which the third function returns."""
 
 
 @dataclass(frozen=True)
@@ -115,26 +109,20 @@ class Search(RegionOptions, ReadingWithTies):
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
-    def ask(self, function: Callable[..., Answer], data: Data, *more: Any, **wanted: Any) -> Answer:
-        """Call a function of the library with data, further arguments, and those of its parameters that options set."""
-        with naming(self.name):
-            metric = self.summed_metric(data)
+    def ask(self, out: Quiet, unit: Unit, function: Callable[..., Any], *arguments: Any, **wanted: Any) -> Any:
+        """Call a function of the library with data, further arguments, and those of its parameters that options set.
+
+        Its progress is shown, with losses in the given unit.
+        """
+        data = arguments[0]
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         method = configured(self.method, self.method_settings)
-        found |= {"metric": metric, "method": method, "region": self.region(data.names)}
-        found["time_limit"] = self.seconds_left
-        taken = {name: found[name] for name in signature(function).parameters if name in found}
-        return function(data, *more, **taken | wanted)
-
-    def progress(self, out: Quiet, unit: Unit) -> AbstractContextManager[Callback | None]:
-        """Return a context whose value is the callback that shows progress, `None` if it is not to be shown."""
-        return nullcontext() if out.quiet else progress.shown(self.seconds_left, unit)
-
-    def problem(self, data: Data) -> AnyProblem:
-        """Return the problem that is searched."""
-        from lpmert.api import problem_of
-
-        return problem_of(data, self.summed_metric(data), self.ties, self.region(data.names))
+        found |= {"metric": self.summed_metric(data), "method": method, "region": self.region(data.names)}
+        found |= {"time_limit": self.seconds_left, "on_stage": progress.Stages(out)}
+        names = signature(function).parameters
+        silent = out.quiet or "callback" not in names
+        with nullcontext() if silent else progress.shown(self.seconds_left, unit) as found["callback"]:
+            return function(*arguments, **{name: found[name] for name in names if name in found} | wanted)
 
 
 @dataclass(frozen=True)
@@ -200,10 +188,10 @@ class Sources:
         if self.source is None:
             return None
         found = [self.source.search(name) for name in data.list_ids]
-        without = [name for name, match in zip(data.list_ids, found, strict=True) if match is None]
-        if without:
-            raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
-        return [match.group() for match in found if match is not None]
+        if None in found:
+            name = quoted(data.list_ids[found.index(None)])
+            raise click.BadParameter(f"does not match the list id {name}.", param_hint="--source")
+        return [match.group() for match in found if match]
 
 
 @dataclass(frozen=True)
@@ -221,13 +209,12 @@ class HeldOut:
         Raises `click.UsageError`, before anything is read, for options that apply to DATA only, and `DataError`, naming
         the file, if the held-out lists have other features.
         """
-        if self.held_out is None and self.held_out_references:
-            raise click.UsageError("--held-out-references needs --held-out.")
-        aside = None if self.held_out is None else search.held_out(self.held_out, self.held_out_references)
-        data = search.load(out)
-        if aside is None:
-            return data, None, None
-        others = aside.load(out)
+        if self.held_out is None:
+            if self.held_out_references:
+                raise click.UsageError("--held-out-references needs --held-out.")
+            return search.load(out), None, None
+        aside = search.held_out(self.held_out, self.held_out_references)
+        data, others = search.load(out), aside.load(out)
         from lpmert.unseen.estimate import held_out_like
 
         with naming(aside.name):
@@ -277,13 +264,15 @@ class WeightsOut:
 
     @cached_property
     def like(self) -> WeightsFile | None:
-        """The content of the file whose weights are replaced; raises `DataError` if it has no weights."""
+        """The content of `updated`; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
         return None if self.updated is None else read_weights(self.updated)
 
     @contextmanager
-    def delivering(self, out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[DeliverBoth]:
+    def delivering(
+        self, out: Output, *others: str | None, renews: Sequence[str | None] = ()
+    ) -> Iterator[Callable[[Text, Text, Text, str], None]]:
         """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text.
 
         Raises `click.UsageError` if both the outcome and the weights would go to stdout.
@@ -295,13 +284,15 @@ class WeightsOut:
             def deliver_both(json: Text, report: Text, text: Text, told: str) -> None:
                 from lpmert.system.files import write_text
 
-                if self.to_stdout and told:
+                if not self.to_stdout:
+                    deliver(json, report, told)
+                    if self.weights_out is not None:
+                        write_text(self.weights_out, text())
+                    return
+                if told:
                     out.say(told)
-                shown = (lambda: text().removesuffix("\n")) if self.to_stdout else report
-                deliver(json, shown, "" if self.to_stdout else told)
-                if self.weights_out is not None:
-                    write_text(self.weights_out, text())
-                elif self.to_stdout and out.output is not None:
+                deliver(json, lambda: text().removesuffix("\n"))
+                if out.output is not None:
                     put(text().removesuffix("\n"))
 
             yield deliver_both
@@ -335,6 +326,48 @@ class WeightsOut:
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
         scaled = self.form == UPDATE
         return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
+
+
+def answer(
+    search: Search,
+    out: Output,
+    find: Callable[..., tuple[Any, Text, str]],
+    *files: str | None,
+    weights: WeightsOut | None = None,
+    held_out: HeldOut | None = None,
+    renews: Sequence[str | None] = (),
+    draw: Callable[[Any, Data, Unit], None] = lambda *_: None,
+    finish: Callable[[Any, Data, Interrupts], None] = lambda *_: None,
+) -> int:
+    """Read the data, find the outcome, deliver and draw it, and return the exit code.
+
+    find: gets `Search.ask` for this output and unit, the data, their unit, held-out data and their unit; returns an
+    outcome, a function that returns its report, and the outcome in a line. files: those that will be written, of which
+    those in `renews` may be read before. finish: is called after the delivery.
+    """
+    weights = weights or WeightsOut()
+    with weights.delivering(out, *files, renews=renews) as deliver:
+        data, *others = (held_out or HeldOut()).read(search, out)
+        unit = search.unit(data)
+        weights.check(data.names)
+        with Allowance(search.memory_limit).enforced(), interruptible() as stop:
+            with naming(search.name):
+                found, report, told = find(partial(search.ask, out, unit), data, unit, *others)
+
+            def text() -> str:
+                from lpmert.api import problem_of
+
+                problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
+                return weights.text(found.names, found.weights, problem)
+
+            deliver(found.to_json, report, text, told)
+        finish(found, data, stop)
+        with Allowance(search.memory_limit).enforced():
+            draw(found, data, unit)
+    results = [one.result for one in found.subsets] if isinstance(found, lpmert.Subsets) else [found]
+    statuses = [getattr(getattr(one, "optimum", one), "status", None) for one in results]
+    unproved = [status for status in statuses if status is not None and not status.proved]
+    return exit_code(unproved[0] if unproved else None, stop, getattr(found, "complete", True))
 
 
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})

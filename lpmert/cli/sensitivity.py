@@ -5,7 +5,7 @@ How many features are needed, how certain weights and losses are, and the trade-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,9 @@ import click
 
 import lpmert
 from lpmert.cli.options import option
-from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Picture, grid, joined, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming
-from lpmert.cli.search import Search, command
+from lpmert.cli.running import Output, Text
+from lpmert.cli.search import Search, answer, command
 from lpmert.findings import Unit
 from lpmert.quoting import counted, number, shortened, visible
 from lpmert.reporting.tables import bound
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lpmert.cli.reading import ReadingWithTies
-    from lpmert.result import Callback
 
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
@@ -51,11 +49,8 @@ def subsets(
     """
     from lpmert.reporting import pictures
 
-    def results(found: lpmert.Subsets) -> list[lpmert.Result]:
-        return [one.result for one in found.subsets]
-
-    find = partial(_subsets, search, out, at_most)
-    return _answered(search, out, find, results, _subsets_report, drawn, pictures.subsets)
+    ask = partial(_subsets, at_most=at_most, search=search)
+    return _answered(search, out, ask, _subsets_report, drawn, pictures.subsets)
 
 
 @command(
@@ -82,10 +77,10 @@ def ranges(
     """
     from lpmert.reporting import pictures
 
-    find = partial(
-        search.ask, lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones, on_stage=Stages(out)
-    )
-    return _answered(search, out, find, _optimum, _ranges_report, drawn, pictures.ranges)
+    def find(ask: Any, data: Any) -> Any:
+        return ask(lpmert.near_optimal, data, slack=slack, relative_to=relative_to, cones=cones)
+
+    return _answered(search, out, find, _ranges_report, drawn, pictures.ranges)
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
@@ -96,8 +91,7 @@ def leave_one_out(search: Search, out: Output) -> int:
     on as many unseen lists from above, and is far too high for few lists. DATA is as for `lpmert solve`, with counts as
     losses.
     """
-    find = partial(search.ask, lpmert.leave_one_out, on_stage=Stages(out))
-    return _answered(search, out, find, _optimum, _left_out_report)
+    return _answered(search, out, lambda ask, data: ask(lpmert.leave_one_out, data), _left_out_report)
 
 
 @command(
@@ -119,51 +113,41 @@ def pareto(
     """
     from lpmert.reporting import pictures
 
-    def find(data: Any) -> lpmert.Front:
-        unit, numbers = search.unit(data), numbers_of(data, second, search)
+    def find(ask: Any, data: Any) -> Any:
+        numbers, unit = numbers_of(data, second, search), search.unit(data)
 
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return search.ask(lpmert.pareto, data, numbers, name=second, points=points, on_point=on_point)
+        return ask(lpmert.pareto, data, numbers, name=second, points=points, on_point=on_point)
 
-    return _answered(search, out, find, lambda _: (), _front_report, drawn, pictures.front)
+    return _answered(search, out, find, _front_report, drawn, pictures.front)
 
 
 def _answered(
     search: Search,
     out: Output,
-    find: Callable[[Any], Any],
-    results: Callable[[Any], Iterable[lpmert.Result]],
+    find: Callable[[Any, Any], Any],
     report: Callable[[Any, Unit, str], str],
     drawn: Picture | None = None,
     draw: Callable[[Any, Unit], Figure] | None = None,
 ) -> int:
-    """Read the lists, find the answer, deliver and draw it, and return the exit code.
+    """Answer as other commands do; report: gets the answer, its unit, and the noun for the weights it is about."""
 
-    results: returns the results that the answer rests on, which decide the exit code. report: gets the answer, the unit
-    of its losses, and the noun for the weights that it is about.
-    """
-    with delivering(out, None if drawn is None else drawn.picture) as deliver:
-        data = search.load(out)
-        unit = search.unit(data)
-        with interruptible() as stop, naming(search.name):
-            found = find(data)
+    def find_and_report(ask: Any, data: Any, unit: Unit, *_: None) -> tuple[Any, Text, str]:
+        found = find(ask, data)
         weights = "weights" if search.region(data.names) is None else "weights of the region"
-        deliver(found.to_json, partial(report, found, unit, weights))
-        if drawn is not None and draw is not None:
-            drawn.write(partial(draw, found, unit))
-    not_proved = (one.status for one in results(found) if not one.status.proved)
-    return exit_code(next(not_proved, None), stop, found.complete)
+        return found, partial(report, found, unit, weights), ""
+
+    if drawn is None or draw is None:
+        return answer(search, out, find_and_report)
+    write = lambda found, _, unit: drawn.write(partial(draw, found, unit))  # noqa: E731
+    return answer(search, out, find_and_report, drawn.picture, draw=write)
 
 
-def _optimum(found: lpmert.NearOptimal | lpmert.LeftOut) -> list[lpmert.Result]:
-    return [found.optimum]
-
-
-def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Result:
+def best_with(ask: Any, data: Any, at_most: int, search: Search) -> lpmert.Result:
     """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
-    found = _subsets(search, out, at_most, data)
+    found = _subsets(ask, data, at_most, search)
     if not found.subsets:
         raise lpmert.LimitError("no weights found: no set of features was searched to the end; allow more time")
     last = found.subsets[-1]
@@ -171,21 +155,14 @@ def best_with(data: Any, at_most: int, search: Search, out: Output) -> lpmert.Re
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
 
 
-def _subsets(search: Search, out: Output, at_most: int | None, data: Any) -> lpmert.Subsets:
-    ties = counted_ties(search.ties)
-    return search.ask(lpmert.best_subsets, data, at_most=at_most, ties=ties, on_stage=Stages(out))
+def _subsets(ask: Any, data: Any, at_most: int | None, search: Search) -> lpmert.Subsets:
+    found: lpmert.Subsets = ask(lpmert.best_subsets, data, at_most=at_most, ties=counted_ties(search.ties))
+    return found
 
 
 def counted_ties(ties: str) -> str | None:
     """Return the rule for ties that `best_subsets` takes; for --ties first, it chooses one itself."""
     return None if ties == "first" else ties
-
-
-def best_within(data: Any, budget: tuple[str, float], search: Search, callback: Callback | None) -> lpmert.Result:
-    """Return the best weights within a budget; raises `LimitError` if none were found in time."""
-    column, most = budget
-    numbers = numbers_of(data, column, search)
-    return search.ask(lpmert.within_budget, data, numbers, most, name=column, callback=callback)
 
 
 def numbers_of(data: Any, column: str, search: ReadingWithTies) -> Any:

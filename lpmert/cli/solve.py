@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,12 @@ import click
 import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import given_weights, option, seed
-from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reports import Page, check_report, result_report
-from lpmert.cli.running import Output, delivering, exit_code, interruptible, naming, say
-from lpmert.cli.search import DeliverBoth, RegionOptions, ScaledSearch, StartOptions, WeightsOut, command, configured
-from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
-from lpmert.findings import plain
+from lpmert.cli.running import Output, Text, delivering, naming, say
+from lpmert.cli.search import RegionOptions, ScaledSearch, StartOptions, WeightsOut, answer, command, configured
+from lpmert.cli.sensitivity import best_with, counted_ties, numbers_of
+from lpmert.findings import LOSS, plain
 from lpmert.registry import METHODS
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
@@ -29,7 +27,7 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.result import Callback
+    from lpmert.findings import Unit
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
@@ -86,39 +84,43 @@ def solve(
     if search.cosine and certificate is not None:
         raise click.UsageError("--certificate covers no --cosine; use --bounds or --linear, or write no certificate.")
 
-    def found(data: Data, callback: Callback | None) -> lpmert.Result:
+    def find(ask: Any, data: Data, unit: Unit, *_: None) -> tuple[lpmert.Result, Text, str]:
         from lpmert.result import warned
 
-        weights.check(data.names)
         if at_most is not None:
-            return warned(best_with(data, at_most, search, out))
-        if budget is not None:
-            return warned(best_within(data, budget, search, callback))
-        result = search.ask(
-            lpmert.minimize,
-            data,
-            initial_weights=start.weights(data.names),
-            callback=callback,
-            checkpoint=checkpoint,
-            resume=resume,
-        )
-        return replace(result, whole=_whole(data, result, search))
+            found = warned(best_with(ask, data, at_most, search))
+        elif budget is not None:
+            column, most = budget
+            found = warned(ask(lpmert.within_budget, data, numbers_of(data, column, search), most, name=column))
+        else:
+            initial = start.weights(data.names)
+            found = ask(lpmert.minimize, data, initial_weights=initial, checkpoint=checkpoint, resume=resume)
+            found = replace(found, whole=_whole(ask, data, found, search))
+        found = _as_shown(found, search, data, unit)
+        return found, partial(result_report, found, verbose=out.verbose > 0), f"{found.message} ({found.cost})"
 
-    files = weights.delivering(out, certificate, checkpoint, page.report, renews=[start.initial_weights])
-    prove = partial(_certify, certificate, at_most, budget, search, out)
-    return _run(search, page, out, found, result_report, weights, files, prove)
+    return answer(
+        search,
+        out,
+        find,
+        *(certificate, checkpoint, page.report),
+        weights=weights,
+        renews=[start.initial_weights],
+        draw=partial(page.write, search, out),
+        finish=partial(_certify, certificate, at_most, budget, search, out),
+    )
 
 
 _MOST_NUMBERS = 10_000_000
 """Hypotheses times features above which whole weights would take seconds, and are left out."""
 
 
-def _whole(data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:
+def _whole(ask: Any, data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:
     """Return whole weights that choose as well as proved ones; none for large lists or if the limits leave no room."""
     if result.status.proved and isinstance(data, lpmert.NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
         limits = Deadline(_seconds_left(search, result), memory=Allowance(search.memory_limit))
         with suppress(OutOfTime), limits.running(), heeding():
-            return search.ask(lpmert.whole_weights, data, result) or {}
+            return ask(lpmert.whole_weights, data, result) or {}
     return {}
 
 
@@ -132,8 +134,8 @@ def _certify(
     budget: tuple[str, float] | None,
     search: ScaledSearch,
     out: Output,
-    data: Data,
     result: lpmert.Result,
+    data: Data,
     stop: Interrupts,
 ) -> None:
     """Write the proof of an optimum to the file, if one is given, in the time that the search has left.
@@ -146,7 +148,7 @@ def _certify(
         if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
             return
-        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result), "on_stage": Stages(out)}
+        settings: dict[str, Any] = {"time_limit": _seconds_left(search, result)}
         if at_most is not None:
             settings |= {"at_most": at_most, "ties": counted_ties(search.ties) or "worst"}
         if budget is not None:
@@ -155,7 +157,7 @@ def _certify(
             settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
         with suppress(OutOfTime):
             if not stop.pressed:
-                search.ask(lpmert.certify, data, result, path, **settings)
+                search.ask(out, result.unit or LOSS, lpmert.certify, data, result, path, **settings)
                 return
         say("no certificate written: interrupted")
 
@@ -168,70 +170,39 @@ def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_we
     output of `lpmert solve -o`, other JSON, lines NAME VALUE, or weights of Moses. DATA is as for `lpmert solve`.
     """
 
-    def found(data: Data, callback: Callback | None) -> lpmert.Check:
-        given = values.parse_weights(weights, data.names, "--weights")
-        return search.ask(lpmert.check, data, given, callback=callback)
+    def find(ask: Any, data: Data, unit: Unit, *_: None) -> tuple[lpmert.Check, Text, str]:
+        found = ask(lpmert.check, data, values.parse_weights(weights, data.names, "--weights"))
+        best = _as_shown(found.optimum, search, data, unit, found)
+        found = replace(found, optimum=best, rates={**found.rates, **search.rates(unit, found.loss)})
+        return found, partial(check_report, found, verbose=out.verbose > 0), f"{best.message} ({best.cost})"
 
-    unwritten = WeightsOut()
-    return _run(search, page, out, found, check_report, unwritten, unwritten.delivering(out, page.report))
-
-
-def _run(
-    search: ScaledSearch,
-    page: Page,
-    out: Output,
-    find: Callable[[Data, Callback | None], lpmert.Result | lpmert.Check],
-    report: Callable[..., str],
-    weights: WeightsOut,
-    files: AbstractContextManager[DeliverBoth],
-    finish: Callable[[Data, lpmert.Result, Interrupts], None] = lambda *_: None,
-) -> int:
-    """Read the data, search, deliver the outcome with rates and unit, call `finish`, and return the exit code."""
-    with files as deliver:
-        data = search.load(out)
-        unit = search.unit(data)
-        with interruptible() as stop:
-            with (
-                naming(search.name),
-                Allowance(search.memory_limit).enforced(),
-                search.progress(out, unit) as callback,
-            ):
-                outcome = find(data, callback)
-            result, check = (outcome, None) if isinstance(outcome, lpmert.Result) else (outcome.optimum, outcome)
-            result = replace(
-                _scaled(result, search, data, check),
-                seconds={"read": search.read_seconds, **result.seconds},
-                rates={**result.rates, **search.rates(unit, result.loss)},
-                unit=unit,
-            )
-            if check is None:
-                outcome = result
-            else:
-                outcome = replace(check, optimum=result, rates={**check.rates, **search.rates(unit, check.loss)})
-            deliver(
-                outcome.to_json,
-                partial(report, outcome, verbose=out.verbose > 0),
-                lambda: weights.text(result.names, result.weights, search.problem(data)),
-                f"{result.message} ({result.cost})",
-            )
-        finish(data, result, stop)
-        with Allowance(search.memory_limit).enforced():
-            page.write(outcome, data, search.summed_metric(data), out)
-    return exit_code(result.status, stop)
+    return answer(search, out, find, page.report, draw=partial(page.write, search, out))
 
 
-def _scaled(result: lpmert.Result, search: ScaledSearch, data: Data, check: lpmert.Check | None) -> lpmert.Result:
-    """Return a result scaled by --scale or like the checked weights, unless rounding would change its loss."""
+def _as_shown(
+    result: lpmert.Result, search: ScaledSearch, data: Data, unit: Unit, checked: lpmert.Check | None = None
+) -> lpmert.Result:
+    """Return a result with its unit and rates, scaled by --scale or like the checked weights.
+
+    It is not scaled if rounding would change its loss.
+    """
+    result = replace(
+        result,
+        seconds={"read": search.read_seconds, **result.seconds},
+        rates={**result.rates, **search.rates(unit, result.loss)},
+        unit=unit,
+    )
     factor = 1.0
     if search.scale is not None:
         try:
             factor = result.factor_to(*search.scale)
         except ValueError:
             say(f"not scaled: no positive factor brings {search.scale[0]} to {search.scale[1]:g}")
-    elif check is not None and not (search.fix or search.total):
-        ones = [n for n, (a, b) in enumerate(zip(check.weights, result.weights, strict=True)) if a == 1.0 and b > 0.0]
-        norms = [math.fsum(map(abs, weights.tolist())) for weights in (check.weights, result.weights)]
-        factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
+    elif checked is not None and not (search.fix or search.total):
+        both = checked.weights.tolist(), result.weights.tolist()
+        ones = [new for given, new in zip(*both, strict=True) if given == 1.0 and new > 0.0]
+        norms = [math.fsum(map(abs, weights)) for weights in both]
+        factor = 1.0 / ones[0] if ones else norms[0] / norms[1] if all(norms) else 1.0
     if factor == 1.0:
         return result
     scaled = result.times(factor)

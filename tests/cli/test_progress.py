@@ -141,20 +141,14 @@ def test_the_live_view_fits_the_terminal_and_says_how_to_stop(columns: int) -> N
         assert shown[3] == "Ctrl-C stops and keeps the best"
 
 
-def test_the_bar_closes_from_both_ends() -> None:
-    def bar(bound: float, loss: float) -> tuple[int, int, int]:
-        line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
-        assert float(line.split()[0]) == bound
-        assert float(line.partition("  gap")[0].split()[-1]) == loss
-        found = re.fullmatch(r"(━*)(─*)(━*)", line.split()[1])
-        assert found
-        return len(found[1]), len(found[2]), len(found[3])
-
-    assert bar(0.0, 80.0) == (0, 40, 0)
-    assert bar(20.0, 80.0) == (10, 30, 0)
-    assert bar(20.0, 60.0) == (10, 20, 10)
-    assert bar(59.9, 60.0) == (29, 1, 10)
-    assert bar(60.0, 60.0) == (40, 0, 0)  # both parts meet
+@pytest.mark.parametrize(
+    ("bound", "loss", "closed"),
+    [(0.0, 80.0, 0), (20.0, 80.0, 10), (20.0, 60.0, 20), (59.9, 60.0, 39), (60.0, 60.0, 40)],
+)
+def test_the_bar_is_full_only_if_no_gap_is_left(bound: float, loss: float, closed: int) -> None:
+    line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
+    assert float(line.split()[0]) == bound
+    assert line.split()[1:3] == ["━" * closed + "─" * (40 - closed), f"{loss:g}"]
 
 
 @pytest.mark.parametrize(
