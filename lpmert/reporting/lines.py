@@ -17,26 +17,11 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
 from lpmert.system.deadline import checkpoint
 
-REACH = 1.25
-"""Half the width of the widest window, for weights whose length in units of score is 1."""
-
-NEAREST = 1 / 4000
-"""Lower limit on the width of the narrowest window, as a share of the widest."""
-
-_CELLS = 2.5
-"""Half the width of the narrowest window, in widths of the interval on which the loss is constant."""
-
 PIECES = 1000
 """Maximum number of pieces of a drawn profile; more cannot be seen."""
 
 COLUMNS = 401
 """Points on each line of a surface; odd, like the number of lines."""
-
-_HYPOTHESES, _LINKS = 700_000_000, 8_000_000
-"""Limits on the work for one surface, lines times hypotheses or links, which takes about five seconds."""
-
-_FEWEST_ROWS = 9
-"""Minimum number of lines of a surface."""
 
 
 class Row(NamedTuple):
@@ -71,8 +56,8 @@ def lines_of(problem: Problem | LatticeProblem) -> Lines:
 
 
 def _rows(budget: int, size: int, most: int) -> int:
-    """Return the number of lines of a surface, which is odd; size: the work for one line."""
-    return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
+    """Return the odd number of lines of a surface that take about five seconds, at least 9; size: the work for one."""
+    return min(max(budget // max(size, 1), 9), most) // 2 * 2 + 1
 
 
 def _totals(first: FloatArray, changes: FloatArray) -> FloatArray:
@@ -102,7 +87,7 @@ def _of_lists(problem: Problem) -> Lines:
 
     varies = np.isin(np.arange(features.shape[1]), varying_columns(features, offsets))
     spread = np.where(varies, units(block[:2] for block in problem.blocks()), 0.0)
-    return Lines(spread, _rows(_HYPOTHESES, len(features), 255), row)
+    return Lines(spread, _rows(700_000_000, len(features), 255), row)
 
 
 def _of_lattices(problem: LatticeProblem) -> Lines:
@@ -124,23 +109,23 @@ def _of_lattices(problem: LatticeProblem) -> Lines:
         return Row(found[order], totals[:, 0] if problem.additive else losses_of_totals(problem.metric, totals))
 
     links = sum(len(graph.sources) for graph in problem.graphs)
-    return Lines(np.asarray(search.spread / scales), _rows(_LINKS, links, 127), row)
+    return Lines(np.asarray(search.spread / scales), _rows(8_000_000, links, 127), row)
 
 
 def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:
     """Return two windows around weights [D] by name, wide and near: half their widths in each weight [D].
 
-    In the widest, each weight can outweigh all others; the narrowest shows about a dozen cells. The widths are 0 for
-    weights that do not matter.
+    In the widest, each weight can outweigh all others; the narrowest shows about a dozen cells, and at least 1/4000 of
+    the widest. The widths are 0 for weights that do not matter.
     """
     spread = lines.spread
     length = float(np.linalg.norm(weights * spread)) or 1.0
     with np.errstate(divide="ignore"):
-        wide = np.where(spread > 0.0, REACH * length / spread, 0.0)
+        wide = np.where(spread > 0.0, 1.25 * length / spread, 0.0)
     near = wide.copy()
     for d in np.flatnonzero(wide):
         low, high = interval(lines, weights, int(d), float(wide[d]))
-        near[d] = min(max(_CELLS * (high - low), NEAREST * wide[d]), wide[d] / 4)
+        near[d] = min(max(2.5 * (high - low), wide[d] / 4000), wide[d] / 4)
     return {"wide": wide, "near": near}
 
 

@@ -29,13 +29,8 @@ from lpmert.result import Check, Result
 from lpmert.unseen.tune import Tuned
 from lpmert.values import weights_array
 
-_ALONG = 1e-9
-"""Weights lie in the plane of a surface if, after scaling, the others differ from its centre by at most this share."""
 _SAME = 1e-12
 """Tolerance at which weights of length 1 are the same."""
-
-_MOST_METHODS = 8
-"""Maximum number of methods of a comparison whose best weights are shown."""
 
 Shown = Result | Check | Tuned | Comparison
 """What a page can be about."""
@@ -95,7 +90,8 @@ class Material:
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
         """Return the point [2] of weights [D] in the plane of a surface over two features, `None` if they are outside.
 
-        Weights are in the plane if a positive factor moves them there; features that do not vary are ignored.
+        Weights are in the plane if a positive factor moves them there, to within 1e-9 of the largest other weight;
+        features that do not vary are ignored.
         """
         rest = self.lines.spread > 0.0
         rest[list(features)] = False
@@ -106,7 +102,7 @@ class Material:
         else:
             factor = float(np.linalg.norm(self.result.weights)) / (float(np.linalg.norm(weights)) or 1.0)
         distance = np.abs(factor * others - centre).max(initial=0.0)
-        near = factor > 0.0 and distance <= _ALONG * np.abs(centre).max(initial=0.0)
+        near = factor > 0.0 and distance <= 1e-9 * np.abs(centre).max(initial=0.0)
         return factor * weights[list(features)] if near else None
 
     @property
@@ -132,7 +128,7 @@ class Material:
 
     @cached_property
     def others(self) -> dict[str, FloatArray]:
-        """Other weights [D] by name: given ones, the start of the search, checked or averaged ones, those of methods.
+        """Other weights [D] by name: given ones, the start of the search, checked or averaged ones, those of 8 methods.
 
         Weights that equal earlier ones up to a positive factor are left out, unless they are given. Raises `DataError`
         if given ones have the name of others.
@@ -143,12 +139,11 @@ class Material:
         elif isinstance(self.outcome, Tuned):
             own["averaged"] = self.outcome.averaged.weights
         elif isinstance(self.outcome, Comparison):
-            own |= {f"best of {entry.name}": entry.best.weights for entry in self.outcome.methods[:_MOST_METHODS]}
+            own |= {f"best of {entry.name}": entry.best.weights for entry in self.outcome.methods[:8]}
         found = dict(self.given)
         for name, weights in own.items():
             if name in self.given:
-                trouble = f"weights {quoted(name)}: the outcome has others of this name"
-                raise DataError(f"{trouble}; give these another one")
+                raise DataError(f"weights {quoted(name)}: the outcome has others of this name; give these another one")
             if not any(_same_direction(weights, known) for known in (self.result.weights, *found.values())):
                 found[name] = weights
         return found
@@ -163,23 +158,18 @@ def _same_direction(first: FloatArray, second: FloatArray) -> bool:
 def _check_same(problem: Problem | LatticeProblem, result: Result) -> None:
     """Raise `DataError` unless a problem has the lists, features and metric of a result; its region may differ."""
     lists = problem.nbest if isinstance(problem, Problem) else problem.lattices
-    trouble = ""
     if lists.fingerprint != result.fingerprint:
         what = "lists" if isinstance(lists, NBest) else "lattices"
         trouble = f"other {what} than those of the result: pass the same ones, with the same features and losses"
     elif lists.names != result.names:
         trouble = f"the features are {listed(lists.names)}, but the result has {listed(result.names)}"
     elif f"|{problem.signature}|" not in f"|{result.signature}|":
-        trouble = (
-            f"the metric here is {quoted(problem.metric.signature)}, but the result has another one: its signature "
-        )
-        trouble += f"is {quoted(result.signature)}; pass the same metric"
-    if trouble:
-        raise DataError(trouble)
+        both = f"the metric here is {quoted(problem.metric.signature)}, but the result has {quoted(result.signature)}"
+        trouble = f"{both}; pass the same metric"
+    else:
+        return
+    raise DataError(trouble)
 
-
-LONGEST_DIFF = 2000
-"""Texts with more words together are not compared word by word, which takes quadratic time."""
 
 Piece = tuple[bool, str]
 """Whether words are changed, and the words."""
@@ -219,12 +209,10 @@ def _choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Cho
     """Return the choice of each list at weights [D], in exact arithmetic."""
     if isinstance(problem, Problem):
         return [_of_list(problem, s, number) for s, number in enumerate(problem.evaluate(weights).selection.tolist())]
-    verdict = problem.decode(problem.checked_weights(weights))
     found = []
-    for number, won in enumerate(verdict.winners):
-        way = won.ways[0]
-        loss = float(problem.statistics(number, way)[0]) if problem.additive else None
-        found.append(Choice(None, loss, problem.text(number, way)))
+    for number, won in enumerate(problem.decode(problem.checked_weights(weights)).winners):
+        loss = float(problem.statistics(number, won.ways[0])[0]) if problem.additive else None
+        found.append(Choice(None, loss, problem.text(number, won.ways[0])))
     return found
 
 
@@ -261,7 +249,7 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
 def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return two texts in pieces, which are unchanged where both have the same words in the same order."""
     first, second = before.split(), after.split()
-    if len(first) + len(second) > LONGEST_DIFF:
+    if len(first) + len(second) > 2000:  # comparing them word by word would take quadratic time
         return [(True, " ".join(first))], [(True, " ".join(second))]
     found = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (
@@ -271,8 +259,7 @@ def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
 
 
 def _of_list(problem: Problem, s: int, number: int) -> Choice:
-    nbest = problem.nbest
+    nbest, metric = problem.nbest, problem.metric
     row = int(nbest.offsets[s]) + number
-    metric = problem.metric
     loss = float(metric.losses(nbest.statistics[row : row + 1])[0]) if isinstance(metric, AdditiveMetric) else None
     return Choice(number, loss, None if nbest.texts is None else nbest.texts[row])

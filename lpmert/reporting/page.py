@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lpmert.comparing.comparison import Comparison
@@ -42,20 +42,8 @@ if TYPE_CHECKING:
     from lpmert.result import Result
     from lpmert.values import Weights
 
-_MOST_PAIRED = 4
-"""Maximum number of features whose pairs get surfaces by default."""
-
-_MOST_PROFILES = 24
-"""Maximum number of features whose weights get profiles."""
-
 _WINDOWS = ("wide", "near")
 """Windows of the surfaces and profiles."""
-
-_MOST_CHANGES = 60
-"""Maximum number of changed lists shown for each other weights, half with the largest gains, half with the least."""
-
-_CLOSEST = 12
-"""Number of closest decisions shown."""
 
 
 def report(
@@ -109,68 +97,57 @@ def report(
 
 
 def _of_lists(material: Material, wanted: Sequence[tuple[str, str]] | None) -> dict[str, Any]:
-    """Return the parts of the page that need the lists; wanted: the pairs of features to show."""
+    """Return the parts of the page that need the lists; wanted: the pairs of features to show.
+
+    By default these are all pairs of the four most important features; the 24 most important ones get profiles. Raises
+    `DataError` for a feature that is unknown or does not vary.
+    """
     problem, weights = material.problem, material.result.weights
     if problem is None:
         return {"surfaces": [], "profiles": [], "changes": [], "closest": []}
-    profiled = shown_features(material.lines, weights, _MOST_PROFILES).tolist()
-    nearest = closest(problem, weights, _CLOSEST) if isinstance(problem, Problem) else []
+    pairs = [*combinations(shown_features(material.lines, weights, 4).tolist(), 2)]
+    if wanted is not None:
+        pairs = list(dict.fromkeys((material.index(first), material.index(second)) for first, second in wanted))
+    for first, second in pairs:
+        if first == second:
+            raise DataError(f"a surface is over two weights, not twice {quoted(material.result.names[first])}")
+    nearest = closest(problem, weights, 12) if isinstance(problem, Problem) else []
     return {
-        "surfaces": [_surface(material, pair) for pair in _pairs(material, wanted)],
-        "profiles": [_profile(material, feature) for feature in profiled],
+        "surfaces": [_surface(material, pair) for pair in pairs],
+        "profiles": [_profile(material, feature) for feature in shown_features(material.lines, weights, 24).tolist()],
         "varying": int((material.lines.spread > 0.0).sum()),
         "changes": [_changed(problem, material.result, *other) for other in material.others.items()],
         "closest": [(change, change.pieces()) for change in nearest],
     }
 
 
-def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
-    """Return the pairs of features to show: those wanted, or all pairs of the most important ones.
-
-    Raises `DataError` for a feature that is unknown or does not vary.
-    """
-    if wanted is None:
-        return list(combinations(shown_features(material.lines, material.result.weights, _MOST_PAIRED).tolist(), 2))
-    found = []
-    for pair in wanted:
-        if pair[0] == pair[1]:
-            raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
-        first, second = map(material.index, pair)
-        found.append((first, second))
-    return list(dict.fromkeys(found))
-
-
 def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
     """Return the surfaces over a pair of weights in both windows, with their key."""
-    names, centre = (
-        (material.result.names[pair[0]], material.result.names[pair[1]]),
-        material.result.weights[list(pair)],
-    )
+    places, unit = list(pair), material.unit
+    names = material.result.names[pair[0]], material.result.names[pair[1]]
     marks: dict[str, FloatArray] = {}
-    key, drawings = [], []
+    key = []
     for number_in_key, (name, weights) in enumerate(material.others.items(), 1):
-        point = material.in_plane(weights, pair)
-        note = "not in this plane"
+        point, note = material.in_plane(weights, pair), "not in this plane"
         if point is not None:
             marks[str(number_in_key)] = point
-            inside = (abs(point - centre) <= material.window("wide")[list(pair)]).all()
-            note = "" if inside else "outside of these windows"
+            distance = abs(point - material.result.weights[places])
+            note = "" if (distance <= material.window("wide")[places]).all() else "outside of these windows"
         key.append((number_in_key, name, note))
+    drawings = []
     for window in _WINDOWS:
         found = material.surface(pair, window)
-        words = f"{window}: {_from_to(material.unit, found.losses)} over the weights of {names[0]} and {names[1]}"
-        drawings.append(picture(pictures.surface(found, names, marks, {}, material.unit), words))
+        words = f"{window}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
+        drawings.append(picture(pictures.surface(found, names, marks, {}, unit), words))
     return {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
 
 def _profile(material: Material, feature: int) -> dict[str, Any]:
-    name, drawings = material.result.names[feature], []
+    name, unit, drawings = material.result.names[feature], material.unit, []
     for window in _WINDOWS:
         found = material.profile(feature, window)
-        ends = _from_to(material.unit, found.losses)
-        words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-        figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
-        drawings.append(picture(figure, words))
+        words = f"{_from_to(unit, found.losses)} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+        drawings.append(picture(pictures.profile(found, name, material.title, material.result.loss, unit), words))
     low, high = ("beyond the window" if end is None else f"{end:.6g}" for end in found.best)
     weight = f"{found.value:.6g}"
     return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
@@ -178,17 +155,17 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
 
 def _changed(problem: Problem | LatticeProblem, result: Result, name: str, weights: FloatArray) -> dict[str, Any]:
     changed = changes(problem, weights, result.weights)
-    differences = [change.difference for change in changed if change.difference is not None]
-    known = len(differences) == len(changed)
+    differences = [change.difference for change in changed]
+    known = None not in differences
     loss = problem.evaluate(weights).loss
     return {
         "name": name,
         "loss": loss,
         "count": len(changed),
-        "better": sum(one < 0 for one in differences) if known else None,
-        "worse": sum(one > 0 for one in differences) if known else None,
+        "better": sum(one < 0 for one in differences if one) if known else None,
+        "worse": sum(one > 0 for one in differences if one) if known else None,
         "difference": result.loss - loss,
-        "rows": [(change, change.pieces()) for change in pictures.both_ends(changed, _MOST_CHANGES)],
+        "rows": [(change, change.pieces()) for change in pictures.both_ends(changed, 60)],
     }
 
 
@@ -240,19 +217,14 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    source.filters.update(number=number, duration=duration)
-    source.globals.update(tables=tables)
+    source.filters["number"] = number
+    source.globals["tables"] = tables
     return source
 
 
-class _Picture(NamedTuple):
-    source: str
-    words: str
-
-
-def picture(figure: Figure, words: str) -> _Picture:
+def picture(figure: Figure, words: str) -> dict[str, str]:
     """Return a picture as a data URL, with a description in words."""
-    return _Picture("data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), words)
+    return {"source": "data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), "words": words}
 
 
 def _from_to(unit: Unit, losses: FloatArray) -> str:

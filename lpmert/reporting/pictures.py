@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 ENDINGS = (".png", ".svg", ".pdf")
-_DPI = 150
 
 _PAPER, _INK, _FAINT, _LINE = "#fdfdfb", "#1c2024", "#5b636b", "#d5d9dd"
 _LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
@@ -57,29 +56,11 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "lpmert",
 }  # fmt: skip
 
-_DECADES = 50.0
-"""The time axis is logarithmic if the last time is more than this many times the first."""
-
-_ALL_BUT = 98.0
-"""Percentile of a surface's losses at which the colour scale ends; higher losses share its last colour."""
-
 _BESIDE = 0.03
 """Marks closer to each other than this share of the window would hide each other: they share a point and a label."""
 
-_LABEL = np.array([0.02, 0.035])
-"""Half the width of a character of a label, and half the height of a label, as shares of the window."""
-
 _AROUND = [np.array(way) * reach for reach in (0.07, 0.11, 0.16, 0.23, 0.32) for way in product((1, -1, 0), repeat=2)]
 """Where labels may be, relative to their marks, as shares of the window."""
-
-MOST_BARS = 40
-"""Maximum number of bars in a picture of changed lists."""
-
-_MOST_NAMES = 3
-"""More features than this are counted instead of named."""
-
-_MOST_SIZES = 4.0
-"""Ranges are cut at this multiple of the absolute weight."""
 
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
@@ -129,7 +110,7 @@ def _bytes(figure: Figure, form: str) -> bytes:
     undated = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
     with styled(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # viewers of SVG use their own fonts
-        figure.savefig(picture, format=form, dpi=_DPI, metadata=undated[form])
+        figure.savefig(picture, format=form, dpi=150, metadata=undated[form])
     return picture.getvalue()
 
 
@@ -184,7 +165,7 @@ def progress(result: Result, unit: Unit, width: float = 4.4, height: float = 2.6
         for label, values, colour, line in curves:
             axes.stairs(values, [*times, end], baseline=None, color=colour, label=label, linewidth=1.8, linestyle=line)
         axes.locator_params(axis="x", nbins=5)
-        if first > 0.0 and end > _DECADES * first:
+        if first > 0.0 and end > 50.0 * first:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
@@ -241,7 +222,7 @@ def surface(
     places = list(found.features)
     middle, halves, losses = found.weights[places], found.halves, found.losses
     with _drawn(width, height, *(f"weight of {name}" for name in names)) as (figure, axes):
-        least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
+        least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, 98.0, 100.0))
         high = beyond if beyond > least else most
         norm = PowerNorm(0.5, least, high if high > least else least + 1.0)
         ends = np.column_stack([middle - halves, middle + halves])
@@ -286,25 +267,25 @@ def _labels(
     Marks beyond the ends are left out. Marks very close to each other or to the middle share a point and a label.
     """
     span = np.ptp(ends, axis=1)
+    near = _BESIDE * span
     groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
     for name, point in marks.items():
-        if ((point < ends[:, 0]) | (point > ends[:, 1])).any():
-            continue
-        near = (names for other, names in groups if (np.abs(point - other) < _BESIDE * span).all())
-        names = next(near, None)
-        if names is None:
-            groups.append((point, [name]))
-        else:
-            names.append(name)
-    taken = [(point, _BESIDE * span) for point, _ in groups]
-    for point, text in [(point, ", ".join(names)) for point, names in groups if names]:
-        half = _LABEL * (len(text), 1) * span
-        places = [point + offset * span for offset in _AROUND]
-        inside = (one for one in places if (np.abs(one - ends.mean(axis=1)) <= span / 2 - half).all())
-        free = (one for one in inside if all((np.abs(one - at) >= half + size).any() for at, size in taken))
-        place = next(free, places[0])
-        taken.append((place, half))
-        yield point, place, text
+        if ((point >= ends[:, 0]) & (point <= ends[:, 1])).all():
+            close = [names for other, names in groups if (np.abs(point - other) < near).all()]
+            if close:
+                close[0].append(name)
+            else:
+                groups.append((point, [name]))
+    taken = [(point, near) for point, _ in groups]
+    for point, names in groups:
+        if names:
+            half = np.array([0.02 * len(", ".join(names)), 0.035]) * span
+            places = [point + offset * span for offset in _AROUND]
+            inside = (one for one in places if (np.abs(one - ends.mean(axis=1)) <= span / 2 - half).all())
+            free = (one for one in inside if all((np.abs(one - at) >= half + size).any() for at, size in taken))
+            place = next(free, places[0])
+            taken.append((place, half))
+            yield point, place, ", ".join(names)
 
 
 def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -314,7 +295,7 @@ def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
 
 def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     """Draw the difference in loss of each list, the largest gain first; of many lists, those at both ends."""
-    shown = both_ends(differences, MOST_BARS)
+    shown = both_ends(differences, 40)
     with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4), f"difference in {unit.label}") as (figure, axes):
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
         figures = unit.figures(np.array([difference for _, difference in shown])) - unit.figures(np.zeros(len(shown)))
@@ -340,7 +321,7 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
         for one, size, loss in zip(found.subsets, sizes, losses.tolist(), strict=True):
             changes = [f"+ {name}" for name in one.features if name not in before]
             changes += [f"- {name}" for name in sorted(before - set(one.features))]
-            text = printable("\n".join(changes if len(changes) <= _MOST_NAMES else [f"{len(changes)} others"]))
+            text = printable("\n".join(changes if len(changes) <= 3 else [f"{len(changes)} others"]))
             up = unit.factor > 0
             position = {"xytext": (8, 4 if up else -4), "va": "bottom" if up else "top"}
             axes.annotate(text, (size, loss), textcoords="offset points", fontsize=8, color=_FAINT, **position)
@@ -352,7 +333,7 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
 
 
 def ranges(found: NearOptimal, unit: Unit) -> Figure:
-    """Draw the range of each weight among near-optimal ones, relative to its absolute value at the optimum."""
+    """Draw the range of each weight among near-optimal ones, in at most 4 times its absolute value at the optimum."""
     shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
     label = f"weight relative to its size at the optimum; {unit.name} up to {unit.short(found.most)}, {found.scale}"
     with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1), label, grid="x", legend=3) as (figure, axes):
@@ -362,7 +343,7 @@ def ranges(found: NearOptimal, unit: Unit) -> Figure:
             ([one.possible for one in shown], _BAND, 9.0, "not ruled out"),
             ([one.attained for one in shown], _BOUND, 4.0, "found near-optimal"),
         ):
-            ends = np.clip(np.reshape(ranges, (-1, 2)).T / sizes, -_MOST_SIZES, _MOST_SIZES)
+            ends = np.clip(np.reshape(ranges, (-1, 2)).T / sizes, -4.0, 4.0)
             axes.hlines(rows, *ends, colors=colour, linewidth=width, label=label)
         axes.plot(weights / sizes, rows, "D", color=_LOSS, markersize=5, label="optimum")
         axes.set_yticks(rows, [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
