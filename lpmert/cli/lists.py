@@ -61,10 +61,6 @@ def convert(
     out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
-_MEASURED = ("references", "statistics_file", "last_field", "losses")
-"""Options that name the source of statistics; without them, `rerank` needs none."""
-
-
 @dataclass(frozen=True)
 class _Reranking(Reading):
     """Lists that need no losses, and the weights that choose from them."""
@@ -77,14 +73,14 @@ class _Reranking(Reading):
     )
 
     def for_format(self) -> dict[str, Any]:
-        """Return the options for the reader; in tables, features default to the names of the weights.
+        """Return the options for the reader, with defaults: the features are those of the weights, the texts answers.
 
-        With --vote, the texts are the answers.
+        Without an option that names the source of statistics, none are needed.
         """
         from lpmert.formats.weights import given_weights
 
         flags, takes = super().for_format(), self.in_format.reader_options
-        if not any(flags.get(name) for name in _MEASURED):
+        if not any(flags.get(name) for name in ("references", "statistics_file", "last_field", "losses")):
             flags["references"] = False
         if "features" in takes and "features" not in flags:
             names = getattr(given_weights(self.weights, "--weights"), "names", None)

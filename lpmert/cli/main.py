@@ -49,12 +49,6 @@ class _Commands(UserDict[str, Any]):
 COMMANDS = _Commands({name: module for group in _GROUPS.values() for name, module in group.items()})
 
 
-_OUT_OF_MEMORY = (
-    "error: out of memory; raise the limit of the process (`ulimit -v` shows it), or pass fewer features (--features) "
-    "or hypotheses"
-)
-
-
 class Program(options.Command, click.Group):
     """The group of commands; turns errors that a user can cause into one line on stderr and an exit code."""
 
@@ -97,14 +91,14 @@ class Program(options.Command, click.Group):
         except OSError as error:
             from lpmert.errors import reason_of
 
-            reason = reason_of(error)
-            _end(ctx, f"error: {error.filename}: {reason}" if error.filename else f"error: {reason}")
+            _end(ctx, f"error: {f'{error.filename}: ' if error.filename else ''}{reason_of(error)}")
         except UnicodeEncodeError as error:
             from lpmert.system.files import half_pair
 
             _end(ctx, f"error: {half_pair(error)}")
         except MemoryError:
-            _end(ctx, _OUT_OF_MEMORY)
+            remedy = "raise the limit of the process (`ulimit -v` shows it), or pass fewer features (--features)"
+            _end(ctx, f"error: out of memory; {remedy} or hypotheses")
         except lpmert.CertificateError as error:
             _end(ctx, f"certificate refused: {error}", ExitCode.REFUSED)
         except lpmert.LimitError as error:
@@ -166,9 +160,12 @@ def methods(
     formatter = click.HelpFormatter(max_width=100)
     if metric is not None:
         from lpmert.configurable import parameters
+        from lpmert.metrics.text import TEXT_METRICS
 
-        for one in _metrics(metric):
-            _describe(metric, one, parameters(one), formatter)
+        on_statistics = METRICS.find(metric) if metric in METRICS.own or metric not in TEXT_METRICS else None
+        for one in (on_statistics, TEXT_METRICS.get(metric)):
+            if one is not None:
+                _describe(metric, one, parameters(one), formatter)
     elif method is not None:
         chosen = method_of(method)
         _describe(chosen.name, chosen, chosen.options(), formatter)
@@ -178,21 +175,12 @@ def methods(
     put(formatter.getvalue().rstrip())
 
 
-def _metrics(name: str) -> list[Any]:
-    """Return the metrics of this name: on statistics, on texts, or both."""
-    from lpmert.metrics.text import TEXT_METRICS
-
-    on_statistics = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
-    return on_statistics + ([TEXT_METRICS[name]] if name in TEXT_METRICS else [])
-
-
 def _describe(name: str, item: Any, options: Iterable[Option], formatter: click.HelpFormatter) -> None:
     """Write the class, the description and the options of a method or metric."""
     maker = item if inspect.isclass(item) or inspect.isroutine(item) else type(item)
     formatter.write(f"{name} ({maker.__module__}:{maker.__qualname__})\n\n{_description(item)}\n\n")
-    rows = []
-    for one in options:
-        rows.append((f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})" if one.help else one.allowed))
+    texts = [(one, f"{one.help} ({one.allowed})" if one.help else one.allowed) for one in options]
+    rows = [(f"{one.name}={_text(one.default)}", text) for one, text in texts]
     if rows:
         formatter.write_dl(rows)
     formatter.write("\n")

@@ -186,10 +186,6 @@ def given_weights() -> Any:
     return option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True, group="Data")
 
 
-def scale() -> Any:
-    return option("NAME=W", "Scale all weights so that NAME has weight W.")
-
-
 def memory_limit() -> Any:
     default = "[default: current use plus 0.9 of free memory]"
     return option("SIZE", f"Memory limit of the process, such as 500MB.  {default}", rare=True)

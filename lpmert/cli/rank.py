@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lpmert.fusion import Found, Fused
 
 _DECIMALS = 6
-_SECONDS = 60.0
 ENGINE_NAMES = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 
@@ -73,7 +72,7 @@ def rank(
     out: Output,
     metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10"),
     signed: bool = option("", "Allow weights below 0.", default=False),
-    time_limit: float | None = time_limit(f"{_SECONDS:g}"),
+    time_limit: float | None = time_limit("60"),
     weights: str | None = option("WEIGHTS", "Compare with these weights; same syntax as `lpmert check --weights`."),
     cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS),
     seed: int = seed(),
@@ -138,7 +137,7 @@ def rank(
                 lists,
                 judged_by,
                 nonnegative=not signed,
-                time_limit=_SECONDS if time_limit is None else time_limit,
+                time_limit=60.0 if time_limit is None else time_limit,
                 seed=seed,
                 other=None if other is None else other.of_features(lists.names),
                 folds=cv,

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from lpmert.reporting.material import Shown
 
 
-_LABEL_WIDTH = 13
-
 Facts = Sequence[tuple[str, str]]
 
 
@@ -100,7 +98,7 @@ def labelled(rows: Facts) -> str:
     from rich.table import Table as Grid
 
     table = Grid.grid(padding=(0, 1))
-    table.add_column(min_width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(min_width=13, no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:
@@ -118,8 +116,6 @@ def _printed(table: Grid, width: int) -> str:
 
 _FEWEST, _USUAL = 4, 6
 """Decimals of weights: the minimum, and the number if their ranges are unknown, which is that in decoders' files."""
-_OF_RANGE = 2
-"""Decimals of weights beyond those that resolve the narrowest range of a weight."""
 
 
 def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
@@ -136,10 +132,7 @@ def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     unit = best.unit or LOSS
     facts = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
     facts += [] if best.status.proved else bound(best, unit)
-    facts += [
-        ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
-        ("search", best.message),
-    ]
+    facts += [("worse by", _excess(check, unit) if check.loss > best.loss else ""), ("search", best.message)]
     weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
     weights["better weights" if check.excess > 0 else "weights found"] = best
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
@@ -183,14 +176,14 @@ def looped_report(looped: lpmert.Looped) -> str:
 
 
 def decimals_of(result: lpmert.Result) -> int:
-    """Return the decimals that show its weights: some more than the narrowest range of a weight needs."""
+    """Return the decimals that show its weights: two more than the narrowest range of a weight needs."""
     if any(one.code == "digits" for one in result.warnings):
         return SHOWN_DECIMALS
     if result.cell is None:
         return _USUAL
     ends: FloatArray = result.cell.ranges
     width = min((high - low for low, high in ends.tolist() if high > low), default=math.inf)
-    needed = _FEWEST if math.isinf(width) else math.ceil(-math.log10(width)) + _OF_RANGE
+    needed = 0 if math.isinf(width) else math.ceil(-math.log10(width)) + 2
     return min(SHOWN_DECIMALS, max(_FEWEST, needed))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from textwrap import fill
-from typing import Protocol, TextIO
+from textwrap import TextWrapper
+from typing import TextIO
 
 import click
 
@@ -26,13 +26,11 @@ UNLIMITED = 1_000_000
 Text = Callable[[], str]
 
 
-class Deliver(Protocol):
-    """Prints or writes an outcome, given functions that return it as JSON and as a report.
+Deliver = Callable[..., None]
+"""Prints or writes an outcome, given functions that return it as JSON and as a report.
 
-    told: the outcome in a line, for the log where no report is shown; above a report it is an empty line.
-    """
-
-    def __call__(self, json: Text, report: Text, told: str = "") -> None: ...
+The third argument is the outcome in a line, for the log where no report is shown; above a report it is an empty line.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,15 +62,12 @@ def open_streams() -> None:
     Reading or writing data through them fails, as in other programs; the log is discarded. Otherwise the files that are
     opened first would take their descriptors, and get the output of those streams.
     """
-    for number, name, mode, way in (
-        (0, "stdin", "r", os.O_WRONLY),
-        (1, "stdout", "w", os.O_RDONLY),
-        (2, "stderr", "w", os.O_WRONLY),
-    ):
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, way)  # takes the lowest free descriptor, which is `number`
+            # takes the lowest free descriptor, which is `number`
+            os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
@@ -86,11 +81,8 @@ def width_of(stream: TextIO) -> int:
 
 def wrapped(text: str, stream: TextIO) -> str:
     """Return a text with lines that are too long for the terminal broken between words."""
-    width = width_of(stream)
-    return "\n".join(
-        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
+    wrapper = TextWrapper(width_of(stream), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if len(line) <= wrapper.width else wrapper.fill(line) for line in text.split("\n"))
 
 
 def put(text: str) -> None:
@@ -121,13 +113,6 @@ def silence(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-
-
-class LogHandler(logging.Handler):
-    """Writes log records to the current `sys.stderr`, above the live view if there is one."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record))
 
 
 class ExitCode(IntEnum):
@@ -187,10 +172,10 @@ def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = 
         def deliver(json: Text, report: Text, told: str = "") -> None:
             if told:
                 out.say(told if file or out.as_json else "")
+            text = json() if file or out.as_json else report()
             if file is None:
-                _to_stdout(json() if out.as_json else report())
+                _to_stdout(text)
                 return
-            text = json()
             try:
                 with stack.pop_all():
                     file.write(text + "\n")
@@ -229,7 +214,8 @@ def naming(data: str) -> Iterator[None]:
 @contextmanager
 def _logging_to_stderr(out: Quiet) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
-    package_logger, handler = logging.getLogger("lpmert"), LogHandler()
+    package_logger, handler = logging.getLogger("lpmert"), logging.Handler()
+    handler.emit = lambda record: say(handler.format(record))  # type: ignore[method-assign]
     package_logger.addHandler(handler)
     package_logger.setLevel(logging.ERROR if out.quiet else level)
     logging.getLogger(WARNINGS).setLevel(logging.WARNING)  # --quiet does not hide warnings about results

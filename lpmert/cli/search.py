@@ -21,7 +21,7 @@ from click.core import ParameterSource
 
 import lpmert
 from lpmert.cli import options, progress, values
-from lpmert.cli.options import memory_limit, option, scale, seed, time_limit
+from lpmert.cli.options import memory_limit, option, seed, time_limit
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, Text, delivering, exit_code, interruptible, naming, put
 from lpmert.findings import Unit
@@ -144,7 +144,7 @@ class ScaledSearch(OneSearch):
 
     heading = "Output"
 
-    scale: tuple[str, float] | None = scale()
+    scale: tuple[str, float] | None = option("NAME=W", "Scale all weights so that NAME has weight W.")
 
     def load(self, out: Quiet) -> Data:
         """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""

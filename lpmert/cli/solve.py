@@ -58,7 +58,7 @@ def solve(
     There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment and keeps the best
     weights and their bound; the progress shows how it stands.
 
-    The progress column src tells what found the best weights so far: I given weights, L line searches, C a cell of the
+    A letter in the progress tells what found the best weights: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
     combinations of LP-MERT and of its beam, M the mixed-integer program.
 

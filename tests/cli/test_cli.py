@@ -75,11 +75,11 @@ def test_values_in_help_are_those_of_the_library() -> None:
     assert list(map(set, in_help)) == [set(SCORE_TYPES), set(ENGINES), set(TIES), forms]
 
 
-def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None:
+def test_the_help_of_solve_explains_every_letter_of_the_progress() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "lpmert").rglob("*.py"))
     used = set(re.findall(r'(?:improve|Incumbent|_offer|look)\(.*, "([A-Z])"\)', sources))
     assert {"C", "D", "S"} <= used
-    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column src")[2].split("\n\n")[0].split())
+    told = " ".join(run("solve", "--help-all").stdout.partition("A letter in the progress")[2].split("\n\n")[0].split())
     assert used | {"I"} == set(re.findall(r"\b[A-Z]\b", told))
 
 
